@@ -18,17 +18,18 @@ from importlinter import Contract, ContractCheck, fields, output
 # Import name -> distribution, where the two differ.
 DISTRIBUTIONS = {
     "apache_beam": "apache-beam",
-    "beam_runner_engine": "beam-runner-engine",
-    "beam_runner_jobservices": "beam-runner-jobservices",
-    "beam_runner_urns": "beam-runner-urns",
-    "beam_runner_web": "beam-runner-web",
-    "beam_runner_worker": "beam-runner-worker",
     "google": "protobuf",
     "grpc": "grpcio",
     "hdfs_native": "hdfs-native",
 }
+_OURS = ("beam_runner_", "beam_spark_")
 
 ANYTHING = "*"
+
+
+def distribution_of(root: str) -> str:
+    """The name of the distribution that a top-level module comes with."""
+    return root.replace("_", "-") if root.startswith(_OURS) else DISTRIBUTIONS.get(root, root)
 
 
 def declared_distributions(pyproject: Path, *, with_extras: bool = False) -> set[str]:
@@ -83,7 +84,7 @@ class OnlyContract(Contract):
 
     def _distributions(self) -> set[str]:
         roots = {name.partition(".")[0] for name in self.third_party}
-        return {DISTRIBUTIONS.get(root, root) for root in roots}
+        return set(map(distribution_of, roots))
 
     def _undue_declarations(self) -> list[str]:
         undue = declared_distributions(Path(self.pyproject)) - self._distributions()
@@ -104,7 +105,7 @@ class OnlyContract(Contract):
             parts = [name for name in sorted(self.third_party) if name.startswith(f"{root}.")]
             only = f", only `{'`, `'.join(parts)}`" if parts else ""
             return f"{self.package} may not import `{imported if parts else root}`{only}"
-        distribution = DISTRIBUTIONS.get(root, root)
+        distribution = distribution_of(root)
         if distribution not in declared_distributions(Path(self.pyproject), with_extras=True):
             return f"`{distribution}` is not declared in {self.pyproject}"
         return ""

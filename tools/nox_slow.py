@@ -92,7 +92,7 @@ def hostile(session: nox.Session) -> None:
     """20,000 mutated pipelines, 100,000 hostile requests; CI has some. ``-- --requests N --seed S --hypothesis-seed=N`` runs others."""
     install(session, distribution("executor"), *group("test"))
     examples = os.environ.get("BEAM_HOSTILE_EXAMPLES", "20000")
-    tests = ("packages/executor/tests/translation/test_mutated_pipelines.py", "tests/hostile", "-s")
+    tests = ("tests/hostile", "-s")
     count = () if "--requests" in session.posargs else ("--requests=100000",)
     selection = (*tests, "--timeout=14400", *count, *session.posargs)
     run_pytest(session, *selection, BEAM_HOSTILE_EXAMPLES=examples)

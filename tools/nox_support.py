@@ -20,16 +20,29 @@ RELEASE = ROOT / ".nox" / "distributions"
 # From the bottom layer upwards: folder -> import name.
 PACKAGES = {
     "urns": "beam_runner_urns",
+    "model": "beam_runner_model",
     "engine": "beam_runner_engine",
     "worker": "beam_runner_worker",
+    "storage": "beam_runner_storage",
+    "data": "beam_runner_data",
     "jobservices": "beam_runner_jobservices",
+    "planner": "beam_runner_planner",
+    "runtime": "beam_runner_runtime",
+    "server": "beam_runner_server",
+    "io": "beam_spark_io",
     "executor": "beam_spark_executor",
     "web": "beam_runner_web",
 }
 # What their tests need beside pytest: Beam to compare with, on which the packages themselves must not depend, a browser's like, or a store of data.
-MORE_FOR_TESTS = {"urns": "oracle", "engine": "oracle", "executor": "executor", "web": "web"}
+MORE_FOR_TESTS = {
+    "urns": "oracle",
+    "engine": "oracle",
+    "storage": "stores",
+    "executor": "executor",
+    "web": "web",
+}
 # These install and import alone: they are made to be used without this runner.
-REUSABLE = ("urns", "engine", "worker", "jobservices", "web")
+REUSABLE = tuple(name for name in PACKAGES if name not in ("io", "executor"))
 # Examples of their documentation that need nothing but the package's own wheel.
 RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)

@@ -16,14 +16,14 @@ from .conftest import Repository
 
 HEAD = '"""Planted."""\n\nfrom __future__ import annotations\n\n'
 ENGINE = "packages/engine/src/beam_runner_engine/planted{}.py"
-ENGINE_VALUES = "packages/engine/src/beam_runner_engine/values/planted{}.py"
+ENGINE_VALUES = "packages/model/src/beam_runner_model/planted{}.py"
 CLIENT = "packages/executor/src/beam_spark_executor/client/planted{}.py"
-DATA = "packages/executor/src/beam_spark_executor/data/planted{}.py"
-DRIVER = "packages/executor/src/beam_spark_executor/driver/planted{}.py"
+DATA = "packages/data/src/beam_runner_data/rows/planted{}.py"
+DRIVER = "packages/runtime/src/beam_runner_runtime/driver/planted{}.py"
 EXECUTOR = "packages/executor/src/beam_spark_executor/planted{}.py"
 JOBSERVICES = "packages/jobservices/src/beam_runner_jobservices/planted{}.py"
 JOBSERVICES_WIRE = "packages/jobservices/src/beam_runner_jobservices/wire/planted{}.py"
-PROCESSES = "packages/executor/src/beam_spark_executor/processes/planted{}.py"
+PROCESSES = "packages/runtime/src/beam_runner_runtime/processes/planted{}.py"
 URNS = "packages/urns/src/beam_runner_urns/planted{}.py"
 WEB = "packages/web/src/beam_runner_web/planted{}.py"
 WORKER = "packages/worker/src/beam_runner_worker/planted{}.py"
@@ -96,7 +96,7 @@ LAYERS = [
         WORKER,
         "from beam_runner_engine.keyed import cells",
         "planted{}:5: `from beam_runner_engine.keyed import cells`: beam_runner_worker may not import "
-        "`beam_runner_engine.keyed.cells`, only `beam_runner_engine.values`",
+        "`beam_runner_engine.keyed.cells`, only `beam_runner_model`",
     ),
     Plant(
         ENGINE,
@@ -116,7 +116,7 @@ LAYERS = [
     Plant(
         ENGINE_VALUES,
         "import beam_runner_engine.keyed",
-        "beam_runner_engine.values is not allowed to import beam_runner_engine.keyed",
+        "beam_runner_model is not allowed to import beam_runner_engine.keyed",
     ),
     Plant(
         WORKER_EMBEDDED,
@@ -141,23 +141,23 @@ LAYERS = [
     ),
     Plant(
         CLIENT,
-        "import beam_spark_executor.server",
-        "beam_spark_executor.client is not allowed to import beam_spark_executor.server",
+        "import beam_runner_server",
+        "beam_spark_executor.client is not allowed to import beam_runner_server",
     ),
     Plant(
         DATA,
-        "import beam_spark_executor.driver",
-        "beam_spark_executor.data is not allowed to import beam_spark_executor.driver",
+        "import beam_runner_runtime.driver",
+        "beam_runner_data.rows is not allowed to import beam_runner_runtime.driver",
     ),
     Plant(
         DRIVER,
         "import beam_spark_executor.spark",
-        "beam_spark_executor.driver is not allowed to import beam_spark_executor.spark",
+        "beam_runner_runtime.driver is not allowed to import beam_spark_executor.spark",
     ),
     Plant(
         PROCESSES,
         "import pyspark",
-        "beam_spark_executor.processes.planted{} -> pyspark (l.5)",
+        "beam_runner_runtime.processes.planted{} -> pyspark (l.5)",
     ),
     planted_import(WEB, "import grpc"),
     planted_import(WEB, "import apache_beam"),

@@ -101,7 +101,7 @@ def by_hand(source: str, target: str) -> None:
 def by_spark(source: str, target: str) -> None:
     """`ReadFromSpark | Map | WriteToSpark`."""
     import apache_beam as beam
-    from beam_spark_executor.io import ReadFromSpark, WriteToSpark
+    from beam_spark_io import ReadFromSpark, WriteToSpark
 
     with _pipeline() as pipeline:
         (

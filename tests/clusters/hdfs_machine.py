@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from beam_spark_executor.stores.ports import StoreError
-from beam_spark_executor.stores.spec import StoreSpec
+from beam_runner_storage.stores.ports import StoreError
+from beam_runner_storage.stores.spec import StoreSpec
 from hdfs_servers import DATA_NODE, NAMENODE, POM, java, settings, write_settings
 from java_servers import class_path
 from job_server import wait_until

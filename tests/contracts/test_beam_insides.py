@@ -24,6 +24,9 @@ from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_jobservices import JobSpec
+from beam_runner_planner.scripted_windows import _SIGNS
+from beam_runner_planner.side_inputs import contains
+from beam_runner_planner.translate import translate
 from beam_runner_urns import transforms
 from beam_runner_worker.embedded.assign_windows import AssignWindows
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES, TableCombine
@@ -36,9 +39,6 @@ from beam_runner_worker.embedded.processor import Processor
 from beam_runner_worker.embedded.runs import RunFlatten
 from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.embedded.stateful_par_do import StatefulParDo
-from beam_spark_executor.translation.scripted_windows import _SIGNS
-from beam_spark_executor.translation.side_inputs import contains
-from beam_spark_executor.translation.translate import translate
 from pyspark import RDD, SparkConf, SparkContext
 from pyspark.rdd import PipelinedRDD
 from pyspark.sql import SparkSession

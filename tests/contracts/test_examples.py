@@ -14,9 +14,9 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from beam_runner_engine import scheduler as engine
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.windows import GLOBAL_WINDOW
 from beam_runner_jobservices import JobClient, JobServer, JobState
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.windows import GLOBAL_WINDOW
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/**/*.md")])

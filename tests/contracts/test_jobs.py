@@ -12,10 +12,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from beam_runner_jobservices import JobApiError, JobClient, JobServer, JobState
-from beam_spark_executor.channel.section_ends import Tasks
-from beam_spark_executor.channel.stand_by import StandByOrder, StandDown
-from beam_spark_executor.driver.executor import ExecutorSettings, SparkJobExecutor
-from beam_spark_executor.journal.store import Store
+from beam_runner_runtime.channel.section_ends import Tasks
+from beam_runner_runtime.channel.stand_by import StandByOrder, StandDown
+from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
+from beam_runner_storage.journal.store import Store
 
 
 class Idle:
@@ -61,7 +61,7 @@ class Idle:
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[JobClient]:
     store = Store(tmp_path / "state", durable=False)
-    executor = SparkJobExecutor(Idle(), store, ExecutorSettings(tmp_path / "jobs"))
+    executor = PlacedJobExecutor(Idle(), store, ExecutorSettings(tmp_path / "jobs"))
     server = JobServer(executor, artifacts_dir=tmp_path / "artifacts", host="localhost", port=0)
     address = server.start()
     with JobClient(address) as client:

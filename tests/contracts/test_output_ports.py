@@ -16,12 +16,14 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.testing import test_stream
 from apache_beam.transforms import userstate
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner
-from beam_runner_engine.values.window_coders import WindowCoder, encode_window
-from beam_runner_engine.values.windows import GLOBAL_WINDOW, IntervalWindow
-from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputChunk, OutputEdge, OutputKind
-from beam_spark_executor.data.outputs import row_port
-from beam_spark_executor.data.written import WrittenBuffer
-from beam_spark_executor.plan import BufferKind, BufferPlan, JobPlan
+from beam_runner_data.rows.outputs import row_port
+from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_model.buffers import BufferKind, BufferPlan
+from beam_runner_model.chunks import ElementChunk, KeyedChunk, OutputChunk
+from beam_runner_model.stages import OutputEdge, OutputKind
+from beam_runner_model.window_coders import WindowCoder, encode_window
+from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow
+from beam_runner_planner.plan import JobPlan
 from plans import plan_of
 
 SHARDS = 4

@@ -9,21 +9,21 @@ from __future__ import annotations
 import inspect
 
 import pytest
+from beam_runner_data.rows.outputs import RowPort
+from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 from beam_runner_jobservices.ports import JobExecutor, JobHandle, JobObserver
+from beam_runner_runtime.bundles.stages import JobStages
+from beam_runner_runtime.channel.client import ChannelClient
+from beam_runner_runtime.channel.server import JobPeer
+from beam_runner_runtime.driver.job import RunningJob
+from beam_runner_server.executor import PlacedJobExecutor
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.fnapi.harness import FnApiHarness
 from beam_runner_worker.ports import ArtifactReader, Harness, LogSink, OutputPort, SideInputReader
-from beam_spark_executor.bundles.stages import JobStages
-from beam_spark_executor.channel.client import ChannelClient
-from beam_spark_executor.channel.server import JobPeer
-from beam_spark_executor.data.outputs import RowPort
-from beam_spark_executor.data.side_inputs import BundleSideInputs
-from beam_spark_executor.driver.executor import SparkJobExecutor
-from beam_spark_executor.driver.job import RunningJob
 
 
-def spark_takes_jobs(executor: SparkJobExecutor) -> JobExecutor:
+def spark_takes_jobs(executor: PlacedJobExecutor) -> JobExecutor:
     return executor
 
 
@@ -64,7 +64,7 @@ def the_fn_api_gives_harnesses(server: FnApiServer) -> Harness:
 
 
 PAIRS = [
-    (SparkJobExecutor, JobExecutor),
+    (PlacedJobExecutor, JobExecutor),
     (RunningJob, JobHandle),
     (RunningJob, JobObserver),
     (RunningJob, JobPeer),

@@ -9,20 +9,21 @@ from pathlib import Path
 
 import attrs
 import pytest
+from beam_runner_data.rows import written
+from beam_runner_data.rows.outputs import row_port
+from beam_runner_data.rows.refs import FileRows, InlineRows
+from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_data.side_inputs import side_data, side_index, side_index_build, side_inputs
+from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 from beam_runner_engine.scheduler import Data, SideInput
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.window_fns import OpaqueWindows
-from beam_runner_engine.values.windows import OpaqueWindow, Window
+from beam_runner_model.buffers import BufferKind, BufferPlan, SideInputUse
+from beam_runner_model.chunks import KeyedChunk
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.value_pieces import ValuePieces
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import OpaqueWindows
+from beam_runner_model.windows import OpaqueWindow, Window
 from beam_runner_worker.ports import SideInputReader
-from beam_runner_worker.records import KeyedChunk
-from beam_runner_worker.values import ValuePieces
-from beam_spark_executor.data import side_data, side_index, side_index_build, side_inputs, written
-from beam_spark_executor.data.outputs import row_port
-from beam_spark_executor.data.refs import FileRows, InlineRows
-from beam_spark_executor.data.side_inputs import BundleSideInputs
-from beam_spark_executor.data.written import WrittenBuffer
-from beam_spark_executor.plan import BufferKind, BufferPlan, SideInputUse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -19,7 +19,7 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms.environments import EmbeddedPythonEnvironment, Environment
 from beam_runner_jobservices import JobClient, JobServicesError, JobState
-from beam_runner_jobservices.records import Importance, JobMessage
+from beam_runner_model.jobs import Importance, JobMessage
 from build import build
 from mortal import At
 from rules import mended_oracle, of_the_oracle

@@ -25,13 +25,13 @@ from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing.stores import MemoryStore
-from beam_runner_engine.values import strategy as strategies
-from beam_runner_engine.values import triggers
-from beam_runner_engine.values import window_fns as engine_windows
-from beam_runner_engine.values.times import MAX_TIMESTAMP
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.window_coders import decode_window, encode_window
-from beam_runner_engine.values.windows import IntervalWindow
+from beam_runner_model import strategy as strategies
+from beam_runner_model import triggers
+from beam_runner_model import window_fns as engine_windows
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.window_coders import decode_window, encode_window
+from beam_runner_model.windows import IntervalWindow
 from beside_streams import Combining, keyed_text, last_milliseconds
 from typed import Collection
 from windows import COMBINERS, GLOBAL, Windows, window_fn

@@ -43,7 +43,7 @@ import apache_beam as beam
 import psycopg2
 from apache_beam.options.pipeline_options import PipelineOptions
 from beam_spark_executor import BeamSparkRunner
-from beam_spark_executor.io import ReadFromSpark, WriteToSpark
+from beam_spark_io import ReadFromSpark, WriteToSpark
 from psycopg2.extras import execute_values
 
 class Event(NamedTuple):

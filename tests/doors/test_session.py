@@ -114,7 +114,7 @@ import sys
 import apache_beam as beam
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from beam_spark_executor import BeamSparkRunner
-from beam_spark_executor.io import from_dataframe, to_dataframe
+from beam_spark_io import from_dataframe, to_dataframe
 from pyspark.sql import SparkSession
 
 def refused(wrong):
@@ -175,7 +175,7 @@ ELSEWHERE = """
 import sys
 import apache_beam as beam
 from beam_spark_executor import BeamSparkRunner
-from beam_spark_executor.io import from_dataframe
+from beam_spark_io import from_dataframe
 from apache_beam.options.pipeline_options import PipelineOptions
 from pyspark.sql import SparkSession
 

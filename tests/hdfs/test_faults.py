@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from beam_spark_executor.stores import hdfs_calls
-from beam_spark_executor.stores.ports import MissingFileError, StoreError
-from beam_spark_executor.stores.spec import StoreSpec
+from beam_runner_storage.stores import hdfs_calls
+from beam_runner_storage.stores.ports import MissingFileError, StoreError
+from beam_runner_storage.stores.spec import StoreSpec
 from cut_line import CutLine
 from hdfs_servers import DATA_NODE, NAMENODE, HdfsServers, write_settings
 
@@ -43,8 +43,8 @@ def made(folder: Path, name: str, megabytes: int = 1) -> Path:
 _WRITER = """
 import sys
 from pathlib import Path
-from beam_spark_executor.stores import hdfs
-from beam_spark_executor.stores.spec import StoreSpec
+from beam_runner_storage.stores import hdfs
+from beam_runner_storage.stores.spec import StoreSpec
 def pieces(source):
     while True:
         yield bytes(1 << 20)

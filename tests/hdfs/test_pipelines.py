@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import victims
-from beam_spark_executor.stores.spec import StoreSpec
+from beam_runner_storage.stores.spec import StoreSpec
 from crash_points import check, submit
 from hdfs_servers import NAMENODE, HdfsServers
 from job_server import wait_until

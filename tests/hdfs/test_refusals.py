@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from beam_spark_executor.stores.ports import StoreError
-from beam_spark_executor.stores.probe import probe
-from beam_spark_executor.stores.spec import StoreSpec
+from beam_runner_storage.stores.ports import StoreError
+from beam_runner_storage.stores.probe import probe
+from beam_runner_storage.stores.spec import StoreSpec
 from hdfs_servers import DATA_NODE, HdfsServers
 
 _SOON = 20.0

@@ -1,10 +1,15 @@
-"""How much is sent."""
+"""How much is sent; and the sample pipelines of the planner's tests."""
 
 from __future__ import annotations
 
 import random
+import sys
+from pathlib import Path
 
 import pytest
+
+_HERE = Path(__file__).parent
+sys.path[:0] = [str(_HERE), str(_HERE.parents[1] / "packages" / "planner" / "tests")]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -19,7 +19,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from beam_runner_jobservices import JobClient, JobState
-from beam_spark_executor.io import ReadFromSpark, WriteToSpark
+from beam_spark_io import ReadFromSpark, WriteToSpark
 
 sys.path.insert(0, str(Path(__file__).parent))
 

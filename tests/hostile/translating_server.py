@@ -16,9 +16,9 @@ from beam_runner_jobservices import (
     JobSpec,
     JobState,
 )
-from beam_spark_executor import logs
-from beam_spark_executor.translation.errors import InvalidPipeline, UnsupportedPipeline
-from beam_spark_executor.translation.translate import translate
+from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
+from beam_runner_planner.translate import translate
+from beam_runner_runtime import logs
 
 
 class Done:

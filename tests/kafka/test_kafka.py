@@ -14,7 +14,7 @@ import pytest
 import victims
 from apache_beam.testing.util import assert_that, equal_to
 from beam_runner_jobservices import JobState
-from beam_spark_executor.io import ReadFromSpark, ReadStreamFromSpark
+from beam_spark_io import ReadFromSpark, ReadStreamFromSpark
 from chaos import strike
 from endings import arrives_once
 from job_server import job_server, wait_until

@@ -25,13 +25,13 @@ from processes import parent
 from rounds import ROUND_SECONDS, rage
 from victims import bounded
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "packages/executor/tests/doubles"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests/doubles"))
 
-from beam_spark_executor.channel.attempts import BundleBroke
-from beam_spark_executor.channel.endpoints import to_job
-from beam_spark_executor.channel.messages import BundleReply, JobWork
-from beam_spark_executor.channel.place import ChannelPlace
-from beam_spark_executor.channel.server import ChannelServer
+from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.channel.endpoints import to_job
+from beam_runner_runtime.channel.messages import BundleReply, JobWork
+from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.server import ChannelServer
 from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.spark.sections import SectionRunner
 from beam_spark_executor.spark.session import RunningSpark, start_spark

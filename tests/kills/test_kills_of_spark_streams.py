@@ -11,7 +11,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.utils.timestamp import Timestamp
-from beam_spark_executor.io import ReadStreamFromSpark
+from beam_spark_io import ReadStreamFromSpark
 from chaos import strike
 from endings import arrives_once
 from job_server import wait_until

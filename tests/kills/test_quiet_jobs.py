@@ -13,7 +13,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from beam_runner_jobservices.records import Importance
+from beam_runner_model.jobs import Importance
 from jobs import Pipelines
 from lives import Lives, lives
 

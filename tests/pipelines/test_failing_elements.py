@@ -13,7 +13,7 @@ import pytest
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from beam_runner_jobservices import JobState
-from beam_runner_jobservices.records import Importance
+from beam_runner_model.jobs import Importance
 from job_server import job_server
 from jobs import Job, Pipelines
 

@@ -21,8 +21,8 @@ GONE_SECONDS = 60.0
 """Ten on a machine that has time."""
 
 START = """
-from beam_spark_executor.server.flags import ServerSettings
-from beam_spark_executor.server.job_server import Server
+from beam_runner_server.flags import ServerSettings
+from beam_runner_server.job_server import Server
 Server(ServerSettings(job_port=0)).stop()
 """
 """The next server's start, and end, but for what jobs run on."""

@@ -17,10 +17,10 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import TimestampedValue
 from attempts import odd_attempts
-from beam_runner_engine.values.varints import encode_varint
 from beam_runner_jobservices import JobClient, JobState
 from beam_runner_jobservices.metric_values import metric_value
-from beam_runner_jobservices.records import MonitoringInfo
+from beam_runner_model.jobs import MonitoringInfo
+from beam_runner_model.varints import encode_varint
 from jobs import Pipelines
 
 KEYS = ("a", "b")

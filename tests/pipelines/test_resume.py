@@ -19,7 +19,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_jobservices import JobClient, JobState
-from beam_runner_jobservices.records import JobMessage
+from beam_runner_model.jobs import JobMessage
 from job_server import PROGRAM, WITHOUT_PLACE, JobServerProcess, ServerEnded, wait_until
 from jobs import Job, Pipelines
 from offsets import WATERMARK, Offsets

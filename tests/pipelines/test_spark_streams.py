@@ -14,7 +14,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_jobservices import JobClient, JobState
-from beam_spark_executor.io import ReadStreamFromSpark
+from beam_spark_io import ReadStreamFromSpark
 from job_server import wait_until
 from jobs import Job, Pipelines
 

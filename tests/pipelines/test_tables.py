@@ -15,8 +15,8 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_jobservices import JobState
-from beam_spark_executor.io import ReadFromSpark, WriteToSpark
-from beam_spark_executor.io.schemas import arrow_schema
+from beam_spark_io import ReadFromSpark, WriteToSpark
+from beam_spark_io.schemas import arrow_schema
 from jobs import Pipelines
 
 

@@ -22,7 +22,7 @@ from apache_beam.transforms.window import (
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from beam_spark_executor import _protos
+from beam_runner_planner import _protos
 from in_process import proto_of, run
 
 

@@ -18,26 +18,26 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
+from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
+from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.scheduler import Bundle, FinishJob, Limits, OpenBundles, Start
 from beam_runner_engine.scheduler.policy import DefaultPolicy
-from beam_runner_jobservices.records import JobSpec
+from beam_runner_model.jobs import JobSpec
+from beam_runner_planner import _protos
+from beam_runner_planner.plan import JobPlan
+from beam_runner_planner.translate import translate
+from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle_data import FolderData
+from beam_runner_runtime.bundles.stage_work import StageWork
+from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
+from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.reporting import end_text
+from beam_runner_runtime.driver.scheduling import roots_of
 from beam_runner_urns import environments
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness
-from beam_spark_executor import _protos
-from beam_spark_executor.bundles.bundle import RunningBundle
-from beam_spark_executor.bundles.bundle_data import FolderData
-from beam_spark_executor.bundles.stage_work import StageWork
-from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
-from beam_spark_executor.data.side_inputs import BundleSideInputs
-from beam_spark_executor.driver.ledger import Ledger
-from beam_spark_executor.driver.reporting import end_text
-from beam_spark_executor.plan import JobPlan
-from beam_spark_executor.state.shard_stores import ShardStores
-from beam_spark_executor.translation.scheduling import roots_of
-from beam_spark_executor.translation.translate import translate
 
 EMBEDDED, EXTERNAL = "embedded", "EXTERNAL"
 SHARDS = 2

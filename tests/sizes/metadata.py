@@ -16,8 +16,9 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "packages/executor/tests/doubles"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests/doubles"))
 
+from beam_runner_data.rows.refs import FileRows
 from beam_runner_engine.scheduler import (
     Bundle,
     BundleDone,
@@ -31,15 +32,14 @@ from beam_runner_engine.scheduler import (
     Output,
     Start,
 )
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.summary import EMPTY_SUMMARY
-from beam_spark_executor.channel.messages import BundleReply, RunBundle
-from beam_spark_executor.data.refs import FileRows
-from beam_spark_executor.driver.kept import encode_entries
-from beam_spark_executor.driver.ledger import Ledger
-from beam_spark_executor.journal.store import Store
-from beam_spark_executor.plan import BufferKind
-from beam_spark_executor.translation.scheduling import roots_of
+from beam_runner_model.buffers import BufferKind
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.summary import EMPTY_SUMMARY
+from beam_runner_runtime.channel.messages import BundleReply, RunBundle
+from beam_runner_runtime.driver.kept import encode_entries
+from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_storage.journal.store import Store
 from small_plans import buffer, plan_of, stage
 
 BYTES = 10**12

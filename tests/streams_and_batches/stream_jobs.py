@@ -13,7 +13,7 @@ from typing import TypeVar
 import attrs
 from apache_beam.coders import VarIntCoder
 from beam_runner_jobservices import JobApiError, JobClient, JobState
-from beam_runner_jobservices.records import Importance, JobMessage
+from beam_runner_model.jobs import Importance, JobMessage
 from runners import Built, Refused, Server
 from tapping import Outputs, attempted, committed
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from beam_runner_jobservices import JobClient, JobState
 from beam_runner_jobservices.metric_values import metric_value
-from beam_runner_jobservices.records import MonitoringInfo
+from beam_runner_model.jobs import MonitoringInfo
 
 _LOSSES = "beam_spark:job:losses:v1"
 _BUNDLES = "beam_spark:stage:bundles_"

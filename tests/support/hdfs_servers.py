@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from beam_spark_executor.stores.spec import StoreSpec
+from beam_runner_storage.stores.spec import StoreSpec
 from free_ports import free_ports
 from java_servers import QUICK
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from attempts import AttemptsCheck
-from beam_spark_executor.driver.watermark_checks import VARIABLE
+from beam_runner_runtime.driver.watermark_checks import VARIABLE
 from processes import FORKED, marked, parent, threads
 
 PROGRAM = ("-m", "beam_spark_executor.cli")

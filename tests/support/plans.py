@@ -9,9 +9,9 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.portable_runner import PortableRunner
-from beam_runner_jobservices.records import JobSpec
-from beam_spark_executor.plan import JobPlan
-from beam_spark_executor.translation.translate import translate
+from beam_runner_model.jobs import JobSpec
+from beam_runner_planner.plan import JobPlan
+from beam_runner_planner.translate import translate
 
 Build = Callable[[beam.Pipeline], Any]
 _EMBEDDED = ("--environment_type=beam:env:embedded_python:v1",)

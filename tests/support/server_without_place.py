@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import time
 
+from beam_runner_server.data_place import DataPlace
+from beam_runner_server.job_server import Server
+from beam_runner_storage.stores.ports import StoreError
 from beam_spark_executor.cli import main
-from beam_spark_executor.server.data_place import DataPlace
-from beam_spark_executor.server.job_server import Server
-from beam_spark_executor.stores.ports import StoreError
 
 _SECONDS = 2
 

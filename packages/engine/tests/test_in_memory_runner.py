@@ -9,19 +9,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.triggers import AfterCount, AfterProcessingTime, Delay, Repeatedly
-from beam_runner_engine.values.window_fns import (
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.triggers import AfterCount, AfterProcessingTime, Delay, Repeatedly
+from beam_runner_model.window_fns import (
     FixedWindows,
     GlobalWindows,
     SlidingWindows,
     WindowFn,
     assign_windows,
 )
-from beam_runner_engine.values.windows import Window
+from beam_runner_model.windows import Window
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 PATH = Path(__file__).resolve().parents[3] / "docs" / "engine" / "in_memory_runner.py"
 runner = SimpleNamespace(**runpy.run_path(str(PATH)))

@@ -13,8 +13,8 @@ from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.session import RunningSpark, start_spark
 from beam_spark_executor.spark.settings import SparkSettings
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "support"))
-sys.path.insert(0, str(Path(__file__).parent / "doubles"))
+_TESTS = Path(__file__).parents[3] / "tests"
+sys.path[:0] = [str(_TESTS / "support"), str(_TESTS / "doubles")]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from beam_runner_jobservices import JobClient
-from beam_runner_jobservices.folders import hold_folder, mark_folder
+from beam_runner_storage.durable.folders import hold_folder, mark_folder
 
 from beam_spark_executor.spark.java import START_LIMIT_SECONDS, processes_of_session
 

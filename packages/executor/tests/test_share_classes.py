@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from beam_runner_model.errors import Unavailable
 
 from beam_spark_executor import share_classes
-from beam_spark_executor.unavailable import Unavailable
 
 
 @pytest.fixture(autouse=True)

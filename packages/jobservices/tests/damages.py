@@ -8,10 +8,11 @@ from collections import Counter
 from contextlib import closing
 
 import attrs
+from beam_runner_model.errors import RunnerError
+from beam_runner_storage.durable.databases import SEAL_SUFFIX
 
-from beam_runner_jobservices import JobMetrics, JobServicesError, JobState, StateEvent
+from beam_runner_jobservices import JobMetrics, JobState, StateEvent
 from beam_runner_jobservices.archive import Archive
-from beam_runner_jobservices.databases import SEAL_SUFFIX
 from beam_runner_jobservices.error_log import Errors
 from beam_runner_jobservices.job_file import FILE, JobFile
 
@@ -53,7 +54,7 @@ def content(folder):
                 continue
             try:
                 found[job.job_id] = (job, file.read(job.job_id))
-            except JobServicesError as error:
+            except RunnerError as error:
                 told.append(str(error))
         return found, told
 

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from beam_runner_storage.durable.folders import MARKER
+
 from beam_runner_jobservices import (
     JobMetrics,
     JobReporter,
@@ -14,7 +16,6 @@ from beam_runner_jobservices import (
     JobState,
 )
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
-from beam_runner_jobservices.folders import MARKER
 
 LIMIT = 60.0
 

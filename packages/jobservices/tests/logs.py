@@ -5,9 +5,8 @@ from __future__ import annotations
 import secrets
 
 import attrs
-
-from beam_runner_jobservices.errors import Unavailable
-from beam_runner_jobservices.logged import LogFailed
+from beam_runner_model.errors import Unavailable
+from beam_runner_storage.durable.logged import LogFailed
 
 
 @attrs.define(eq=False)

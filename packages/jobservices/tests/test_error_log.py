@@ -18,7 +18,7 @@ from beam_runner_jobservices import (
 )
 from beam_runner_jobservices.error_log import ErrorLog
 from beam_runner_jobservices.history import JobHistory
-from beam_runner_jobservices.observation import decode, encode, record_of
+from beam_runner_jobservices.observation_json import decode, encode, record_of
 
 from .fakes import FakeExecutor
 

@@ -7,9 +7,10 @@ import os
 import stat
 
 import pytest
+from beam_runner_storage.durable import folders
+from beam_runner_storage.durable.folders import ARTIFACTS, MARKER, STATE, hold_folder, mark_folder
 
-from beam_runner_jobservices import JobServer, JobServicesError, folders
-from beam_runner_jobservices.folders import ARTIFACTS, MARKER, STATE, hold_folder, mark_folder
+from beam_runner_jobservices import JobServer, JobServicesError
 
 from .fakes import FakeExecutor
 

@@ -10,6 +10,7 @@ from contextlib import closing
 
 import attrs
 import pytest
+from beam_runner_model.observation import JobTimes
 
 from beam_runner_jobservices import (
     Artifact,
@@ -28,7 +29,6 @@ from beam_runner_jobservices.archive import Archive
 from beam_runner_jobservices.error_log import ErrorLog, Errors
 from beam_runner_jobservices.errors import Damaged
 from beam_runner_jobservices.job_file import FILE, JobFile
-from beam_runner_jobservices.observation import JobTimes
 from beam_runner_jobservices.recorder import EndedJob, KeptJob
 from beam_runner_jobservices.step_names import StepNames
 

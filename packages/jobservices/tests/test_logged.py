@@ -6,6 +6,9 @@ from contextlib import closing
 
 import attrs
 import pytest
+from beam_runner_model.errors import Unavailable
+from beam_runner_storage.durable.databases import Schema, open_database, transaction
+from beam_runner_storage.durable.logged import LogFailed
 
 from beam_runner_jobservices import (
     Importance,
@@ -16,11 +19,9 @@ from beam_runner_jobservices import (
     StateEvent,
 )
 from beam_runner_jobservices.archive import Archive
-from beam_runner_jobservices.databases import Schema, open_database, transaction
 from beam_runner_jobservices.error_log import Errors
-from beam_runner_jobservices.errors import JobServicesError, Unavailable
+from beam_runner_jobservices.errors import JobServicesError
 from beam_runner_jobservices.job_file import JobFile
-from beam_runner_jobservices.logged import LogFailed
 from beam_runner_jobservices.recorder import EndedJob, KeptJob
 
 from .logs import MemoryLog

@@ -5,10 +5,10 @@ from __future__ import annotations
 import attrs
 import pytest
 from apache_beam.runners.portability.portable_metrics import from_monitoring_infos
+from beam_runner_model.jobs import JobMetrics, MonitoringInfo
 from beam_runner_urns import metrics as urns
 
 from beam_runner_jobservices.metrics_answer import LEFT_OUT, MOST_BYTES, fitting
-from beam_runner_jobservices.records import JobMetrics, MonitoringInfo
 from beam_runner_jobservices.wire.jobs import metrics_message
 
 

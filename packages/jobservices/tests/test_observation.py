@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from beam_runner_model.observation import Execution as Record
 
 from beam_runner_jobservices import (
     UNAVAILABLE,
@@ -20,8 +21,7 @@ from beam_runner_jobservices import (
     StageSeries,
     ThreadStack,
 )
-from beam_runner_jobservices.observation import Execution as Record
-from beam_runner_jobservices.observation import decode, encode, record_of
+from beam_runner_jobservices.observation_json import decode, encode, record_of
 
 from .fakes import Clock, FakeExecutor, FakeJob
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 
+from beam_runner_model.jobs import JobMessage
+
 from beam_runner_jobservices import JobState, Unavailable, registry, threads
-from beam_runner_jobservices.records import JobMessage
 
 from .fakes import LIMIT, eventually, run_to_end
 from .successors import Servers

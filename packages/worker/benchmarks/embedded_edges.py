@@ -19,13 +19,8 @@ from apache_beam.runners.worker import bundle_processor, data_plane, statesample
 from apache_beam.runners.worker.sdk_worker import ThrowingStateHandler
 from apache_beam.transforms import window
 from apache_beam.utils.windowed_value import WindowedValue
-
-from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_worker.embedded import EmbeddedHarness
-from beam_runner_worker.records import (
-    ElementChunk,
-    GroupChunk,
-    InputChunk,
+from beam_runner_model.chunks import ElementChunk, GroupChunk, InputChunk
+from beam_runner_model.stages import (
     InputEdge,
     InputKind,
     JobContext,
@@ -33,6 +28,9 @@ from beam_runner_worker.records import (
     OutputKind,
     StageSpec,
 )
+
+from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_worker.embedded import EmbeddedHarness
 
 ROUNDS = 7
 

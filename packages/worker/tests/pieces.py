@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Pieces:
-    """Implements ``beam_runner_worker.values.ValuePieces``.
+    """Implements ``beam_runner_model.value_pieces.ValuePieces``.
 
     Attributes:
         read: the numbers of the pieces that were read, in order.

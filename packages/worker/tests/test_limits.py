@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "embedded"))
 sys.path.insert(0, str(Path(__file__).parent / "fnapi"))
 
+from beam_runner_model.chunks import Settle
 from mini_runner import MiniRunner
 from stateful_host import StatefulStage
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, pickle_by_value
@@ -25,7 +26,6 @@ from tiny_host import Artifacts, Logs, TinyHost, external, job_with, pickle_by_v
 from beam_runner_worker import limits
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.fnapi import FnApiServer
-from beam_runner_worker.records import Settle
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

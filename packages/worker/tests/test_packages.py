@@ -8,9 +8,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from beam_runner_model.staged_packages import need_installing
+from beam_runner_model.stages import Artifact
 
-from beam_runner_worker.packages import StagedPackages, need_installing
-from beam_runner_worker.records import Artifact
+from beam_runner_worker.packages import StagedPackages
 
 STAGING_TO = "beam:artifact:role:staging_to:v1"
 

@@ -8,12 +8,12 @@ import pytest
 from apache_beam.coders import FloatCoder, IterableCoder, StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.metrics.cells import BoundedTrieData, HistogramData
 from apache_beam.utils.histogram import Histogram, LinearBucket
+from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as metric_urns
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_worker._protos import metrics_pb2
-from beam_runner_worker.records import MonitoringInfo
 from beam_runner_worker.totals import Totals, is_known
 
 INTEGER, DOUBLE, STRINGS = VarIntCoder(), FloatCoder(), IterableCoder(StrUtf8Coder())

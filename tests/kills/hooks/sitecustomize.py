@@ -120,7 +120,7 @@ def patch_store(module: ModuleType) -> None:
 
 
 def patch_executor(module: ModuleType) -> None:
-    around(module.SparkJobExecutor, "_begin", "before plan", "after plan")
+    around(module.PlacedJobExecutor, "_begin", "before plan", "after plan")
 
 
 def patch_job_data(module: ModuleType) -> None:

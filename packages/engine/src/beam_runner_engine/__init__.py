@@ -7,6 +7,76 @@ package's `pyproject.toml` spells them out.
 
 from __future__ import annotations
 
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.panes import (
+    NO_FIRING,
+    ONLY_FIRING,
+    PaneInfo,
+    PaneTiming,
+    decode_pane,
+    encode_pane,
+)
+from beam_runner_model.strategy import (
+    AccumulationMode,
+    ClosingBehavior,
+    MergeStatus,
+    OnTimeBehavior,
+    WindowingStrategy,
+)
+from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
+from beam_runner_model.times import (
+    END_OF_GLOBAL_WINDOW,
+    MAX_TIMESTAMP,
+    MIN_TIMESTAMP,
+    Duration,
+    Timestamp,
+)
+from beam_runner_model.timestamp_combiners import TimestampCombiner, combine_timestamps
+from beam_runner_model.triggers import (
+    AfterAll,
+    AfterAny,
+    AfterCount,
+    AfterEach,
+    AfterEndOfWindow,
+    AfterProcessingTime,
+    AfterSynchronizedProcessingTime,
+    AlignTo,
+    Always,
+    DefaultTrigger,
+    Delay,
+    Never,
+    OrFinally,
+    Repeatedly,
+    Trigger,
+    fires_once,
+    may_fire_early,
+)
+from beam_runner_model.window_coders import (
+    WindowCoder,
+    decode_instant,
+    decode_window,
+    decode_window_at,
+    encode_instant,
+    encode_window,
+    encoded_max_timestamp,
+)
+from beam_runner_model.window_fns import (
+    FixedWindows,
+    GlobalWindows,
+    OpaqueWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+    assign_windows,
+)
+from beam_runner_model.windows import (
+    GLOBAL_WINDOW,
+    GlobalWindow,
+    IntervalWindow,
+    OpaqueWindow,
+    Window,
+)
+
 from beam_runner_engine import dispatch, scheduler
 from beam_runner_engine.dispatch import *  # noqa: F403
 from beam_runner_engine.keyed.bulk import bulk_grouper
@@ -36,75 +106,6 @@ from beam_runner_engine.keyed.stateful import (
 )
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 from beam_runner_engine.scheduler import *  # noqa: F403
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.panes import (
-    NO_FIRING,
-    ONLY_FIRING,
-    PaneInfo,
-    PaneTiming,
-    decode_pane,
-    encode_pane,
-)
-from beam_runner_engine.values.strategy import (
-    AccumulationMode,
-    ClosingBehavior,
-    MergeStatus,
-    OnTimeBehavior,
-    WindowingStrategy,
-)
-from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
-from beam_runner_engine.values.times import (
-    END_OF_GLOBAL_WINDOW,
-    MAX_TIMESTAMP,
-    MIN_TIMESTAMP,
-    Duration,
-    Timestamp,
-)
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner, combine_timestamps
-from beam_runner_engine.values.triggers import (
-    AfterAll,
-    AfterAny,
-    AfterCount,
-    AfterEach,
-    AfterEndOfWindow,
-    AfterProcessingTime,
-    AfterSynchronizedProcessingTime,
-    AlignTo,
-    Always,
-    DefaultTrigger,
-    Delay,
-    Never,
-    OrFinally,
-    Repeatedly,
-    Trigger,
-    fires_once,
-    may_fire_early,
-)
-from beam_runner_engine.values.window_coders import (
-    WindowCoder,
-    decode_instant,
-    decode_window,
-    decode_window_at,
-    encode_instant,
-    encode_window,
-    encoded_max_timestamp,
-)
-from beam_runner_engine.values.window_fns import (
-    FixedWindows,
-    GlobalWindows,
-    OpaqueWindows,
-    Sessions,
-    SlidingWindows,
-    WindowFn,
-    assign_windows,
-)
-from beam_runner_engine.values.windows import (
-    GLOBAL_WINDOW,
-    GlobalWindow,
-    IntervalWindow,
-    OpaqueWindow,
-    Window,
-)
 
 __all__ = [
     "EMPTY_SUMMARY",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from beam_runner_model.facts import DataFacts
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.dispatch.small_work import LoopLimits, is_small
 from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.values.facts import DataFacts
 
 from .bundles import bundle
 

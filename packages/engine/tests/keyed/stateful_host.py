@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.windows import IntervalWindow
+
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.stateful import Due, StatefulShard, StatefulSpec
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 from beam_runner_engine.testing.stores import MemoryStore
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.windows import IntervalWindow
 
 KEY = b"key"
 DATA = encode_window(IntervalWindow(0, 100))

@@ -6,6 +6,28 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 import pytest
+from beam_runner_model.panes import ONLY_FIRING, encode_pane
+from beam_runner_model.strategy import MergeStatus, WindowingStrategy
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.triggers import (
+    AfterCount,
+    AfterEndOfWindow,
+    DefaultTrigger,
+    Never,
+    Trigger,
+)
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import (
+    FixedWindows,
+    GlobalWindows,
+    OpaqueWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+    assign_windows,
+)
+from beam_runner_model.windows import IntervalWindow, OpaqueWindow, Window
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,28 +37,6 @@ from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing.bulk_contract import BulkCase, bulk_cases, check_bulk_grouper
 from beam_runner_engine.testing.stores import MemoryStore
-from beam_runner_engine.values.panes import ONLY_FIRING, encode_pane
-from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
-from beam_runner_engine.values.times import MAX_TIMESTAMP
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.triggers import (
-    AfterCount,
-    AfterEndOfWindow,
-    DefaultTrigger,
-    Never,
-    Trigger,
-)
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.window_fns import (
-    FixedWindows,
-    GlobalWindows,
-    OpaqueWindows,
-    Sessions,
-    SlidingWindows,
-    WindowFn,
-    assign_windows,
-)
-from beam_runner_engine.values.windows import IntervalWindow, OpaqueWindow, Window
 
 from .costs import cost_ratio
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import attrs
 import pytest
+from beam_runner_model import triggers as t
+from beam_runner_model.strategy import MergeStatus, WindowingStrategy
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_model.triggers import Trigger
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import FixedWindows, Sessions
+from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing import MemoryStore
-from beam_runner_engine.values import triggers as t
-from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
-from beam_runner_engine.values.times import MAX_TIMESTAMP
-from beam_runner_engine.values.triggers import Trigger
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.window_fns import FixedWindows, Sessions
-from beam_runner_engine.values.windows import IntervalWindow
 
 from .costs import cost_ratio, read
 

@@ -7,6 +7,18 @@ from typing import Any
 
 import attrs
 import pytest
+from beam_runner_model.strategy import MergeStatus, WindowingStrategy
+from beam_runner_model.summary import EMPTY_SUMMARY
+from beam_runner_model.times import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import (
+    FixedWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+    assign_windows,
+)
+from beam_runner_model.windows import IntervalWindow
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,18 +26,6 @@ from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState
 from beam_runner_engine.keyed.stateful import Due, StatefulSpec, TimerFired, WindowExpired
 from beam_runner_engine.keyed.timers import Timer, TimerTable
-from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
-from beam_runner_engine.values.summary import EMPTY_SUMMARY
-from beam_runner_engine.values.times import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.window_fns import (
-    FixedWindows,
-    Sessions,
-    SlidingWindows,
-    WindowFn,
-    assign_windows,
-)
-from beam_runner_engine.values.windows import IntervalWindow
 
 from .stateful_host import DATA, KEY, Host, timer
 

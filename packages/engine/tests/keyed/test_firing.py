@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from beam_runner_model import triggers as t
+from beam_runner_model.panes import PaneTiming
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.triggers import Trigger
+from beam_runner_model.window_fns import FixedWindows
+from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.values import triggers as t
-from beam_runner_engine.values.panes import PaneTiming
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.triggers import Trigger
-from beam_runner_engine.values.window_fns import FixedWindows
-from beam_runner_engine.values.windows import IntervalWindow
 
 from .triggering import OurRun, ProcessingTime, Step, Watermark, fired
 

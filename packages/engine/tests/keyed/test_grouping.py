@@ -9,6 +9,23 @@ from itertools import pairwise
 
 import attrs
 import pytest
+from beam_runner_model import triggers as t
+from beam_runner_model.panes import PaneInfo, PaneTiming
+from beam_runner_model.strategy import (
+    AccumulationMode,
+    ClosingBehavior,
+    OnTimeBehavior,
+    WindowingStrategy,
+)
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.triggers import Trigger, may_fire_early
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import (
+    FixedWindows,
+    assign_windows,
+)
+from beam_runner_model.windows import IntervalWindow
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,23 +33,6 @@ from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing.stores import MemoryStore
-from beam_runner_engine.values import triggers as t
-from beam_runner_engine.values.panes import PaneInfo, PaneTiming
-from beam_runner_engine.values.strategy import (
-    AccumulationMode,
-    ClosingBehavior,
-    OnTimeBehavior,
-    WindowingStrategy,
-)
-from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.triggers import Trigger, may_fire_early
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.window_fns import (
-    FixedWindows,
-    assign_windows,
-)
-from beam_runner_engine.values.windows import IntervalWindow
 
 from .test_oracle import STRATEGIES, schedules
 from .triggering import KEY, Element, OurRun, ProcessingTime, Step, Watermark, run_ours

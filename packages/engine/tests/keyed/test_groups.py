@@ -4,16 +4,16 @@ import gc
 import pickle
 
 import pytest
+from beam_runner_model.panes import NO_FIRING, ONLY_FIRING
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.triggers import Always
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.windows import GLOBAL_WINDOW
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group, Groups
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing import MemoryStore
-from beam_runner_engine.values.panes import NO_FIRING, ONLY_FIRING
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.triggers import Always
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.windows import GLOBAL_WINDOW
 
 ONE = Group(b"k", b"w", 1, NO_FIRING, (b"1",))
 TWO = Group(b"k", b"v", 2, ONLY_FIRING, (b"2", b"3"))

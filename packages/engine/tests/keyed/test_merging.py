@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from apache_beam.transforms import window as beam_window
 from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
+from beam_runner_model.windows import IntervalWindow
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.merging import merge_sessions
-from beam_runner_engine.values.windows import IntervalWindow
 
 WINDOWS = st.lists(
     st.builds(

@@ -6,17 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 import pytest
+from beam_runner_model import triggers as t
+from beam_runner_model.strategy import MergeStatus, WindowingStrategy
+from beam_runner_model.window_coders import WindowCoder, decode_window, encode_window
+from beam_runner_model.window_fns import OpaqueWindows
+from beam_runner_model.windows import IntervalWindow, OpaqueWindow, Window
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.merging import SessionMerger
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing import MemoryStore
-from beam_runner_engine.values import triggers as t
-from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
-from beam_runner_engine.values.window_coders import WindowCoder, decode_window, encode_window
-from beam_runner_engine.values.window_fns import OpaqueWindows
-from beam_runner_engine.values.windows import IntervalWindow, OpaqueWindow, Window
 
 from .triggering import KEY
 

@@ -11,25 +11,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import attrs
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
-
-from beam_runner_engine.keyed.composite_triggers import machine
-from beam_runner_engine.keyed.merging import merge_sessions
-from beam_runner_engine.values import triggers as t
-from beam_runner_engine.values.strategy import (
+from beam_runner_model import triggers as t
+from beam_runner_model.strategy import (
     AccumulationMode,
     MergeStatus,
     WindowingStrategy,
 )
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.window_fns import (
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.window_fns import (
     FixedWindows,
     Sessions,
     SlidingWindows,
     assign_windows,
 )
-from beam_runner_engine.values.windows import IntervalWindow
+from beam_runner_model.windows import IntervalWindow
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from beam_runner_engine.keyed.composite_triggers import machine
+from beam_runner_engine.keyed.merging import merge_sessions
 
 from .triggering import (
     Element,

@@ -6,8 +6,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-
-from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP, passing_watermark
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP, passing_watermark
 
 SCRIPT = Path(__file__).resolve().parents[4] / "docs" / "engine" / "draw_keyed_tables.py"
 EXPECTED = {

@@ -6,6 +6,16 @@ from itertools import accumulate
 
 import attrs
 import pytest
+from beam_runner_model import triggers as t
+from beam_runner_model.panes import PaneTiming
+from beam_runner_model.strategy import MergeStatus, WindowingStrategy
+from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.triggers import Trigger, may_fire_early
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import OpaqueWindows, Sessions
+from beam_runner_model.windows import IntervalWindow
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -14,16 +24,6 @@ from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.merging import SessionMerger
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.testing import MemoryStore
-from beam_runner_engine.values import triggers as t
-from beam_runner_engine.values.panes import PaneTiming
-from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
-from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
-from beam_runner_engine.values.times import MAX_TIMESTAMP
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.triggers import Trigger, may_fire_early
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.window_fns import OpaqueWindows, Sessions
-from beam_runner_engine.values.windows import IntervalWindow
 
 from .test_oracle import STRATEGIES
 from .triggering import KEY, OurRun, Watermark, fired

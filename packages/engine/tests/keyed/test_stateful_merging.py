@@ -6,16 +6,16 @@ from collections.abc import Collection, Sequence
 
 import attrs
 import pytest
+from beam_runner_model.strategy import MergeStatus, WindowingStrategy
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_model.window_coders import WindowCoder, encode_window
+from beam_runner_model.window_fns import OpaqueWindows, Sessions
+from beam_runner_model.windows import IntervalWindow, Window
 
 from beam_runner_engine.keyed.merging import SessionMerger
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState
 from beam_runner_engine.keyed.stateful import Due, ElementsSorted, StatefulSpec, TimerFired
-from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
-from beam_runner_engine.values.times import MAX_TIMESTAMP
-from beam_runner_engine.values.window_coders import WindowCoder, encode_window
-from beam_runner_engine.values.window_fns import OpaqueWindows, Sessions
-from beam_runner_engine.values.windows import IntervalWindow, Window
 
 from .stateful_host import KEY, Host, timer
 

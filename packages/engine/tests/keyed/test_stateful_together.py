@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.summary import EMPTY_SUMMARY
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import FixedWindows
+from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState, State
 from beam_runner_engine.keyed.stateful import StatefulSpec, TimerFired, WindowExpired
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.summary import EMPTY_SUMMARY
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.window_fns import FixedWindows
-from beam_runner_engine.values.windows import IntervalWindow
 
 from .stateful_host import DATA, KEY, Host, timer
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from beam_runner_model.panes import NO_FIRING, encode_pane
+from beam_runner_model.strategy import WindowingStrategy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +13,6 @@ from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.records import read_record
 from beam_runner_engine.keyed.stateful import StatefulSpec, TimerFired
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
-from beam_runner_engine.values.panes import NO_FIRING, encode_pane
-from beam_runner_engine.values.strategy import WindowingStrategy
 
 from .stateful_host import KEY, Host, timer
 

@@ -10,19 +10,19 @@ from typing import Any
 import apache_beam
 import pytest
 import yaml  # type: ignore[import-untyped]
-
-from beam_runner_engine.keyed.groups import Group
-from beam_runner_engine.values import triggers as t
-from beam_runner_engine.values.panes import PaneTiming
-from beam_runner_engine.values.strategy import AccumulationMode, MergeStatus, WindowingStrategy
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.window_coders import decode_window
-from beam_runner_engine.values.window_fns import (
+from beam_runner_model import triggers as t
+from beam_runner_model.panes import PaneTiming
+from beam_runner_model.strategy import AccumulationMode, MergeStatus, WindowingStrategy
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.window_coders import decode_window
+from beam_runner_model.window_fns import (
     FixedWindows,
     GlobalWindows,
     Sessions,
     assign_windows,
 )
+
+from beam_runner_engine.keyed.groups import Group
 
 from .triggering import OurRun
 

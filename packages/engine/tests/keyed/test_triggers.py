@@ -5,14 +5,14 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from beam_runner_model import triggers as t
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_model.triggers import Trigger, may_fire_early
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.composite_triggers import machine
 from beam_runner_engine.keyed.triggers import Instant, Machine, State
-from beam_runner_engine.values import triggers as t
-from beam_runner_engine.values.times import MAX_TIMESTAMP
-from beam_runner_engine.values.triggers import Trigger, may_fire_early
 
 from .test_oracle import TRIGGERS
 

@@ -15,24 +15,24 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP as BEAM_MIN
 from apache_beam.utils.timestamp import Duration as BeamDuration
 from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
 from apache_beam.utils.windowed_value import PaneInfoTiming, WindowedValue
-
-from beam_runner_engine.keyed.grouping import TriggeredGrouper
-from beam_runner_engine.keyed.groups import Group
-from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.keyed.ports import WindowMerger
-from beam_runner_engine.testing.stores import MemoryStore
-from beam_runner_engine.values import triggers as t
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.window_coders import decode_window, encode_window
-from beam_runner_engine.values.window_fns import (
+from beam_runner_model import triggers as t
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.window_coders import decode_window, encode_window
+from beam_runner_model.window_fns import (
     FixedWindows,
     Sessions,
     SlidingWindows,
     WindowFn,
     assign_windows,
 )
-from beam_runner_engine.values.windows import Window
+from beam_runner_model.windows import Window
+
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.ports import WindowMerger
+from beam_runner_engine.testing.stores import MemoryStore
 
 KEY = b"key"
 

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import attrs
+from beam_runner_model.window_fns import (
+    FixedWindows,
+    GlobalWindows,
+    SlidingWindows,
+    WindowFn,
+    assign_windows,
+)
 from hypothesis import strategies as st
 
 from beam_runner_engine.scheduler.policy import DefaultSectionPolicy
@@ -19,13 +26,6 @@ from beam_runner_engine.scheduler.specs import (
     StageKind,
     StageSpec,
     TestStreamSpec,
-)
-from beam_runner_engine.values.window_fns import (
-    FixedWindows,
-    GlobalWindows,
-    SlidingWindows,
-    WindowFn,
-    assign_windows,
 )
 
 from .host import SimulatedHost

@@ -14,15 +14,16 @@ import sys
 import time
 from typing import TypeVar
 
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
+from beam_runner_model.times import MIN_TIMESTAMP
+from beam_runner_model.windows import GLOBAL_WINDOW
+
 from beam_runner_engine.scheduler.commands import Bundle, Command, OpenBundles
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Event, Output, Residual, Start
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageKind, StageSpec
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
-from beam_runner_engine.values.times import MIN_TIMESTAMP
-from beam_runner_engine.values.windows import GLOBAL_WINDOW
 
 IDLE = [10, 100, 1_000]
 SIZES = [(10, 10), (100, 10), (1_000, 10), (10, 100), (10, 1_000), (10, 10_000)]

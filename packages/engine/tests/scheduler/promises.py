@@ -6,6 +6,9 @@ from collections import Counter
 from itertools import chain
 from typing import Any
 
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_model.windows import Window
+
 from beam_runner_engine.scheduler.commands import (
     Bundle,
     FailJob,
@@ -30,8 +33,6 @@ from beam_runner_engine.scheduler.specs import (
     StageSpec,
 )
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
-from beam_runner_engine.values.windows import Window
 
 from .failing import Paused
 from .usercode import ENDLESS, Element, Keep, Result, UserCode

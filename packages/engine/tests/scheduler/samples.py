@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.windows import GLOBAL_WINDOW, Window
+
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.windows import GLOBAL_WINDOW, Window
 
 Kind = TypeVar("Kind")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import attrs
+from beam_runner_model.times import MAX_TIMESTAMP
 
 from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Output, SectionRefused
-from beam_runner_engine.values.times import MAX_TIMESTAMP
 
 from .promises import Promises
 from .usercode import Keep, Result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from beam_runner_model.windows import GLOBAL_WINDOW
 
 from beam_runner_engine.scheduler.checkpoints import ASKED_AGAIN_AFTER, OUTDATED_AFTER
 from beam_runner_engine.scheduler.commands import Bundle, Command, SplitBundle, WakeAt
@@ -24,7 +25,6 @@ from beam_runner_engine.scheduler.specs import (
     StageKind,
     StageSpec,
 )
-from beam_runner_engine.values.windows import GLOBAL_WINDOW
 
 from .samples import data, only
 

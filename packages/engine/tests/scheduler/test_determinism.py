@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import attrs
+from beam_runner_model.windows import OpaqueWindow, Window
 
 from beam_runner_engine.scheduler.commands import OpenBundles
 from beam_runner_engine.scheduler.events import BundleDone, Output, Start
@@ -17,7 +18,6 @@ from beam_runner_engine.scheduler.specs import (
     SideInputSpec,
     StageSpec,
 )
-from beam_runner_engine.values.windows import OpaqueWindow, Window
 
 from .samples import data
 

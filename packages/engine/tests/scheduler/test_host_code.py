@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 import pytest
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, Window
 
 from beam_runner_engine.scheduler.commands import CancelBundles, FailJob
 from beam_runner_engine.scheduler.events import (
@@ -24,8 +26,6 @@ from beam_runner_engine.scheduler.policy import Load, RunningBundle
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, SideInputSpec, StageSpec
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.windows import GLOBAL_WINDOW, IntervalWindow, Window
 
 from .samples import data, only
 

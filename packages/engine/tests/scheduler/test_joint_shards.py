@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 
 from beam_runner_engine.scheduler.commands import FinishJob, Input, OpenBundles, SplitBundle
 from beam_runner_engine.scheduler.data import Data
@@ -19,7 +20,6 @@ from beam_runner_engine.scheduler.events import (
 )
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageKind, StageSpec
-from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
 
 from .samples import data, only, refs
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from beam_runner_model.times import MAX_TIMESTAMP
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.scheduler.minima import CountedTimes, KeyedMinimum
-from beam_runner_engine.values.times import MAX_TIMESTAMP
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(1, 3)), max_size=200))

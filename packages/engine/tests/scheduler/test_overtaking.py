@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.summary import EMPTY_SUMMARY
+
 from beam_runner_engine.scheduler.commands import Command, OpenBundles
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Output, Residual, Start
 from beam_runner_engine.scheduler.overtaking import Overtaken, WatermarkWatch
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, StageKind, StageSpec
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.summary import EMPTY_SUMMARY
 
 GRAPH = GraphSpec(
     (

@@ -6,12 +6,12 @@ import os
 
 import attrs
 import pytest
+from beam_runner_model.windows import GLOBAL_WINDOW
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_runner_engine.scheduler.events import Drain, FailureKind
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageSpec
-from beam_runner_engine.values.windows import GLOBAL_WINDOW
 
 from .host import SimulatedHost
 from .usercode import Behaviour

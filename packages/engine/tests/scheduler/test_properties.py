@@ -11,6 +11,7 @@ import os
 import pickle
 
 import pytest
+from beam_runner_model.summary import EMPTY_SUMMARY
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -32,7 +33,6 @@ from beam_runner_engine.scheduler.events import (
     SplitDone,
     Start,
 )
-from beam_runner_engine.values.summary import EMPTY_SUMMARY
 
 from .graphs import Job, jobs
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from beam_runner_model.window_fns import FixedWindows
+from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.scheduler.commands import Bundle, ReleaseData
 from beam_runner_engine.scheduler.events import BundleDone, Output, Residual, Start
@@ -14,8 +16,6 @@ from beam_runner_engine.scheduler.specs import (
     SideWindowOf,
     StageSpec,
 )
-from beam_runner_engine.values.window_fns import FixedWindows
-from beam_runner_engine.values.windows import IntervalWindow
 
 from .samples import data, only
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from beam_runner_model.summary import ShardSummary
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+
 from beam_runner_engine.scheduler.events import BundleDone, Drain, Output, Residual, Start
 from beam_runner_engine.scheduler.reports import StageReport, Wait, WaitFor, describe_waits
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageKind, StageSpec
-from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 from .samples import data
 

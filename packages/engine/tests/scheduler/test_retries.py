@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from beam_runner_model.summary import EMPTY_SUMMARY
 
 from beam_runner_engine.scheduler.commands import (
     Bundle,
@@ -35,7 +36,6 @@ from beam_runner_engine.scheduler.specs import (
     StageSpec,
     TestStreamSpec,
 )
-from beam_runner_engine.values.summary import EMPTY_SUMMARY
 
 from .samples import data, only, refs
 

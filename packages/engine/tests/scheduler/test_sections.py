@@ -6,6 +6,8 @@ import pickle
 
 import attrs
 import pytest
+from beam_runner_model.summary import EMPTY_SUMMARY
+from beam_runner_model.times import MAX_TIMESTAMP
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,8 +45,6 @@ from beam_runner_engine.scheduler.specs import (
     StageKind,
     StageSpec,
 )
-from beam_runner_engine.values.summary import EMPTY_SUMMARY
-from beam_runner_engine.values.times import MAX_TIMESTAMP
 
 from .samples import data, only, refs
 

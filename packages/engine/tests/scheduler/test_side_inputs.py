@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from beam_runner_model.summary import ShardSummary
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_model.window_fns import FixedWindows, OpaqueWindows, SlidingWindows
+from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow
 
 from beam_runner_engine.scheduler.commands import FailJob, OpenBundles, ReleaseData
 from beam_runner_engine.scheduler.errors import IllegalEvent
@@ -18,10 +22,6 @@ from beam_runner_engine.scheduler.specs import (
     StageKind,
     StageSpec,
 )
-from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
-from beam_runner_engine.values.window_fns import FixedWindows, OpaqueWindows, SlidingWindows
-from beam_runner_engine.values.windows import GLOBAL_WINDOW, IntervalWindow
 
 from .samples import data, only, refs
 

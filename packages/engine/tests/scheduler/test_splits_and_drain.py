@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 import pytest
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.scheduler.commands import (
     Bundle,
@@ -36,8 +38,6 @@ from beam_runner_engine.scheduler.events import (
 from beam_runner_engine.scheduler.policy import DefaultPolicy, Load, RunningBundle
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageSpec
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.windows import IntervalWindow
 
 from .samples import data, only, refs
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
+from beam_runner_model.times import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
 
 from beam_runner_engine.scheduler.commands import (
     FailJob,
@@ -20,8 +22,6 @@ from beam_runner_engine.scheduler.errors import IllegalEvent
 from beam_runner_engine.scheduler.events import BundleDone, Output, Residual, Start, Tick
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageKind, StageSpec
-from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
-from beam_runner_engine.values.times import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
 
 from .samples import data, only, refs
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
+
 from beam_runner_engine.scheduler.commands import FinishJob, OpenBundles, Outcome, ReleaseData
 from beam_runner_engine.scheduler.events import BundleDone, Drain, Start, Tick
 from beam_runner_engine.scheduler.scheduler import Scheduler
@@ -15,7 +17,6 @@ from beam_runner_engine.scheduler.specs import (
     TestStreamSpec,
     TestStreamStep,
 )
-from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
 
 from .samples import data, only, refs
 

@@ -6,6 +6,10 @@ from collections import Counter
 from typing import Any
 
 import attrs
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_model.windows import Window
 
 from beam_runner_engine.scheduler.commands import (
     Bundle,
@@ -20,10 +24,6 @@ from beam_runner_engine.scheduler.specs import (
     StageKind,
     StageSpec,
 )
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
-from beam_runner_engine.values.times import MAX_TIMESTAMP
-from beam_runner_engine.values.windows import Window
 
 SHARDS = 3
 ENDLESS = 1_000_000

@@ -13,6 +13,13 @@ from random import Random
 from typing import Any, TypeAlias
 
 import attrs
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.panes import PaneTiming
+from beam_runner_model.times import MIN_TIMESTAMP, Timestamp
+from beam_runner_model.timestamp_combiners import combine_timestamps
+from beam_runner_model.window_coders import decode_window, encode_window
+from beam_runner_model.window_fns import FixedWindows, assign_windows
+from beam_runner_model.windowed_values import held_until
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
@@ -49,13 +56,6 @@ from beam_runner_engine.scheduler.specs import (
     StageSpec,
 )
 from beam_runner_engine.testing.stores import MemoryStore
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.panes import PaneTiming
-from beam_runner_engine.values.times import MIN_TIMESTAMP, Timestamp
-from beam_runner_engine.values.timestamp_combiners import combine_timestamps
-from beam_runner_engine.values.window_coders import decode_window, encode_window
-from beam_runner_engine.values.window_fns import FixedWindows, assign_windows
-from beam_runner_engine.values.windowed_values import held_until
 
 from .stream_jobs import LAST, Element, Member, OverlapMerger, Step, StreamJob, alike
 

@@ -7,14 +7,12 @@ from random import Random
 from typing import TypeAlias
 
 import attrs
-
-from beam_runner_engine.keyed.merging import sweep
-from beam_runner_engine.values import triggers as t
-from beam_runner_engine.values.strategy import AccumulationMode, MergeStatus, WindowingStrategy
-from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.window_coders import WindowCoder
-from beam_runner_engine.values.window_fns import (
+from beam_runner_model import triggers as t
+from beam_runner_model.strategy import AccumulationMode, MergeStatus, WindowingStrategy
+from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.window_coders import WindowCoder
+from beam_runner_model.window_fns import (
     FixedWindows,
     GlobalWindows,
     OpaqueWindows,
@@ -23,7 +21,9 @@ from beam_runner_engine.values.window_fns import (
     WindowFn,
     assign_windows,
 )
-from beam_runner_engine.values.windows import IntervalWindow, Window
+from beam_runner_model.windows import IntervalWindow, Window
+
+from beam_runner_engine.keyed.merging import sweep
 
 GAP = 6
 CUSTOM = OpaqueWindows("sessions of several gaps", b"")

@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from random import Random
 
 import pytest
+from beam_runner_model.panes import PaneTiming
+from beam_runner_model.strategy import AccumulationMode, WindowingStrategy
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.window_coders import encode_window
 
 from beam_runner_engine.keyed.bulk import bulk_grouper
 from beam_runner_engine.keyed.groups import Group
-from beam_runner_engine.values.panes import PaneTiming
-from beam_runner_engine.values.strategy import AccumulationMode, WindowingStrategy
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.window_coders import encode_window
 
 from .stream_host import Overtaken, StreamHost
 from .stream_jobs import (

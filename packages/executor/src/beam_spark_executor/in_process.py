@@ -8,16 +8,18 @@ import threading
 from collections.abc import Sequence
 
 import attrs
-from beam_runner_jobservices import JobServicesError
+from beam_runner_model.errors import RunnerError
+from beam_runner_server import extensions
+from beam_runner_server.flags import WrongFlag, settings_of
+from beam_runner_server.job_server import Server
+from beam_spark_io.sessions import session_here
 
-from beam_spark_executor.journal.errors import JournalError
-from beam_spark_executor.server import extensions
-from beam_spark_executor.server.flags import WrongFlag, settings_of
-from beam_spark_executor.server.job_server import Server
-from beam_spark_executor.spark.ambient import SUBMITTED, refuse_connect, session_here
+from beam_spark_executor.program import SparkProgram
+from beam_spark_executor.spark.ambient import SUBMITTED, refuse_connect
+from beam_spark_executor.spark.platform import SparkPlatform
 from beam_spark_executor.spark.settings import SparkSettings, SparkUnavailable
 
-log = logging.getLogger("beam_spark_executor.server")
+log = logging.getLogger("beam_runner_server")
 
 
 class NotStarted(Exception):
@@ -42,12 +44,13 @@ class ServerHere:
 
     def __init__(self, flags: Sequence[str], spark: SparkSettings) -> None:
         try:
-            settings = settings_of([*flags, "--job-port=0"])
+            settings = settings_of([*flags, "--job-port=0"], SparkProgram())
+            assert isinstance(settings.platform, SparkPlatform)
             spark = attrs.evolve(
-                settings.spark, session=spark.session, python_path=spark.python_path
+                settings.platform.settings, session=spark.session, python_path=spark.python_path
             )
-            self._server = Server(attrs.evolve(settings, spark=spark))
-        except (WrongFlag, JobServicesError, JournalError, OSError) as error:
+            self._server = Server(attrs.evolve(settings, platform=SparkPlatform(spark)))
+        except (WrongFlag, RunnerError, OSError) as error:
             raise NotStarted(str(error)) from error
         self._extensions = settings.extensions
         try:

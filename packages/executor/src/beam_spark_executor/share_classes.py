@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from beam_spark_executor import logs
-from beam_spark_executor.unavailable import Unavailable
+from beam_runner_model.errors import Unavailable
+from beam_runner_runtime import logs
 
 _LIMIT_SECONDS = 600.0
 

@@ -4,6 +4,8 @@ import argparse
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from beam_runner_server.flags import parse
+from beam_runner_storage.stores.spec import StoreSpec
 
 import beam_spark_executor
 from beam_spark_executor.client.options import (
@@ -13,8 +15,6 @@ from beam_spark_executor.client.options import (
     in_terms_of_options,
     server_wishes,
 )
-from beam_spark_executor.server.flags import parse
-from beam_spark_executor.stores.spec import StoreSpec
 
 
 def wishes(*flags: str) -> ServerWishes:

@@ -69,10 +69,10 @@ def test_ways_in_are_built_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beam_spark_executor, "BeamSparkRunner", Built)
     monkeypatch.setattr(Built, "pipelines", [])
     # Another test's session would be asked for the columns of tables that are in examples alone.
-    monkeypatch.setattr("beam_spark_executor.io.declared.session_here", lambda: None)
+    monkeypatch.setattr("beam_spark_io.declared.session_here", lambda: None)
     collected: list[object] = []
     session = Session()
-    monkeypatch.setattr("beam_spark_executor.io.frames.session_here", lambda: session)
+    monkeypatch.setattr("beam_spark_io.frames.session_here", lambda: session)
     names: dict[str, Any] = {
         "SparkSession": SimpleNamespace(builder=Options()),
         "ib": SimpleNamespace(collect=collected.append),

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from beam_spark_io.sessions import session_here
 
-from beam_spark_executor.spark.ambient import lacking, refuse_connect, session_here
+from beam_spark_executor.spark.ambient import lacking, refuse_connect
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.settings import SparkUnavailable, default_conf
 

@@ -8,14 +8,13 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pytest
+from beam_runner_planner.table_specs import TableTarget
+from beam_runner_runtime.channel.attempts import BundleBroke
 from beam_runner_urns import spark as urns
+from beam_spark_io.schemas import spark_of_arrow
+from beam_spark_io.spark import databases
+from beam_spark_io.spark.databases import WRITES
 from table_jobs import TableJob
-
-from beam_spark_executor.channel.attempts import BundleBroke
-from beam_spark_executor.io.schemas import spark_of_arrow
-from beam_spark_executor.spark import databases
-from beam_spark_executor.spark.databases import WRITES
-from beam_spark_executor.tables import TableTarget
 
 pytestmark = pytest.mark.spark
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import attrs
 import pytest
+from beam_runner_runtime.bundles.needs import Needs
+from beam_runner_runtime.channel.endpoints import KNOCK
+from beam_runner_runtime.channel.messages import Endpoint
+from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.server import ChannelServer
+from beam_runner_storage.stores.spec import StoreSpec
 
-from beam_spark_executor.bundles.needs import Needs
-from beam_spark_executor.channel.endpoints import KNOCK
-from beam_spark_executor.channel.messages import Endpoint
-from beam_spark_executor.channel.place import ChannelPlace
-from beam_spark_executor.channel.server import ChannelServer
 from beam_spark_executor.spark import first_tasks
 from beam_spark_executor.spark.first_tasks import check_executors, warm_up
 from beam_spark_executor.spark.pool import SLOT_VARIABLE, WorkerPools
 from beam_spark_executor.spark.settings import SparkUnavailable
-from beam_spark_executor.stores.spec import StoreSpec
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ for number, line in enumerate(sys.stdin):
 """
 DAEMON = """
 import json, os, sys, time
-from beam_spark_executor.processes import reaper
+from beam_runner_runtime.processes import reaper
 from beam_spark_executor.spark import fork_server
 
 reaper.GRACE_SECONDS = 1.0
@@ -108,7 +108,7 @@ JOB_SERVER = (
     TELLING_DAEMON
     + """
 import subprocess
-from beam_spark_executor.processes.zygote import Zygote
+from beam_runner_runtime.processes.zygote import Zygote
 
 listener = fork_server.listen()
 Zygote(lambda: fork_server.serve(listener, lambda: None, run_daemon))

@@ -10,10 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from beam_spark_io.spark.reasons import reason_of
 from processes import exists
 from pyspark import InheritableThread, cloudpickle
 
-from beam_spark_executor.spark.pool import SLOT_VARIABLE, Slot, WorkerPools, reason_of
+from beam_spark_executor.spark.pool import SLOT_VARIABLE, Slot, WorkerPools
 from beam_spark_executor.spark.session import RunningSpark
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this module

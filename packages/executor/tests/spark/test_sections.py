@@ -12,15 +12,15 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.endpoints import to_job
+from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
+from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.server import ChannelServer
 from plans import Build, plan_of
 from section_jobs import SectionJob, goes_to_workers, texts
 from section_runs import SHARDS, order_of
 
-from beam_spark_executor.channel.attempts import BundleBroke, SectionRefusal
-from beam_spark_executor.channel.endpoints import to_job
-from beam_spark_executor.channel.messages import BundleReply, JobWork, RunBundle
-from beam_spark_executor.channel.place import ChannelPlace
-from beam_spark_executor.channel.server import ChannelServer
 from beam_spark_executor.spark.exchange import Exchanges
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.sections import SectionRunner

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from beam_runner_runtime.tuning import TUNING
 from pyspark import SparkContext
 
 from beam_spark_executor.spark.session import RunningSpark, python_of_workers, start_spark
 from beam_spark_executor.spark.settings import SparkSettings
-from beam_spark_executor.tuning import TUNING
 
 SCENARIO = """
 import json, logging, os, sys, threading, time

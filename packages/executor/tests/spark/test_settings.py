@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from beam_runner_runtime.tuning import TUNING
 
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
@@ -18,7 +19,6 @@ from beam_spark_executor.spark.settings import (
     slots_of,
     with_slots,
 )
-from beam_spark_executor.tuning import TUNING
 
 FOLDER = Path("/tmp/folder")
 

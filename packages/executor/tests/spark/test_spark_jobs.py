@@ -12,14 +12,14 @@ from unittest.mock import Mock
 import attrs
 import pytest
 from beam_runner_engine.scheduler import Bundle, SectionPart
+from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.messages import LaneOpened, RunBundle
+from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
+from beam_runner_runtime.tuning import TUNING
 
-from beam_spark_executor.channel.attempts import Attempt, BundleBroke, SectionRefusal
-from beam_spark_executor.channel.messages import LaneOpened, RunBundle
-from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
 from beam_spark_executor.spark import spark_jobs as module
 from beam_spark_executor.spark.pool import Slot
 from beam_spark_executor.spark.spark_jobs import SparkJobs
-from beam_spark_executor.tuning import TUNING
 
 PARTS = tuple(SectionPart(name, (), (), 0) for name in ("A", "B"))
 ORDER = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0, parts=PARTS), "name")

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import attrs
 import pytest
-from beam_runner_worker.records import JobContext
+from beam_runner_model.stages import JobContext
+from beam_runner_planner.plan import JobPlan
+from beam_runner_runtime.channel.endpoints import to_job
+from beam_runner_runtime.channel.messages import Abort, CloseLane, FromWorker, JobWork, LaneOpened
+from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.server import ChannelServer, WorkerLink
+from beam_runner_runtime.channel.stand_by import ServeLane, StandDown
 
-from beam_spark_executor.channel.endpoints import to_job
-from beam_spark_executor.channel.messages import Abort, CloseLane, FromWorker, JobWork, LaneOpened
-from beam_spark_executor.channel.place import ChannelPlace
-from beam_spark_executor.channel.server import ChannelServer, WorkerLink
-from beam_spark_executor.channel.stand_by import ServeLane, StandDown
-from beam_spark_executor.plan import JobPlan
 from beam_spark_executor.spark import stand_by
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.session import RunningSpark

@@ -10,29 +10,30 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pytest
+from beam_runner_data.rows import written
+from beam_runner_data.rows.columns import from_bytes
 from beam_runner_engine.scheduler import Bundle, BundleDone, Input, Residual
-from beam_runner_engine.values.times import MIN_TIMESTAMP
+from beam_runner_model.buffers import BufferKind, BufferPlan
+from beam_runner_model.stages import InputEdge, InputKind, JobContext, StageSpec
+from beam_runner_model.times import MIN_TIMESTAMP
+from beam_runner_planner.plan import JobPlan, StagePlan, TablePlan
+from beam_runner_planner.table_specs import StreamSource
+from beam_runner_runtime.bundles.job_files import files_of
+from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
+from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.channel.messages import BundleReply, RunBundle
+from beam_runner_runtime.channel.wire import decode_message, encode_message
 from beam_runner_urns import spark as urns
-from beam_runner_worker.records import InputEdge, InputKind, JobContext, StageSpec
+from beam_spark_io.schemas import spark_of_arrow
+from beam_spark_io.spark.stream_position import Position
 from pyspark.sql import SparkSession
 
-from beam_spark_executor.bundles.job_files import files_of
-from beam_spark_executor.bundles.table_rows import ElementsWriter, elements_of
-from beam_spark_executor.channel.attempts import BundleBroke
-from beam_spark_executor.channel.messages import BundleReply, RunBundle
-from beam_spark_executor.channel.wire import decode_message, encode_message
-from beam_spark_executor.data import written
-from beam_spark_executor.data.columns import from_bytes
-from beam_spark_executor.io.schemas import spark_of_arrow
-from beam_spark_executor.plan import BufferKind, BufferPlan, JobPlan, StagePlan, TablePlan
 from beam_spark_executor.spark import stream_turns
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.reading import TableData, Written
 from beam_spark_executor.spark.session import RunningSpark
-from beam_spark_executor.spark.stream_position import Position
 from beam_spark_executor.spark.table_bundles import TableBundles
 from beam_spark_executor.spark.threads import start_job_thread
-from beam_spark_executor.tables import StreamSource
 
 pytestmark = pytest.mark.spark
 

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from beam_runner_data.rows.columns import from_bytes
+from beam_runner_model.buffers import BufferKind, BufferPlan
+from beam_runner_planner.table_specs import TableSource, TableTarget
+from beam_runner_runtime.channel.attempts import BundleBroke
 from beam_runner_urns import spark as urns
+from beam_spark_io.schemas import spark_of_arrow
 from table_jobs import TableJob
 
-from beam_spark_executor.channel.attempts import BundleBroke
-from beam_spark_executor.data.columns import from_bytes
-from beam_spark_executor.io.schemas import spark_of_arrow
-from beam_spark_executor.plan import BufferKind, BufferPlan
 from beam_spark_executor.spark.session import RunningSpark
-from beam_spark_executor.tables import TableSource, TableTarget
 
 pytestmark = pytest.mark.spark
 

@@ -5,36 +5,22 @@
 
 from __future__ import annotations
 
-from .channels import Credentials
-from .client import JobClient
-from .description import (
-    EnvironmentDescription,
-    PCollectionDescription,
-    PipelineDescription,
-    StepDescription,
+from beam_runner_model.errors import Unavailable
+from beam_runner_model.jobs import (
+    Artifact,
+    Importance,
+    JobInfo,
+    JobMessage,
+    JobMetrics,
+    JobSpec,
+    JobState,
+    MessageLine,
+    MonitoringInfo,
+    OptionType,
+    PipelineOption,
+    StateEvent,
 )
-from .door import Door
-from .error_log import Errors, FailureGroup, grouped
-from .errors import (
-    AddressError,
-    ExecutorFailed,
-    IllegalTransition,
-    InvalidRequest,
-    JobApiError,
-    JobRejected,
-    JobServicesError,
-    NotFound,
-    NotReady,
-    TooMany,
-    Unavailable,
-    Unguarded,
-)
-from .failures import Failure, Frame, is_retried, is_users
-from .guard import Guard
-from .job_log import LogQuery, LogRecord, Logs, select_logs
-from .limits import Limits
-from .metric_values import Distribution, Latest, MetricValue, metric_value
-from .observation import (
+from beam_runner_model.observation import (
     OUTSIDE,
     STARTING_HARNESS,
     UNAVAILABLE,
@@ -49,25 +35,42 @@ from .observation import (
     StageSeries,
     ThreadStack,
 )
-from .ports import JobExecutor, JobHandle, JobObserver, JobReporter, MessageLine
-from .records import (
-    Artifact,
-    Importance,
-    JobInfo,
-    JobMessage,
-    JobMetrics,
-    JobSpec,
-    JobState,
-    MonitoringInfo,
-    OptionType,
-    PipelineOption,
-    StateEvent,
+
+from beam_runner_jobservices.channels import Credentials
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.description import (
+    EnvironmentDescription,
+    PCollectionDescription,
+    PipelineDescription,
+    StepDescription,
 )
-from .server import JobServer
-from .step_names import StepNames
-from .texts import seconds_of
-from .wire.descriptions import describe_pipeline
-from .wire.jobs import Prepared
+from beam_runner_jobservices.door import Door
+from beam_runner_jobservices.error_log import Errors, FailureGroup, grouped
+from beam_runner_jobservices.errors import (
+    AddressError,
+    ExecutorFailed,
+    IllegalTransition,
+    InvalidRequest,
+    JobApiError,
+    JobRejected,
+    JobServicesError,
+    NotFound,
+    NotReady,
+    TooMany,
+    Unguarded,
+)
+from beam_runner_jobservices.failures import Failure, Frame, is_retried, is_users
+from beam_runner_jobservices.guard import Guard
+from beam_runner_jobservices.job_log import LogQuery, LogRecord, Logs, select_logs
+from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.metric_values import Distribution, Latest, MetricValue, metric_value
+from beam_runner_jobservices.ports import JobExecutor, JobHandle, JobObserver, JobReporter
+from beam_runner_jobservices.server import JobServer
+from beam_runner_jobservices.step_names import StepNames
+from beam_runner_jobservices.texts import seconds_of
+from beam_runner_jobservices.wire.descriptions import describe_pipeline
+from beam_runner_jobservices.wire.jobs import Prepared
+from beam_runner_jobservices.wire.pipelines import check_pipeline
 
 __all__ = [
     "OUTSIDE",
@@ -133,6 +136,7 @@ __all__ = [
     "TooMany",
     "Unavailable",
     "Unguarded",
+    "check_pipeline",
     "describe_pipeline",
     "grouped",
     "is_retried",

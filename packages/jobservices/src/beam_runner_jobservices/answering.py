@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import grpc
+from beam_runner_model.errors import Unavailable
 
-from .decoding import decoded
-from .errors import (
+from beam_runner_jobservices.decoding import decoded
+from beam_runner_jobservices.errors import (
     Damaged,
     DiskFull,
     ExecutorFailed,
@@ -19,9 +20,8 @@ from .errors import (
     NotFound,
     NotReady,
     TooMany,
-    Unavailable,
 )
-from .texts import one_line, status_text
+from beam_runner_jobservices.texts import one_line, status_text
 
 _LOGGER = logging.getLogger(__name__)
 

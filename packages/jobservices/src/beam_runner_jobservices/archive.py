@@ -8,14 +8,15 @@ import zlib
 from typing import Any
 
 import attrs
+from beam_runner_model.jobs import Importance, JobMessage, JobMetrics, JobState, StateEvent
+from beam_runner_model.observation import StageSeries
 
-from .error_log import Errors
-from .errors import Damaged
-from .history import Entry
-from .observation import StageSeries, record_of
-from .records import Importance, JobMessage, JobMetrics, JobState, StateEvent
-from .texts import one_line
-from .wire.jobs import metrics_bytes, metrics_of_bytes
+from beam_runner_jobservices.error_log import Errors
+from beam_runner_jobservices.errors import Damaged
+from beam_runner_jobservices.history import Entry
+from beam_runner_jobservices.observation_json import record_of
+from beam_runner_jobservices.texts import one_line
+from beam_runner_jobservices.wire.jobs import metrics_bytes, metrics_of_bytes
 
 _FORM = 1
 _LEVEL = 3

@@ -12,14 +12,14 @@ from typing import Any
 import attrs
 import grpc
 
-from ._protos import RetrievalServicer, StagingServicer
-from .answering import answering, streaming
-from .decoding import decoded
-from .errors import InvalidRequest, NotFound
-from .preparations import Preparation, Preparations
-from .staging import Embedded, Fetchable, Steps, stage
-from .store import ArtifactStore
-from .wire import artifacts as wire
+from beam_runner_jobservices._protos import RetrievalServicer, StagingServicer
+from beam_runner_jobservices.answering import answering, streaming
+from beam_runner_jobservices.decoding import decoded
+from beam_runner_jobservices.errors import InvalidRequest, NotFound
+from beam_runner_jobservices.preparations import Preparation, Preparations
+from beam_runner_jobservices.staging import Embedded, Fetchable, Steps, stage
+from beam_runner_jobservices.store import ArtifactStore
+from beam_runner_jobservices.wire import artifacts as wire
 
 _CHUNK = 2 << 20
 """Below the 4 MiB that gRPC clients accept unless told otherwise."""

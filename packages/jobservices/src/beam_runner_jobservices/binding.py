@@ -9,8 +9,8 @@ from typing import Any
 
 import grpc
 
-from .errors import AddressError
-from .guard import Guard
+from beam_runner_jobservices.errors import AddressError
+from beam_runner_jobservices.guard import Guard
 
 _ATTEMPTS = 16
 _NO_SUCH_ADDRESS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})

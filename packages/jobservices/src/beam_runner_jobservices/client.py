@@ -9,30 +9,29 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-
-from ._protos import JobStub, RetrievalStub, StagingStub
-from .channels import CHANNEL_OPTIONS, Credentials, open_channel
-from .error_log import Errors
-from .errors import JobApiError, JobServicesError
-from .following import NewEntries, follow
-from .history import Entry
-from .job_log import LogQuery, Logs
-from .observation import (
-    SERVICE,
-    Execution,
-    JobTimes,
-    StageSeries,
-    ThreadStack,
-    decode,
-    encode,
-    record_of,
+from beam_runner_model.jobs import (
+    Artifact,
+    JobInfo,
+    JobMetrics,
+    JobState,
+    PipelineOption,
+    StateEvent,
 )
-from .records import Artifact, JobInfo, JobMetrics, JobState, PipelineOption, StateEvent
-from .staging import Chunk, Dependency, Embedded, GetRequest, Resolved
-from .wire import artifacts as artifact_wire
-from .wire import jobs as wire
-from .wire.jobs import Prepared
-from .wire.pipelines import dependencies_of
+from beam_runner_model.observation import Execution, JobTimes, StageSeries, ThreadStack
+
+from beam_runner_jobservices._protos import JobStub, RetrievalStub, StagingStub
+from beam_runner_jobservices.channels import CHANNEL_OPTIONS, Credentials, open_channel
+from beam_runner_jobservices.error_log import Errors
+from beam_runner_jobservices.errors import JobApiError, JobServicesError
+from beam_runner_jobservices.following import NewEntries, follow
+from beam_runner_jobservices.history import Entry
+from beam_runner_jobservices.job_log import LogQuery, Logs
+from beam_runner_jobservices.observation_json import SERVICE, decode, encode, record_of
+from beam_runner_jobservices.staging import Chunk, Dependency, Embedded, GetRequest, Resolved
+from beam_runner_jobservices.wire import artifacts as artifact_wire
+from beam_runner_jobservices.wire import jobs as wire
+from beam_runner_jobservices.wire.jobs import Prepared
+from beam_runner_jobservices.wire.pipelines import dependencies_of
 
 _CHUNK = 2 << 20
 _OPTIONS = (

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import grpc
 
-from .errors import InvalidRequest, JobServicesError, TooMany
+from beam_runner_jobservices.errors import InvalidRequest, JobServicesError, TooMany
 
 
 @attrs.frozen

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from .archive import Archive
-from .error_log import ErrorLog
-from .errors import NotReady
-from .history import JobHistory
-from .limits import Limits
-from .observation import JobTimes, StageSeries
-from .ports import JobObserver
-from .recorder import EndedJob, Recorder
-from .records import JobInfo, JobMetrics, JobState, StateEvent
-from .wire.descriptions import step_names
+from beam_runner_model.jobs import JobInfo, JobMetrics, JobState, StateEvent
+from beam_runner_model.observation import JobTimes, StageSeries
+
+from beam_runner_jobservices.archive import Archive
+from beam_runner_jobservices.error_log import ErrorLog
+from beam_runner_jobservices.errors import NotReady
+from beam_runner_jobservices.history import JobHistory
+from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.ports import JobObserver
+from beam_runner_jobservices.recorder import EndedJob, Recorder
+from beam_runner_jobservices.wire.descriptions import step_names
 
 
 class Ended:

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable, Iterable
 
 import attrs
+from beam_runner_model.jobs import Importance, JobMessage
 
-from .failures import Failure, failure_of, is_retried
-from .records import Importance, JobMessage
-from .step_names import StepNames
-from .texts import cut, seconds_of
+from beam_runner_jobservices.failures import Failure, failure_of, is_retried
+from beam_runner_jobservices.step_names import StepNames
+from beam_runner_jobservices.texts import cut, seconds_of
 
 _MOST_GROUPS = 200
 _MOST_CHARACTERS = 320 << 10

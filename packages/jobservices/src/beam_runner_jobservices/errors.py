@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from beam_runner_model.errors import RunnerError
 
-class JobServicesError(Exception):
+
+class JobServicesError(RunnerError):
     """Base of all errors this package raises on purpose."""
 
 
@@ -66,10 +68,6 @@ class TooMany(JobServicesError):
 
 class DiskFull(JobServicesError):
     """There is no room on the server's disk for what a client sends."""
-
-
-class Unavailable(JobServicesError):
-    """The server is shutting down, or what it needs for this is not there."""
 
 
 class Damaged(JobServicesError):

@@ -6,7 +6,7 @@ import re
 
 import attrs
 
-from .step_names import StepNames
+from beam_runner_jobservices.step_names import StepNames
 
 _WHERE = re.compile(r"\[?while running '(?P<step>.+?)'")
 _LONGEST_NAME = 2_000

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from .errors import JobApiError
-from .history import Entry
-from .records import JobMessage, StateEvent
+from beam_runner_model.jobs import JobMessage, StateEvent
+
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_jobservices.history import Entry
 
 LOST = frozenset({"UNAVAILABLE", "CANCELLED"})
 """Statuses of streams that end with their connection or their server, and not because of the job."""

@@ -8,8 +8,8 @@ from graphlib import CycleError, TopologicalSorter
 
 import attrs
 
-from .errors import InvalidRequest
-from .sizes import excesses
+from beam_runner_jobservices.errors import InvalidRequest
+from beam_runner_jobservices.sizes import excesses
 
 _SHOWN = 5
 

@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 import grpc
 
-from .channels import AUTHORIZATION, bearer
-from .errors import JobServicesError, Unguarded
+from beam_runner_jobservices.channels import AUTHORIZATION, bearer
+from beam_runner_jobservices.errors import JobServicesError, Unguarded
 
 _SHORTEST_TOKEN = 16
 

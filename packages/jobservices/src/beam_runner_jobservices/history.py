@@ -9,12 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from .error_log import ErrorLog, Errors
-from .job_log import LogQuery, Logs, select_logs
-from .limits import Limits
-from .records import Importance, JobMessage, JobState, StateEvent
-from .step_names import StepNames
-from .texts import cut, iso_time
+from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
+
+from beam_runner_jobservices.error_log import ErrorLog, Errors
+from beam_runner_jobservices.job_log import LogQuery, Logs, select_logs
+from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.step_names import StepNames
+from beam_runner_jobservices.texts import cut, iso_time
 
 Entry = StateEvent | JobMessage
 _BATCH = 256

@@ -7,17 +7,26 @@ import threading
 from collections.abc import Callable, Iterable
 
 import attrs
+from beam_runner_model.errors import Unavailable
+from beam_runner_model.jobs import (
+    Importance,
+    JobInfo,
+    JobMetrics,
+    JobSpec,
+    JobState,
+    MessageLine,
+    StateEvent,
+)
+from beam_runner_model.observation import JobTimes, StageSeries
 
-from .archive import Archive
-from .errors import JobRejected, NotReady, Unavailable
-from .history import JobHistory
-from .kept_series import joined, thinned
-from .observation import JobTimes, StageSeries
-from .ports import JobHandle, JobObserver, MessageLine
-from .recorder import Recorder
-from .records import Importance, JobInfo, JobMetrics, JobSpec, JobState, StateEvent
-from .states import is_entered
-from .texts import one_line
+from beam_runner_jobservices.archive import Archive
+from beam_runner_jobservices.errors import JobRejected, NotReady
+from beam_runner_jobservices.history import JobHistory
+from beam_runner_jobservices.kept_series import joined, thinned
+from beam_runner_jobservices.ports import JobHandle, JobObserver
+from beam_runner_jobservices.recorder import Recorder
+from beam_runner_jobservices.states import is_entered
+from beam_runner_jobservices.texts import one_line
 
 _LOGGER = logging.getLogger(__name__)
 

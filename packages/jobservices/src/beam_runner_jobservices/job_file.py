@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from beam_runner_model.errors import Unavailable
+from beam_runner_model.jobs import JobMessage, JobMetrics, JobSpec, JobState, StateEvent
+from beam_runner_model.observation import JobTimes, StageSeries
+from beam_runner_storage.durable.commits import Commits
+from beam_runner_storage.durable.databases import copy_aside, open_database, transaction
+from beam_runner_storage.durable.folders import STATE, hold_folder
+from beam_runner_storage.durable.logged import LogFailed, TransactionLog, begin
+from beam_runner_storage.durable.seals import Change, Seals
 
-from .archive import Archive, pack, unpack
-from .commits import Commits
-from .databases import copy_aside, open_database, transaction
-from .error_log import Errors
-from .errors import Damaged, DiskFull, NotFound, Unavailable
-from .folders import STATE, hold_folder
-from .job_tables import (
+from beam_runner_jobservices.archive import Archive, pack, unpack
+from beam_runner_jobservices.error_log import Errors
+from beam_runner_jobservices.errors import Damaged, DiskFull, NotFound
+from beam_runner_jobservices.job_tables import (
     DROPPED_EACH,
     ERRORS,
     IDENTITY,
@@ -39,12 +44,9 @@ from .job_tables import (
     put_state,
     seal,
 )
-from .logged import LogFailed, TransactionLog, begin
-from .observation import JobTimes, StageSeries, record_of
-from .recorder import EndedJob, KeptJob
-from .records import JobMessage, JobMetrics, JobSpec, JobState, StateEvent
-from .seals import Change, Seals
-from .texts import one_line
+from beam_runner_jobservices.observation_json import record_of
+from beam_runner_jobservices.recorder import EndedJob, KeptJob
+from beam_runner_jobservices.texts import one_line
 
 _LOGGER = logging.getLogger(__name__)
 

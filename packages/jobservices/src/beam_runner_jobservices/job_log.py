@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import attrs
+from beam_runner_model.jobs import Importance, JobMessage
 
-from .records import Importance, JobMessage
-from .texts import cut, seconds_of
+from beam_runner_jobservices.texts import cut, seconds_of
 
 MOST_LINES = 1_000
 _MOST_CHARACTERS = 256 << 10

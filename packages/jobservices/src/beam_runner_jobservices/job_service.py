@@ -8,19 +8,20 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import grpc
+from beam_runner_model.errors import Unavailable
+from beam_runner_model.jobs import PipelineOption, StateEvent
 
-from ._protos import JobServicer
-from .answering import answering, streaming
-from .ended import Ended
-from .errors import TooMany, Unavailable
-from .history import Entry, JobHistory
-from .job import Job
-from .metrics_answer import fitting
-from .preparations import Peer, Preparations
-from .records import PipelineOption, StateEvent
-from .registry import Registry
-from .wire import jobs as wire
-from .wire.pipelines import prepare_request
+from beam_runner_jobservices._protos import JobServicer
+from beam_runner_jobservices.answering import answering, streaming
+from beam_runner_jobservices.ended import Ended
+from beam_runner_jobservices.errors import TooMany
+from beam_runner_jobservices.history import Entry, JobHistory
+from beam_runner_jobservices.job import Job
+from beam_runner_jobservices.metrics_answer import fitting
+from beam_runner_jobservices.preparations import Peer, Preparations
+from beam_runner_jobservices.registry import Registry
+from beam_runner_jobservices.wire import jobs as wire
+from beam_runner_jobservices.wire.pipelines import prepare_request
 
 _Entry = TypeVar("_Entry", bound=Entry)
 

@@ -15,15 +15,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
+from beam_runner_model.jobs import Artifact, Importance, JobMessage, JobState, StateEvent
+from beam_runner_model.observation import JobTimes
+from beam_runner_storage.durable.databases import Schema
+from beam_runner_storage.durable.seals import SEAL_TABLE, Change
 
-from .archive import Archive, pack
-from .databases import Schema
-from .errors import Damaged
-from .history import Entry, last_error
-from .observation import JobTimes, decode, encode
-from .records import Artifact, Importance, JobMessage, JobState, StateEvent
-from .seals import SEAL_TABLE, Change
-from .texts import one_line
+from beam_runner_jobservices.archive import Archive, pack
+from beam_runner_jobservices.errors import Damaged
+from beam_runner_jobservices.history import Entry, last_error
+from beam_runner_jobservices.observation_json import decode, encode
+from beam_runner_jobservices.texts import one_line
 
 _TABLES = (
     """

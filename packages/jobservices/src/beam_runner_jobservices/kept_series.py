@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import attrs
-
-from .observation import SeriesPoint, StageSeries
+from beam_runner_model.observation import SeriesPoint, StageSeries
 
 _SECONDS = 3_600.0
 _POINT_SECONDS = 60.0

@@ -6,9 +6,8 @@ import struct
 from collections.abc import Callable, Mapping
 
 import attrs
+from beam_runner_model.jobs import MonitoringInfo
 from beam_runner_urns import metrics as urns
-
-from .records import MonitoringInfo
 
 
 @attrs.frozen

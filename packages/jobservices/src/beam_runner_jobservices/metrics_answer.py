@@ -5,9 +5,8 @@ The Job API has no pages for metrics. So what does not fit is left out, and a co
 
 from __future__ import annotations
 
+from beam_runner_model.jobs import JobMetrics, MonitoringInfo
 from beam_runner_urns import metrics as urns
-
-from .records import JobMetrics, MonitoringInfo
 
 MOST_BYTES = 4 << 20
 LEFT_OUT = ("beam_runner", "metrics_left_out_of_this_answer")

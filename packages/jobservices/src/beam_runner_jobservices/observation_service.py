@@ -8,14 +8,14 @@ from typing import Any
 import attrs
 import grpc
 
-from .answering import answering
-from .ended import Ended
-from .errors import InvalidRequest
-from .job import Job
-from .job_log import LogQuery
-from .observation import SERVICE, decode, encode, record_of
-from .ports import JobObserver
-from .registry import Registry
+from beam_runner_jobservices.answering import answering
+from beam_runner_jobservices.ended import Ended
+from beam_runner_jobservices.errors import InvalidRequest
+from beam_runner_jobservices.job import Job
+from beam_runner_jobservices.job_log import LogQuery
+from beam_runner_jobservices.observation_json import SERVICE, decode, encode, record_of
+from beam_runner_jobservices.ports import JobObserver
+from beam_runner_jobservices.registry import Registry
 
 
 class ObservationService:

@@ -6,21 +6,10 @@ A runner gives `JobServer` one `JobExecutor`. All methods here may be called fro
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from .observation import Execution, StageSeries, ThreadStack
-from .records import Importance, JobMetrics, JobSpec, JobState
-
-
-class MessageLine(NamedTuple):
-    """What `JobReporter.log` is given: `transform` is a full name, `worker` the process in which the line was logged, as
-    `host:process`; empty where there is none.
-    """
-
-    importance: Importance
-    text: str
-    transform: str = ""
-    worker: str = ""
+from beam_runner_model.jobs import Importance, JobMetrics, JobSpec, JobState, MessageLine
+from beam_runner_model.observation import Execution, StageSeries, ThreadStack
 
 
 class JobHandle(Protocol):

@@ -12,13 +12,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
 import attrs
+from beam_runner_model.jobs import Artifact
 
-from .errors import NotFound, NotReady, TooMany
-from .limits import Limits
-from .records import Artifact
-from .staging import Dependency, Staged
-from .store import ArtifactStore
-from .wire.pipelines import PrepareRequest
+from beam_runner_jobservices.errors import NotFound, NotReady, TooMany
+from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.staging import Dependency, Staged
+from beam_runner_jobservices.store import ArtifactStore
+from beam_runner_jobservices.wire.pipelines import PrepareRequest
 
 _GIVEN_UP_REMEMBERED = 10_000
 

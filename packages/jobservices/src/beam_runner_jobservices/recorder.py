@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
+from beam_runner_model.jobs import JobMessage, JobMetrics, JobSpec, StateEvent
+from beam_runner_model.observation import JobTimes, StageSeries
 
-from .archive import Archive, pack, unpack
-from .error_log import Errors
-from .errors import NotFound
-from .history import Entry
-from .observation import JobTimes, StageSeries
-from .records import JobMessage, JobMetrics, JobSpec, StateEvent
+from beam_runner_jobservices.archive import Archive, pack, unpack
+from beam_runner_jobservices.error_log import Errors
+from beam_runner_jobservices.errors import NotFound
+from beam_runner_jobservices.history import Entry
 
 
 @attrs.frozen

@@ -13,22 +13,23 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
 import attrs
+from beam_runner_model.errors import RunnerError, Unavailable
+from beam_runner_model.jobs import Artifact, Importance, JobSpec, JobState, StateEvent
 from beam_runner_urns import options as option_urns
 
-from .ended import Ended
-from .error_log import ErrorLog
-from .errors import ExecutorFailed, JobRejected, JobServicesError, NotFound, Unavailable
-from .history import JobHistory
-from .job import Job
-from .limits import Limits
-from .ports import JobExecutor
-from .preparations import Preparation, Preparations
-from .recorder import EndedJob, KeptJob, Recorder, Unrecorded
-from .records import Artifact, Importance, JobSpec, JobState, StateEvent
-from .store import ArtifactStore
-from .texts import one_line
-from .wire.descriptions import step_names
-from .wire.pipelines import PrepareRequest, with_staged
+from beam_runner_jobservices.ended import Ended
+from beam_runner_jobservices.error_log import ErrorLog
+from beam_runner_jobservices.errors import ExecutorFailed, JobRejected, NotFound
+from beam_runner_jobservices.history import JobHistory
+from beam_runner_jobservices.job import Job
+from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.ports import JobExecutor
+from beam_runner_jobservices.preparations import Preparation, Preparations
+from beam_runner_jobservices.recorder import EndedJob, KeptJob, Recorder, Unrecorded
+from beam_runner_jobservices.store import ArtifactStore
+from beam_runner_jobservices.texts import one_line
+from beam_runner_jobservices.wire.descriptions import step_names
+from beam_runner_jobservices.wire.pipelines import PrepareRequest, with_staged
 
 _RESUME_AGAIN_SECONDS = 5.0
 _LOGGER = logging.getLogger(__name__)
@@ -227,7 +228,7 @@ class Registry:
                 return job.state(JobState.CANCELLED)
             self._tell_that_it_waits(job, str(error))
             return False
-        except JobServicesError as error:
+        except RunnerError as error:
             _LOGGER.warning("a job could not be resumed: %s", error)
         return True
 

@@ -18,13 +18,18 @@ from typing import Any
 
 import grpc
 
-from ._protos import DecodeError
-from .binding import bind
-from .channels import AUTHORIZATION, CHANNEL_OPTIONS, Credentials, open_channel
-from .errors import JobServicesError
-from .guard import Guard, read_secret, read_token
-from .threads import ThreadPerCall
-from .wire.jobs import with_staging_endpoint
+from beam_runner_jobservices._protos import DecodeError
+from beam_runner_jobservices.binding import bind
+from beam_runner_jobservices.channels import (
+    AUTHORIZATION,
+    CHANNEL_OPTIONS,
+    Credentials,
+    open_channel,
+)
+from beam_runner_jobservices.errors import JobServicesError
+from beam_runner_jobservices.guard import Guard, read_secret, read_token
+from beam_runner_jobservices.threads import ThreadPerCall
+from beam_runner_jobservices.wire.jobs import with_staging_endpoint
 
 _PREPARE = "/org.apache.beam.model.job_management.v1.JobService/Prepare"
 _NO_DEADLINE = 1e9

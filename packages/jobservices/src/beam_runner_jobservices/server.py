@@ -13,25 +13,29 @@ from pathlib import Path
 
 import attrs
 import grpc
+from beam_runner_model.jobs import JobInfo, JobState, PipelineOption
+from beam_runner_storage.durable.logged import TransactionLog
 
-from ._protos import add_job_service, add_retrieval_service, add_staging_service
-from .artifact_services import RetrievalService, StagingService
-from .binding import bind, bind_socket
-from .decoding import Decoding
-from .door import Door
-from .guard import Guard
-from .job_file import JobFile
-from .job_service import JobService
-from .limits import Limits
-from .logged import TransactionLog
-from .observation_service import ObservationService
-from .ports import JobExecutor
-from .preparations import Preparations
-from .recorder import EndedJob, KeptJob, Unrecorded
-from .records import JobInfo, JobState, PipelineOption
-from .registry import Registry
-from .store import ArtifactStore, FarFiles
-from .threads import ThreadPerCall, start_lasting
+from beam_runner_jobservices._protos import (
+    add_job_service,
+    add_retrieval_service,
+    add_staging_service,
+)
+from beam_runner_jobservices.artifact_services import RetrievalService, StagingService
+from beam_runner_jobservices.binding import bind, bind_socket
+from beam_runner_jobservices.decoding import Decoding
+from beam_runner_jobservices.door import Door
+from beam_runner_jobservices.guard import Guard
+from beam_runner_jobservices.job_file import JobFile
+from beam_runner_jobservices.job_service import JobService
+from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.observation_service import ObservationService
+from beam_runner_jobservices.ports import JobExecutor
+from beam_runner_jobservices.preparations import Preparations
+from beam_runner_jobservices.recorder import EndedJob, KeptJob, Unrecorded
+from beam_runner_jobservices.registry import Registry
+from beam_runner_jobservices.store import ArtifactStore, FarFiles
+from beam_runner_jobservices.threads import ThreadPerCall, start_lasting
 
 _LOGGER = logging.getLogger(__name__)
 

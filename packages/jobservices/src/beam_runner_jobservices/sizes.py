@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from .graph import PipelineGraph
+    from beam_runner_jobservices.graph import PipelineGraph
 
 _SHOWN_CHARS = 60
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 
 import attrs
+from beam_runner_model.jobs import Artifact
 
-from .errors import InvalidRequest
-from .records import Artifact
-from .store import ArtifactStore, StoredFile
+from beam_runner_jobservices.errors import InvalidRequest
+from beam_runner_jobservices.store import ArtifactStore, StoredFile
 
 NAME_BYTES = 255
 """What file systems allow for the name of a file, in UTF-8."""

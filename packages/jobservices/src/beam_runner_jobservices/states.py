@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .errors import IllegalTransition
-from .records import JobState
+from beam_runner_model.jobs import JobState
+
+from beam_runner_jobservices.errors import IllegalTransition
 
 _S = JobState
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 import attrs
+from beam_runner_storage.durable.folders import ARTIFACTS, hold_folder, sync_folder
 
-from .errors import DiskFull, NotFound
-from .folders import ARTIFACTS, hold_folder, sync_folder
+from beam_runner_jobservices.errors import DiskFull, NotFound
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _HEX = frozenset("0123456789abcdef")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_worker.texts import encodable
+from beam_runner_model.texts import encodable
 
 
 class HarnessError(Exception):

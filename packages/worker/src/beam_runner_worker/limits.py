@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.records import KeyedChunk, OutputChunk
+from beam_runner_model.chunks import KeyedChunk, OutputChunk
 
-PIECE_BYTES = 1 << 20
-"""Elements are handed on and kept in pieces of about so many bytes."""
+from beam_runner_worker.errors import BundleFailed
+
 MOST_ELEMENT_BYTES = 512 << 20
 """Elements up to this size are passed from stage to stage; protocol buffers end at 2 GiB."""
 

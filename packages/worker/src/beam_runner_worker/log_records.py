@@ -5,8 +5,7 @@ from __future__ import annotations
 import enum
 
 import attrs
-
-from beam_runner_worker.texts import encodable
+from beam_runner_model.texts import encodable
 
 
 class Severity(enum.IntEnum):

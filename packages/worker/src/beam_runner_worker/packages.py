@@ -13,35 +13,22 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
-from beam_runner_urns import artifacts as urns
+from beam_runner_model.staged_packages import (
+    EXTRA_PACKAGES,
+    OTHER_REQUIREMENTS,
+    REQUIREMENTS,
+    SDK_SOURCE,
+    SETUP,
+    WHEEL,
+    is_sdk_wheel,
+)
 
-from beam_runner_worker.records import Artifact
-
-REQUIREMENTS = "requirements.txt"
-OTHER_REQUIREMENTS = "pip-requirements-"
-"""How the names begin under which requirements files that were staged without a name are kept."""
-
-_EXTRA_PACKAGES = "extra_packages.txt"
-_SETUP = "workflow.tar.gz"
-_SDK_SOURCE = "dataflow_python_sdk.tar"
-_SDK_WHEEL = "apache_beam"
-_WHEEL = ".whl"
-_ARCHIVES = (".tar.gz", ".tar", ".zip", _WHEEL)
+_ARCHIVES = (".tar.gz", ".tar", ".zip", WHEEL)
 _PIECE = 1 << 20
-
-
-def need_installing(artifacts: Iterable[Artifact]) -> bool:
-    """Whether there are packages among staged files; other files just have to be there."""
-    return any(
-        artifact.role_urn == urns.ROLE_PIP_REQUIREMENTS_FILE
-        or artifact.staged_name in (REQUIREMENTS, _EXTRA_PACKAGES, _SETUP, _SDK_SOURCE)
-        or _is_sdk_wheel(artifact.staged_name)
-        for artifact in artifacts
-    )
 
 
 @attrs.frozen
@@ -76,10 +63,10 @@ class StagedPackages:
                 if path.name == REQUIREMENTS or path.name.startswith(OTHER_REQUIREMENTS)
             ),
             forced=(
-                *(path for path in files if path.name == _SDK_SOURCE or _is_sdk_wheel(path.name)),
+                *(path for path in files if path.name == SDK_SOURCE or is_sdk_wheel(path.name)),
                 *_listed(folder),
             ),
-            setup=next((path for path in files if path.name == _SETUP), None),
+            setup=next((path for path in files if path.name == SETUP), None),
         )
 
     def __bool__(self) -> bool:
@@ -112,12 +99,8 @@ class StagedPackages:
         return digest.hexdigest()
 
 
-def _is_sdk_wheel(name: str) -> bool:
-    return name.startswith(_SDK_WHEEL) and name.endswith(_WHEEL)
-
-
 def _listed(folder: Path) -> Iterator[Path]:
-    listing = folder / _EXTRA_PACKAGES
+    listing = folder / EXTRA_PACKAGES
     if not listing.is_file():
         return
     for line in listing.read_text(encoding="utf-8").splitlines():

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from beam_runner_model.bundles import BundleProgress, BundleResult, BundleSplit
+from beam_runner_model.chunks import InputChunk, OutputChunk, StateCell, Timer
+from beam_runner_model.stages import StageSpec
+from beam_runner_model.value_pieces import ValuePieces
+
 from beam_runner_worker.log_records import LogRecord
-from beam_runner_worker.records import (
-    BundleProgress,
-    BundleResult,
-    BundleSplit,
-    InputChunk,
-    OutputChunk,
-    StageSpec,
-    StateCell,
-    Timer,
-)
-from beam_runner_worker.values import ValuePieces
 
 
 class OutputPort(Protocol):
@@ -136,7 +130,7 @@ class StageHarness(Protocol):
         """Processes one bundle to its end.
 
         ``state`` is given for a stage that begins with a stateful transform: elements come one
-        window each, then timers. After a :class:`~beam_runner_worker.records.Settle` the next
+        window each, then timers. After a :class:`~beam_runner_model.bundles.Settle` the next
         chunk is asked for only when all before it is processed and its timers have been set.
 
         ``inputs`` is pulled as the bundle proceeds. ``outputs`` has a port for every output edge

@@ -11,11 +11,11 @@ import json
 from collections.abc import Iterable
 
 from apache_beam.coders import BytesCoder, IterableCoder
+from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as metric_urns
 from beam_runner_urns import options as option_urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.records import MonitoringInfo
 
 SAMPLED_ELEMENTS = "beam_runner_worker:sampled_elements:v1"
 """URN and type of the infos; a payload is an iterable of byte strings, oldest first."""

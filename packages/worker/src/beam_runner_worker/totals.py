@@ -9,10 +9,10 @@ from itertools import zip_longest
 
 from apache_beam.coders import FloatCoder, IterableCoder, StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.metrics.cells import BoundedTrieData
+from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as metric_urns
 
 from beam_runner_worker._protos import metrics_pb2
-from beam_runner_worker.records import MonitoringInfo
 from beam_runner_worker.samples import SAMPLED_ELEMENTS, latest_of
 
 _INTEGER = VarIntCoder()

@@ -8,8 +8,7 @@ from typing import Any
 from apache_beam.coders import coder_impl
 from apache_beam.transforms import window
 from apache_beam.utils.windowed_value import WindowedValue
-
-from beam_runner_worker.records import ElementChunk, GroupChunk, KeyedChunk
+from beam_runner_model.chunks import ElementChunk, GroupChunk, KeyedChunk
 
 
 def decode_elements(impl: Any, chunk: ElementChunk) -> list[WindowedValue]:

@@ -22,24 +22,22 @@ from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.utils.windowed_value import WindowedValue
+from beam_runner_model.bundles import BundleResult
+from beam_runner_model.chunks import ElementChunk, InputChunk, OutputChunk
+from beam_runner_model.stages import (
+    InputEdge,
+    InputKind,
+    JobContext,
+    OutputEdge,
+    OutputKind,
+    StageSpec,
+)
 from chunks import decode_elements, group
 from phases import FUSING
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.log_records import LogRecord
-from beam_runner_worker.records import (
-    BundleResult,
-    ElementChunk,
-    InputChunk,
-    InputEdge,
-    InputKind,
-    JobContext,
-    OutputChunk,
-    OutputEdge,
-    OutputKind,
-    StageSpec,
-)
 
 IMPULSE = b"\x7f\xdf;dZ\x1c\xac\t\x00\x00\x00\x01\x0f\x00"
 

@@ -10,15 +10,10 @@ import apache_beam as beam
 from apache_beam.coders import coders
 from apache_beam.portability import common_urns
 from apache_beam.transforms import window
+from beam_runner_model.bundles import BundleResult, BundleSplit
+from beam_runner_model.chunks import ElementChunk, InputChunk
 from chunks import cut
 from mini_runner import Logs, MiniRunner, PlannedStage, Port, Views, transforms_of
-
-from beam_runner_worker.records import (
-    BundleResult,
-    BundleSplit,
-    ElementChunk,
-    InputChunk,
-)
 
 BYTES = coders.WindowedValueCoder(coders.BytesCoder(), coders.GlobalWindowCoder()).get_impl()
 SDF = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn

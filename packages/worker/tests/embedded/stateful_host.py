@@ -10,19 +10,12 @@ from apache_beam.coders import coders
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
+from beam_runner_model.chunks import ElementChunk, InputChunk, Settle, StateCell, Timer, TimerChunk
 from mini_runner import Logs, NoArtifacts, Plan, Port, job
 from phases import FUSING
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.embedded import EmbeddedHarness
-from beam_runner_worker.records import (
-    ElementChunk,
-    InputChunk,
-    Settle,
-    StateCell,
-    Timer,
-    TimerChunk,
-)
 
 PHASES = (translations.annotate_stateful_dofns_as_roots, *FUSING)
 GLOBAL = window.GlobalWindow()

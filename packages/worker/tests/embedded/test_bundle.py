@@ -11,6 +11,8 @@ import apache_beam as beam
 import attrs
 import pytest
 from apache_beam.transforms import window
+from beam_runner_model.chunks import ElementChunk
+from beam_runner_model.stages import OutputEdge, OutputKind
 from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, Views, job
 from one_restriction import TRACKER
 
@@ -18,7 +20,6 @@ from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.embedded.stage import EmbeddedStage
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.records import ElementChunk, OutputEdge, OutputKind
 
 events: list[str] = []
 IMPULSE_CHUNK = ElementChunk(1, IMPULSE)

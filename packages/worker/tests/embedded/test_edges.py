@@ -16,6 +16,9 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
+from beam_runner_model.chunks import ElementChunk
+from beam_runner_model.stages import OutputEdge, OutputKind
+from beam_runner_model.value_pieces import PIECE_BYTES
 from chunks import decode_elements, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,8 +40,6 @@ from beam_runner_worker.embedded.edges import create_sink
 from beam_runner_worker.embedded.elements import ElementDecoder
 from beam_runner_worker.embedded.keyed_sink import to_millis
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.limits import PIECE_BYTES
-from beam_runner_worker.records import ElementChunk, OutputEdge, OutputKind
 
 
 def make_sink(coder: coders.WindowedValueCoder, edge: OutputEdge) -> Any:

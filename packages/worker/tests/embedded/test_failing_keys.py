@@ -11,10 +11,10 @@ import pytest
 from apache_beam.coders import coders
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
+from beam_runner_model.chunks import InputChunk, TimerChunk
 from stateful_host import StatefulStage
 
 from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.records import InputChunk, TimerChunk
 
 BAG = userstate.BagStateSpec("numbers", coders.VarIntCoder())
 VALUE = userstate.ReadModifyWriteStateSpec("last", coders.VarIntCoder())

@@ -7,6 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from beam_runner_model.chunks import ElementChunk
 from mini_runner import IMPULSE
 from one_restriction import TRACKER
 from one_stage import OneStage, chunk_of
@@ -14,7 +15,6 @@ from one_stage import OneStage, chunk_of
 from beam_runner_worker.awaiting_commit import KEPT_SECONDS, MOST_KEPT
 from beam_runner_worker.embedded.finalizers import Callback, Finalizers
 from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.records import ElementChunk
 
 calls: list[str] = []
 FINALIZER = beam.DoFn.BundleFinalizerParam

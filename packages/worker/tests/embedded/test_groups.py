@@ -13,6 +13,7 @@ from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
+from beam_runner_model.chunks import GroupChunk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pieces import Pieces
@@ -22,7 +23,6 @@ from beam_runner_worker.embedded.claims import Claims
 from beam_runner_worker.embedded.groups import GroupDecoder
 from beam_runner_worker.embedded.lazy import LazyValues
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.records import GroupChunk
 
 
 def group_chunk(

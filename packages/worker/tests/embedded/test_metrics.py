@@ -10,11 +10,12 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics, monitoring_infos
+from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_model.chunks import ElementChunk
 from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, Views, job
 
 from beam_runner_worker._protos import beam_fn_api_pb2, metrics_pb2
 from beam_runner_worker.embedded import EmbeddedHarness
-from beam_runner_worker.records import ElementChunk, MonitoringInfo
 from beam_runner_worker.samples import SAMPLED_ELEMENTS, elements_of
 
 ELEMENT_COUNT = "beam:metric:element_count:v1"

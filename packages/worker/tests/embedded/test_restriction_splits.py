@@ -14,10 +14,11 @@ from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTr
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.utils.timestamp import Timestamp
+from beam_runner_model.bundles import BundleSplit
+from beam_runner_model.chunks import ElementChunk
 from one_stage import OneStage, elsewhere, hooks, note, seen, split_while
 
 from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.records import BundleSplit, ElementChunk
 
 WATERMARK = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
 

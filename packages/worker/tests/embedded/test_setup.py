@@ -16,12 +16,12 @@ import pytest
 from apache_beam.internal import cloudpickle_pickler, pickler
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.value_provider import RuntimeValueProvider
+from beam_runner_model.stages import Artifact, Environment, JobContext
 from mini_runner import Logs
 
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.embedded.setup import ProcessSetup
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.records import Artifact, Environment, JobContext
 
 
 class Files:

@@ -10,6 +10,7 @@ import pytest
 from apache_beam.coders import coders
 from apache_beam.internal import pickler
 from apache_beam.transforms import window
+from beam_runner_model.chunks import ElementChunk
 from mini_runner import IMPULSE, Logs, NoArtifacts, Plan, Port, job
 from pieces import Pieces
 
@@ -18,7 +19,6 @@ from beam_runner_worker.embedded import EmbeddedHarness, side_inputs
 from beam_runner_worker.embedded.side_inputs import IterableView, MultimapView
 from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.records import ElementChunk
 
 ANY = coders.FastPrimitivesCoder().get_impl()
 PLACE = ("transform", "tag", b"")

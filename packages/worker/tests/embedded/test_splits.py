@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 import pytest
+from beam_runner_model.bundles import BundleSplit
+from beam_runner_model.chunks import ElementChunk
 from one_stage import OneStage, chunk_of, elsewhere, hooks, note, seen, split_while
-
-from beam_runner_worker.records import BundleSplit, ElementChunk
 
 
 def plain() -> beam.Pipeline:

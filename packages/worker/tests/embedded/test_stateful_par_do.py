@@ -10,11 +10,11 @@ import pytest
 from apache_beam.coders import coders
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
+from beam_runner_model.chunks import ElementChunk
 from stateful_host import StatefulStage
 
 from beam_runner_worker.embedded import stateful_par_do
 from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.records import ElementChunk
 
 BAG = userstate.BagStateSpec("bag", coders.VarIntCoder())
 CLOCK = userstate.TimerSpec("clock", TimeDomain.REAL_TIME)

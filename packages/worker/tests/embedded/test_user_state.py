@@ -11,10 +11,10 @@ from apache_beam.coders import coders
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
+from beam_runner_model.chunks import Timer
 from stateful_host import StatefulStage
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.records import Timer
 
 VARINT = coders.VarIntCoder()
 calls: list[str] = []

@@ -8,14 +8,13 @@ import pytest
 from apache_beam.coders import coders
 from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
-from beam_runner_engine.values.windowed_values import held_until
+from beam_runner_model.stages import OutputKind
+from beam_runner_model.windowed_values import held_until
 from chunks import decode_elements
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_elements import ANY, GLOBAL, INTERVAL, elements, global_windows, intervals
 from test_edges import write
-
-from beam_runner_worker.records import OutputKind
 
 several = st.lists(intervals, min_size=1, max_size=3, unique=True).map(tuple)
 

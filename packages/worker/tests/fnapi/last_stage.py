@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import apache_beam as beam
+from beam_runner_model.bundles import BundleSplit
+from beam_runner_model.chunks import ElementChunk, InputChunk
 from desk import Desk, Visits
 from tiny_host import TinyHost, elements, new_pipeline
 
 from beam_runner_worker.fnapi import FnApiServer
-from beam_runner_worker.records import BundleSplit, ElementChunk, InputChunk
 
 
 class InThread:

@@ -12,6 +12,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2
+from beam_runner_model.stages import Environment
 from desk import Desk
 from last_stage import LastStage
 from life import wait_until
@@ -23,7 +24,6 @@ from beam_runner_worker.fnapi.bundle_state import BundleState
 from beam_runner_worker.fnapi.descriptors import plan_stage
 from beam_runner_worker.fnapi.side_inputs import SideInputPages
 from beam_runner_worker.fnapi.transfer import Transfer
-from beam_runner_worker.records import Environment
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

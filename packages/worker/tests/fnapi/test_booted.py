@@ -7,12 +7,12 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
+from beam_runner_model.stages import Artifact, Environment
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 from wheels import make_wheel
 
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.fnapi import FnApiServer
-from beam_runner_worker.records import Artifact, Environment
 
 pytestmark = pytest.mark.timeout(180)
 pickle_by_value(__name__)

@@ -13,12 +13,13 @@ from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms import window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
-from beam_runner_engine.values.windowed_values import held_until
+from beam_runner_model.chunks import ElementChunk, KeyedChunk
+from beam_runner_model.stages import OutputEdge, OutputKind
+from beam_runner_model.windowed_values import held_until
 
 from beam_runner_worker.fnapi.cutting import Cutter, compile_edge
 from beam_runner_worker.fnapi.keyed_cutting import cutter_for
 from beam_runner_worker.fnapi.skipping import UnknownCoder
-from beam_runner_worker.records import ElementChunk, KeyedChunk, OutputEdge, OutputKind
 
 GLOBAL = beam_coders.GlobalWindowCoder()
 INTERVAL = beam_coders.IntervalWindowCoder()

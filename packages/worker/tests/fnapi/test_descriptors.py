@@ -8,6 +8,8 @@ import desk as desk_module
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.transforms import window
+from beam_runner_model.chunks import ElementChunk
+from beam_runner_model.stages import StageSpec
 from beam_runner_urns import coders as urns
 from desk import Counts, Desk
 from last_stage import LastStage
@@ -15,7 +17,6 @@ from named_windows import NamedWindows
 from tiny_host import TinyHost, new_pipeline, pickle_by_value
 
 from beam_runner_worker.fnapi.descriptors import plan_stage
-from beam_runner_worker.records import ElementChunk, StageSpec
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

@@ -12,6 +12,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
+from beam_runner_model.stages import Environment
 from life import wait_until
 from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
@@ -19,7 +20,6 @@ from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.fnapi.docker import DockerWorker
-from beam_runner_worker.records import Environment
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

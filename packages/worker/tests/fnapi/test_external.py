@@ -15,6 +15,7 @@ import apache_beam as beam
 import grpc
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
+from beam_runner_model.stages import Environment, JobContext
 from life import RecordsLife, failing_run, torn_down_processes, wait_until
 from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
@@ -23,7 +24,6 @@ from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.fnapi import FnApiServer, stop_external_worker
 from beam_runner_worker.fnapi import server as server_module
 from beam_runner_worker.fnapi.services import Workers
-from beam_runner_worker.records import Environment, JobContext
 
 pytestmark = pytest.mark.timeout(240)
 pickle_by_value(__name__)

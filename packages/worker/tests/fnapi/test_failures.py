@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+from beam_runner_model.chunks import Timer
+from beam_runner_model.texts import MOST_CHARACTERS
 
 from beam_runner_worker.fnapi.bundle import RunningBundle
 from beam_runner_worker.fnapi.failures import bundle_failed, which_element
-from beam_runner_worker.records import Timer
-from beam_runner_worker.texts import MOST_CHARACTERS
 
 PYTHON = """Traceback (most recent call last):
   File "apache_beam/runners/common.py", line 1498, in process

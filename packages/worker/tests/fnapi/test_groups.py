@@ -8,9 +8,9 @@ from apache_beam.coders import coders as beam_coders
 from apache_beam.transforms import window
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
+from beam_runner_model.chunks import GroupChunk
 
 from beam_runner_worker.fnapi.groups import encode_groups
-from beam_runner_worker.records import GroupChunk
 
 PANE = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
 

@@ -8,13 +8,14 @@ import apache_beam as beam
 import attrs
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_model.chunks import GroupChunk, Settle
+from beam_runner_model.stages import InputKind, StageSpec
 from pieces import Pieces
 from tiny_host import TinyHost, new_pipeline, pickle_by_value
 
 from beam_runner_worker.fnapi.descriptors import plan_stage
 from beam_runner_worker.fnapi.groups import encode_groups
 from beam_runner_worker.fnapi.large_groups import LARGE_BYTES, LargeGroups
-from beam_runner_worker.records import GroupChunk, InputKind, Settle, StageSpec
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

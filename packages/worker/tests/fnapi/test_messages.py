@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 from apache_beam import coders
+from beam_runner_model.chunks import ElementChunk, GroupChunk, InputChunk, Settle, TimerChunk
+from beam_runner_model.value_pieces import PIECE_BYTES
 from test_cutting import GLOBAL, INTERVAL, edge_of, encode, windowed
 
 from beam_runner_worker.fnapi.cutting import EdgeCoder, compile_edge
 from beam_runner_worker.fnapi.messages import Message, input_messages, segments
-from beam_runner_worker.limits import PIECE_BYTES
-from beam_runner_worker.records import ElementChunk, GroupChunk, InputChunk, Settle, TimerChunk
 
 TEXT = coders.StrUtf8Coder()
 

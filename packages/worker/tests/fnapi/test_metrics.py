@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, metrics_pb2
+from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as urns
 
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.metrics import LastingMetrics, ShortIds
-from beam_runner_worker.records import MonitoringInfo
 
 INFO = metrics_pb2.MonitoringInfo(urn="u", type="t", labels={"B": "2", "A": "1"}, payload=b"x")
 

@@ -18,6 +18,7 @@ import apache_beam as beam
 import grpc
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
+from beam_runner_model.stages import Environment
 from harness_commands import boot_command
 from life import failing_run, wait_until
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline
@@ -25,7 +26,6 @@ from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipelin
 from beam_runner_worker.errors import BundleFailed, HarnessError, PoolUnreachable
 from beam_runner_worker.fnapi import FnApiServer, Limits, arrival, pool_watch, stop_external_worker
 from beam_runner_worker.fnapi import external as external_module
-from beam_runner_worker.records import Environment
 
 pytestmark = pytest.mark.timeout(240)
 needs_proc = pytest.mark.skipif(

@@ -15,13 +15,14 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
+from beam_runner_model.bundles import BundleProgress
+from beam_runner_model.stages import Artifact, Environment
 from life import RecordsLife, torn_down_processes, wait_until
 from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import BundleFailed, HarnessError, UnsupportedEnvironment
 from beam_runner_worker.fnapi import FnApiServer, Limits, arrival
-from beam_runner_worker.records import Artifact, BundleProgress, Environment
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

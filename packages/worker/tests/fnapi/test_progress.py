@@ -7,13 +7,13 @@ import desk as desk_module
 import pytest
 from apache_beam import coders
 from apache_beam.metrics import Metrics
+from beam_runner_model.bundles import BundleProgress, MonitoringInfo
 from beam_runner_urns import metrics as urns
 from desk import Counts, Desk
 from last_stage import LastStage, counting_to, visiting
 from tiny_host import elements, new_pipeline, pickle_by_value
 
 from beam_runner_worker.fnapi.progress import processed_elements
-from beam_runner_worker.records import BundleProgress, MonitoringInfo
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

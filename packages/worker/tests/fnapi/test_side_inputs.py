@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_model.value_pieces import PIECE_BYTES
 from pieces import Pieces
 
 from beam_runner_worker.fnapi.side_inputs import (
@@ -11,7 +12,6 @@ from beam_runner_worker.fnapi.side_inputs import (
     SideInputPages,
     UnsupportedState,
 )
-from beam_runner_worker.limits import PIECE_BYTES
 
 PREFIX, KV, OPAQUE = "beam:coder:length_prefix:v1", "beam:coder:kv:v1", "beam:coder:mine"
 ELEMENT = b"\xe8\x07" + b"x" * 1000

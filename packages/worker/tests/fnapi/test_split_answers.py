@@ -13,6 +13,7 @@ import desk as desk_module
 import pytest
 from apache_beam.io.restriction_trackers import OffsetRestrictionTracker
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_model.stages import Environment
 from desk import Desk, Numbers
 from last_stage import InThread, counting_to
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
@@ -20,7 +21,6 @@ from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi import FnApiServer, splits
 from beam_runner_worker.fnapi.descriptors import plan_stage
-from beam_runner_worker.records import Environment
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

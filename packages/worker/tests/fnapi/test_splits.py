@@ -10,11 +10,11 @@ from typing import Any
 import apache_beam as beam
 import desk as desk_module
 import pytest
+from beam_runner_model.bundles import BundleSplit
+from beam_runner_model.chunks import ElementChunk
 from desk import TRACKER, Counts, Defers, Desk
 from last_stage import counting_to, visiting
 from tiny_host import TinyHost, new_pipeline, pickle_by_value
-
-from beam_runner_worker.records import BundleSplit, ElementChunk
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

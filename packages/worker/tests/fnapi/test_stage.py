@@ -13,16 +13,13 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.userstate import BagStateSpec
-from beam_runner_engine.values.varints import decode_varint
+from beam_runner_model.bundles import BundleResult, MonitoringInfo
+from beam_runner_model.chunks import InputChunk
+from beam_runner_model.stages import OutputKind
+from beam_runner_model.varints import decode_varint
 from tiny_host import IMPULSE_HEADER, Chunks, TinyHost, elements, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.records import (
-    BundleResult,
-    InputChunk,
-    MonitoringInfo,
-    OutputKind,
-)
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

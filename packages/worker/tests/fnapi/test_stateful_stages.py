@@ -13,14 +13,14 @@ from apache_beam.coders import coders as beam_coders
 from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms import userstate, window
 from apache_beam.utils.timestamp import Timestamp
+from beam_runner_model.chunks import StateCell
+from beam_runner_model.value_pieces import PIECE_BYTES
 from desk import Desk
 from named_windows import NamedWindows
 from tiny_host import Rows, new_pipeline, pickle_by_value
 from toy_state import StatefulHost, ToyState
 
 from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.limits import PIECE_BYTES
-from beam_runner_worker.records import StateCell
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

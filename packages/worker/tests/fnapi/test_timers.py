@@ -9,8 +9,9 @@ from apache_beam import coders
 from apache_beam.transforms import userstate, window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
-from beam_runner_engine.values.lengths import skip_delimited
-from beam_runner_engine.values.window_coders import SKIP_WINDOW, WindowCoder
+from beam_runner_model.chunks import Timer, TimerChunk
+from beam_runner_model.lengths import skip_delimited
+from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder
 
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.timers import (
@@ -19,7 +20,6 @@ from beam_runner_worker.fnapi.timers import (
     encode_timer,
     timer_messages,
 )
-from beam_runner_worker.records import Timer, TimerChunk
 
 FAMILY = ("transform", "family")
 LAST_PANE = b"\x0f"

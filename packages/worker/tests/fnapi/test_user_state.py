@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_model.chunks import InputChunk, StateCell, Timer
+from beam_runner_model.value_pieces import PIECE_BYTES
 from toy_state import ToyState
 
 from beam_runner_worker.errors import HarnessError
@@ -15,8 +17,6 @@ from beam_runner_worker.fnapi.bundle_state import BundleState
 from beam_runner_worker.fnapi.side_inputs import SideInputCoders, SideInputPages, UnsupportedState
 from beam_runner_worker.fnapi.state_coders import StateCoders
 from beam_runner_worker.fnapi.user_state import UserStateCells, is_user_state
-from beam_runner_worker.limits import PIECE_BYTES
-from beam_runner_worker.records import InputChunk, StateCell, Timer
 
 STRING, OPAQUE = "beam:coder:string_utf8:v1", "beam:coder:mine"
 CELL = StateCell("t", "s", b"w", b"\x01k")

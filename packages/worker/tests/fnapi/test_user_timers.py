@@ -12,7 +12,9 @@ from apache_beam import coders
 from apache_beam.metrics import Metrics
 from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
-from beam_runner_engine.values.varints import decode_varint
+from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_model.chunks import InputChunk, Settle, Timer, TimerChunk
+from beam_runner_model.varints import decode_varint
 from beam_runner_urns import metrics as metric_urns
 from desk import Desk
 from last_stage import InThread
@@ -20,7 +22,6 @@ from tiny_host import LAST_ON_TIME_PANE, Chunks, Rows, new_pipeline, pickle_by_v
 from toy_state import StatefulHost, ToyState
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.records import InputChunk, MonitoringInfo, Settle, Timer, TimerChunk
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

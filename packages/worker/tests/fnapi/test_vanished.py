@@ -7,6 +7,7 @@ import time
 
 import apache_beam as beam
 import pytest
+from beam_runner_model.stages import Environment
 from beam_runner_urns import environments as urns
 from last_stage import LastStage
 from tiny_host import Artifacts, Logs, TinyHost, elements, job_with, new_pipeline, pickle_by_value
@@ -14,7 +15,6 @@ from tiny_host import Artifacts, Logs, TinyHost, elements, job_with, new_pipelin
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.fnapi import FnApiServer, vanished
 from beam_runner_worker.fnapi import stage as stage_module
-from beam_runner_worker.records import Environment
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

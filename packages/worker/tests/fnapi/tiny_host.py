@@ -18,27 +18,23 @@ from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2, endpoints_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
+from beam_runner_model.bundles import BundleResult
+from beam_runner_model.chunks import ElementChunk, GroupChunk, InputChunk, KeyedChunk, OutputChunk
+from beam_runner_model.stages import (
+    Environment,
+    InputEdge,
+    InputKind,
+    JobContext,
+    OutputEdge,
+    OutputKind,
+    StageSpec,
+)
 from beam_runner_urns import side_inputs as access_patterns
 from beam_runner_urns import transforms as urns
 from phases import FUSING
 
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness
-from beam_runner_worker.records import (
-    BundleResult,
-    ElementChunk,
-    Environment,
-    GroupChunk,
-    InputChunk,
-    InputEdge,
-    InputKind,
-    JobContext,
-    KeyedChunk,
-    OutputChunk,
-    OutputEdge,
-    OutputKind,
-    StageSpec,
-)
 
 GLOBAL_MAX_MS = 9_223_371_950_454_775
 MIN_MS = -9_223_372_036_854_775

@@ -8,20 +8,13 @@ from collections.abc import Iterable, Iterator
 import apache_beam as beam
 import attrs
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from beam_runner_model.bundles import BundleResult
+from beam_runner_model.chunks import ElementChunk, InputChunk, Settle, StateCell, Timer, TimerChunk
+from beam_runner_model.stages import StageSpec
 from beam_runner_urns import transforms as urns
 from tiny_host import TinyHost
 
 from beam_runner_worker.ports import Harness
-from beam_runner_worker.records import (
-    BundleResult,
-    ElementChunk,
-    InputChunk,
-    Settle,
-    StageSpec,
-    StateCell,
-    Timer,
-    TimerChunk,
-)
 
 TimerId = tuple[str, str, str, bytes, tuple[bytes, ...]]
 

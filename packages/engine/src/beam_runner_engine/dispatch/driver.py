@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
+from beam_runner_model.times import Duration, Timestamp
+
 from beam_runner_engine.dispatch.ports import Host
 from beam_runner_engine.scheduler.commands import (
     Bundle,
@@ -21,7 +23,6 @@ from beam_runner_engine.scheduler.commands import (
     SplitBundle,
 )
 from beam_runner_engine.scheduler.events import Tick
-from beam_runner_engine.values.times import Duration, Timestamp
 
 Entry = TypeVar("Entry")
 

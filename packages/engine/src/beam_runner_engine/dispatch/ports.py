@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+from beam_runner_model.times import Timestamp
+
 from beam_runner_engine.scheduler.commands import Bundle, Command
 from beam_runner_engine.scheduler.events import Tick
-from beam_runner_engine.values.times import Timestamp
 
 AnyEntry = TypeVar("AnyEntry", contravariant=True)
 

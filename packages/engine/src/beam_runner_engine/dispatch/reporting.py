@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from beam_runner_engine.values.times import Duration
+from beam_runner_model.times import Duration
 
 
 class SourceReports:

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 import attrs
+from beam_runner_model.times import Duration
 
 from beam_runner_engine.scheduler.commands import Bundle
-from beam_runner_engine.values.times import Duration
 
 
 @attrs.frozen

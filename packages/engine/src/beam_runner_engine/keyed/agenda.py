@@ -10,11 +10,12 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+from beam_runner_model.times import Timestamp
+from beam_runner_model.window_coders import decode_instant, encode_instant
+
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.references import pack, unpack
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.window_coders import decode_instant, encode_instant
 
 Reference: TypeAlias = tuple[bytes, ...]
 Entry: TypeAlias = tuple[Timestamp, Reference]

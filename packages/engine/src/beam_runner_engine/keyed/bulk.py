@@ -11,25 +11,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from beam_runner_engine.keyed.columns import KeyColumns, append_cells, append_rows, check_lengths
-from beam_runner_engine.keyed.groups import Group
-from beam_runner_engine.keyed.merging import merger_for
-from beam_runner_engine.keyed.ports import BulkGrouper, WindowMerger
-from beam_runner_engine.values.panes import ONLY_FIRING
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.timestamp_combiners import (
+from beam_runner_model.panes import ONLY_FIRING
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.times import Timestamp
+from beam_runner_model.timestamp_combiners import (
     TimestampCombiner,
     chooses,
     combine_timestamps,
 )
-from beam_runner_engine.values.triggers import fires_once
-from beam_runner_engine.values.window_coders import (
+from beam_runner_model.triggers import fires_once
+from beam_runner_model.window_coders import (
     decode_window,
     encode_window,
     encoded_max_timestamp,
 )
-from beam_runner_engine.values.windows import Window
+from beam_runner_model.windows import Window
+
+from beam_runner_engine.keyed.columns import KeyColumns, append_cells, append_rows, check_lengths
+from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.merging import merger_for
+from beam_runner_engine.keyed.ports import BulkGrouper, WindowMerger
 
 
 def bulk_grouper(strategy: WindowingStrategy, merger: WindowMerger | None = None) -> BulkGrouper:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from beam_runner_engine.values.times import Timestamp
+from beam_runner_model.times import Timestamp
 
 KeyColumns: TypeAlias = tuple[list[bytes], list[Timestamp], list[Any]]
 """Encoded windows, timestamps (ms) and values of one key's elements, in order of arrival."""

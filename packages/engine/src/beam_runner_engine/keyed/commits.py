@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
+from beam_runner_model.summary import ShardSummary
 
 from beam_runner_engine.keyed.cells import CellDelta, CellId
-from beam_runner_engine.values.summary import ShardSummary
 
 
 @attrs.frozen

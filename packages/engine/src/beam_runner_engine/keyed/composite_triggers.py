@@ -8,17 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from beam_runner_engine.keyed.triggers import (
-    STATELESS,
-    CountMachine,
-    Instant,
-    Machine,
-    ProcessingTimeMachine,
-    State,
-    Stateless,
-)
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.triggers import (
+from beam_runner_model.times import Timestamp
+from beam_runner_model.triggers import (
     AfterAll,
     AfterAny,
     AfterCount,
@@ -32,6 +23,16 @@ from beam_runner_engine.values.triggers import (
     OrFinally,
     Repeatedly,
     Trigger,
+)
+
+from beam_runner_engine.keyed.triggers import (
+    STATELESS,
+    CountMachine,
+    Instant,
+    Machine,
+    ProcessingTimeMachine,
+    State,
+    Stateless,
 )
 
 

@@ -10,9 +10,9 @@ chain, because bounded input ends when all that was set for the clock is done.
 from __future__ import annotations
 
 import attrs
+from beam_runner_model.times import Timestamp
 
 from beam_runner_engine.keyed.timers import TimeDomain, Timer, TimerTable
-from beam_runner_engine.values.times import Timestamp
 
 _Place = tuple[bytes, bytes]
 

@@ -9,6 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from beam_runner_model.strategy import (
+    AccumulationMode,
+    ClosingBehavior,
+    OnTimeBehavior,
+    WindowingStrategy,
+)
+from beam_runner_model.times import Timestamp
+from beam_runner_model.timestamp_combiners import chooses, combine_timestamps
+
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.composite_triggers import machine
 from beam_runner_engine.keyed.groups import Groups
@@ -16,14 +25,6 @@ from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.triggers import Instant
-from beam_runner_engine.values.strategy import (
-    AccumulationMode,
-    ClosingBehavior,
-    OnTimeBehavior,
-    WindowingStrategy,
-)
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.timestamp_combiners import chooses, combine_timestamps
 
 _ELEMENTS = "~elements"
 

@@ -11,6 +11,17 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import Any
 
+from beam_runner_model.strategy import (
+    ClosingBehavior,
+    OnTimeBehavior,
+    WindowingStrategy,
+)
+from beam_runner_model.summary import ShardSummary
+from beam_runner_model.times import Timestamp, passing_watermark
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.window_coders import encoded_max_timestamp
+from beam_runner_model.window_fns import Sessions
+
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.columns import KeyColumns, append_cells, append_rows, check_lengths
 from beam_runner_engine.keyed.commits import KeyedCommit
@@ -25,16 +36,6 @@ from beam_runner_engine.keyed.ports import CellStore, WindowMerger
 from beam_runner_engine.keyed.session_windows import SessionWindows
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.window_tables import SeparateWindows, Windows
-from beam_runner_engine.values.strategy import (
-    ClosingBehavior,
-    OnTimeBehavior,
-    WindowingStrategy,
-)
-from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import Timestamp, passing_watermark
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.window_coders import encoded_max_timestamp
-from beam_runner_engine.values.window_fns import Sessions
 
 
 class TriggeredGrouper:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, overload
 
-from beam_runner_engine.values.panes import PaneInfo
-from beam_runner_engine.values.times import Timestamp
+from beam_runner_model.panes import PaneInfo
+from beam_runner_model.times import Timestamp
 
 
 class Group(NamedTuple):

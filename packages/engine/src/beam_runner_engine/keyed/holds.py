@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from beam_runner_model.times import Timestamp
+from beam_runner_model.window_coders import decode_instant, encode_instant
+
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.window_coders import decode_instant, encode_instant
 
 _CELL = CellId("~holds", b"", b"")
 REPORTED_HOLDS = 64

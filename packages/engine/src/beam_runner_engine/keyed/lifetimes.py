@@ -5,17 +5,18 @@ Then everything the key has there is released.
 
 from __future__ import annotations
 
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.times import Timestamp
+from beam_runner_model.window_coders import decode_window, encode_window
+from beam_runner_model.window_fns import GlobalWindows
+from beam_runner_model.windows import GLOBAL_WINDOW
+
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.holds import Holds
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.records import read_record, write_record
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.window_coders import decode_window, encode_window
-from beam_runner_engine.values.window_fns import GlobalWindows
-from beam_runner_engine.values.windows import GLOBAL_WINDOW
 
 _ALIVE = "~alive"
 

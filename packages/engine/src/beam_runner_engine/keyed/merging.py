@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import TypeVar
 
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.window_fns import Sessions
+from beam_runner_model.windows import IntervalWindow, Window
+
 from beam_runner_engine.keyed.ports import WindowMerger
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.window_fns import Sessions
-from beam_runner_engine.values.windows import IntervalWindow, Window
 
 T = TypeVar("T")
 _BOUNDS = itemgetter(0, 1)

@@ -12,16 +12,17 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
+from beam_runner_model.times import Timestamp
+from beam_runner_model.varints import encode_varint
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.windows import Window
+
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.keyed.records import read_record, write_record
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.window_tables import Windows
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.varints import encode_varint
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.windows import Window
 
 _WINDOWS = "~windows"
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import attrs
-
-from beam_runner_engine.values.times import MIN_TIMESTAMP, Timestamp
+from beam_runner_model.times import MIN_TIMESTAMP, Timestamp
 
 
 @attrs.frozen

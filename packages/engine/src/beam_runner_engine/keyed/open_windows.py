@@ -19,11 +19,12 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeAlias
 
+from beam_runner_model.panes import PaneInfo, PaneTiming
+from beam_runner_model.times import Timestamp
+from beam_runner_model.window_coders import encode_interval
+from beam_runner_model.windows import IntervalWindow, Window
+
 from beam_runner_engine.keyed.triggers import State
-from beam_runner_engine.values.panes import PaneInfo, PaneTiming
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.window_coders import encode_interval
-from beam_runner_engine.values.windows import IntervalWindow, Window
 
 Span: TypeAlias = tuple[Timestamp, Timestamp]
 """Start and end (ms) of a session; the end is no part of it."""

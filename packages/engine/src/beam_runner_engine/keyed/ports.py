@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from beam_runner_model.times import Timestamp
+from beam_runner_model.windows import Window
+
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.groups import Group
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.windows import Window
 
 
 class WindowMerger(Protocol):

@@ -10,14 +10,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
+from beam_runner_model.times import Timestamp
+from beam_runner_model.window_coders import WindowCoder, decode_window, encode_interval
+from beam_runner_model.windows import IntervalWindow
+
 from beam_runner_engine.keyed.merging import sweep
 from beam_runner_engine.keyed.merging_windows import KeyWindows, Leave, MergeInto, MergingWindows
 from beam_runner_engine.keyed.open_windows import OpenWindow, Span
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.window_tables import Windows
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.window_coders import WindowCoder, decode_window, encode_interval
-from beam_runner_engine.values.windows import IntervalWindow
 
 
 class SessionWindows(MergingWindows):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from beam_runner_model.times import Duration, Timestamp
+from beam_runner_model.window_coders import decode_instant, encode_instant
+
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.holds import Holds
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.values.times import Duration, Timestamp
-from beam_runner_engine.values.window_coders import decode_instant, encode_instant
 
 _SORTED = "~sorted"
 ELEMENTS = b"element"

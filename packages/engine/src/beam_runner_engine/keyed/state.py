@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from beam_runner_model.window_coders import decode_instant, encode_instant
+
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.values.window_coders import decode_instant, encode_instant
 
 
 class State:

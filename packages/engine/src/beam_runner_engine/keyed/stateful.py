@@ -30,6 +30,14 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.summary import ShardSummary
+from beam_runner_model.times import (
+    MAX_TIMESTAMP,
+    Timestamp,
+    passing_watermark,
+)
+from beam_runner_model.window_coders import decode_instant, decode_window
 
 from beam_runner_engine.keyed.agenda import Agenda, Entry
 from beam_runner_engine.keyed.cells import CellId
@@ -46,14 +54,6 @@ from beam_runner_engine.keyed.state import State
 from beam_runner_engine.keyed.stateful_merging import StatefulWindows
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.timers import Timer, TimerTable
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import (
-    MAX_TIMESTAMP,
-    Timestamp,
-    passing_watermark,
-)
-from beam_runner_engine.values.window_coders import decode_instant, decode_window
 
 AnyState = TypeVar("AnyState", bound=State)
 

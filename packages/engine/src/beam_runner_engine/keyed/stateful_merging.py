@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.window_coders import decode_window, encode_window
+from beam_runner_model.windows import Window
 
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.ports import WindowMerger
@@ -16,9 +19,6 @@ from beam_runner_engine.keyed.sorted_input import SortedInput
 from beam_runner_engine.keyed.state import State, ValueState, merge_state
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.timers import TimerTable
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.window_coders import decode_window, encode_window
-from beam_runner_engine.values.windows import Window
 
 _OPEN = "~open windows"
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 
 import attrs
+from beam_runner_model.panes import NO_FIRING, PaneInfo, decode_pane, encode_pane
+from beam_runner_model.times import Timestamp
 
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
@@ -16,8 +18,6 @@ from beam_runner_engine.keyed.holds import Holds
 from beam_runner_engine.keyed.records import read_record, write_record
 from beam_runner_engine.keyed.references import pack, unpack
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.values.panes import NO_FIRING, PaneInfo, decode_pane, encode_pane
-from beam_runner_engine.values.times import Timestamp
 
 _TIMERS = "~timers"
 TIMER = b"timer"

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from beam_runner_engine.values.times import Timestamp, clamp, next_aligned, plus
-from beam_runner_engine.values.triggers import (
+from beam_runner_model.times import Timestamp, clamp, next_aligned, plus
+from beam_runner_model.triggers import (
     AfterSynchronizedProcessingTime,
     AlignTo,
     Always,

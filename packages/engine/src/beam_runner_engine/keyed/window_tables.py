@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.times import Timestamp, passing_watermark
+from beam_runner_model.window_coders import decode_window
+from beam_runner_model.windows import Window
+
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.records import read_record, write_record
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.triggers import State
-from beam_runner_engine.values.strategy import WindowingStrategy
-from beam_runner_engine.values.times import Timestamp, passing_watermark
-from beam_runner_engine.values.window_coders import decode_window
-from beam_runner_engine.values.windows import Window
 
 _WINDOW = "~window"
 

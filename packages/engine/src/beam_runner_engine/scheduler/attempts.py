@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import attrs
+from beam_runner_model.windows import Window
 
 from beam_runner_engine.scheduler.commands import Bundle, Input, OpenBundles
 from beam_runner_engine.scheduler.readiness import Opening
@@ -13,7 +14,6 @@ from beam_runner_engine.scheduler.splits import are_whole, must_checkpoint
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import set_wakes
-from beam_runner_engine.values.windows import Window
 
 
 def open_bundle(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:

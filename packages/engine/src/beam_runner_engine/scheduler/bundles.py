@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from beam_runner_model.summary import ShardSummary
+from beam_runner_model.times import Duration
+
 from beam_runner_engine.scheduler.attempts import begin_attempt, lose_attempt, open_bundle
 from beam_runner_engine.scheduler.checkpoints import ask_soon, forget_update, is_outdated
 from beam_runner_engine.scheduler.commands import (
@@ -20,8 +23,6 @@ from beam_runner_engine.scheduler.state import RETRY, BundleRecord, SchedulerSta
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import set_wakes, wants_waking
 from beam_runner_engine.scheduler.watermarks import refresh
-from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import Duration
 
 
 def open_bundles(state: SchedulerState, stage: StageState) -> None:

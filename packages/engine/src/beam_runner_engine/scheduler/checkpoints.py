@@ -6,6 +6,8 @@ that goes on for long must not: what is left of it comes in another bundle, whic
 
 from __future__ import annotations
 
+from beam_runner_model.times import Duration, Timestamp
+
 from beam_runner_engine.scheduler.commands import SplitBundle
 from beam_runner_engine.scheduler.state import (
     BUNDLE,
@@ -14,7 +16,6 @@ from beam_runner_engine.scheduler.state import (
     SideView,
     StageState,
 )
-from beam_runner_engine.values.times import Duration, Timestamp
 
 OUTDATED_AFTER: Duration = 200
 """A bundle is given so much time (ms) from its opening to come further before it is asked."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from beam_runner_model.summary import EMPTY_SUMMARY
+
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.errors import IllegalEvent
 from beam_runner_engine.scheduler.events import (
@@ -27,7 +29,6 @@ from beam_runner_engine.scheduler.transitions import (
     BundleState,
     Reaction,
 )
-from beam_runner_engine.values.summary import EMPTY_SUMMARY
 
 BundleEvent: TypeAlias = BundleDone | BundleFailed | SectionRefused | Progress | GiveWay | SplitDone
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from beam_runner_model.times import Timestamp
+
 from beam_runner_engine.scheduler.bundles import reopen
 from beam_runner_engine.scheduler.checkpoints import ask_outdated
 from beam_runner_engine.scheduler.delivery import look_at, place_work
 from beam_runner_engine.scheduler.state import BUNDLE, RETRY, SHARD, SchedulerState
-from beam_runner_engine.values.times import Timestamp
 
 
 def advance_clock(state: SchedulerState, now: Timestamp) -> None:

@@ -10,10 +10,10 @@ import enum
 from typing import Any, TypeAlias
 
 import attrs
+from beam_runner_model.times import Timestamp
+from beam_runner_model.windows import Window
 
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.windows import Window
 
 
 @attrs.frozen

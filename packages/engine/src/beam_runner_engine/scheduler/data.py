@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-
-from beam_runner_engine.values.facts import DataFacts
+from beam_runner_model.facts import DataFacts
 
 
 @attrs.frozen

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from beam_runner_model.times import Timestamp
+from beam_runner_model.windows import Window
+
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.pieces import add_piece, add_use, drop_use
 from beam_runner_engine.scheduler.side_inputs import (
@@ -14,8 +17,6 @@ from beam_runner_engine.scheduler.side_inputs import (
     wait_for,
 )
 from beam_runner_engine.scheduler.state import SchedulerState, ShardState, StageState, Work
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.windows import Window
 
 
 def deliver(state: SchedulerState, collection: str, data: Data) -> None:

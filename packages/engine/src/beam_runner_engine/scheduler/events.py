@@ -10,12 +10,12 @@ import enum
 from typing import Any, TypeAlias
 
 import attrs
+from beam_runner_model.summary import ShardSummary
+from beam_runner_model.times import Duration, Timestamp
+from beam_runner_model.windows import Window
 
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import Duration, Timestamp
-from beam_runner_engine.values.windows import Window
 
 
 class FailureKind(enum.Enum):

@@ -7,8 +7,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Generic, TypeVar
 
 import attrs
-
-from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
+from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 
 Key = TypeVar("Key")
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import attrs
+from beam_runner_model.times import Timestamp
 
 from beam_runner_engine.scheduler.commands import Bundle, Command, OpenBundles, ReleaseData
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Event, Output
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.state import SchedulerState, StageState
-from beam_runner_engine.values.times import Timestamp
 
 
 @attrs.frozen

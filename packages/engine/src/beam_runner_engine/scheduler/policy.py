@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import attrs
-
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.times import Duration
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.times import Duration
 
 
 @attrs.frozen

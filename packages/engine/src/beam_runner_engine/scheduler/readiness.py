@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 
 import attrs
+from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 
 from beam_runner_engine.scheduler.splits import initial_split
 from beam_runner_engine.scheduler.state import SchedulerState, ShardState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import is_due
-from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
 
 _MOST_LOOKED_AT = 1_000
 """How many pieces of a queue are cut into bundles at a time, so that a long one costs no more."""

@@ -8,6 +8,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_engine.scheduler.events import BundleFailed
@@ -18,7 +19,6 @@ from beam_runner_engine.scheduler.state import (
     StageState,
 )
 from beam_runner_engine.scheduler.wakeups import event_wake
-from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 _MOST_TOLD = 8
 

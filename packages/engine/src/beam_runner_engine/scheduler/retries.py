@@ -21,10 +21,11 @@ watermarks. It takes no place of the host, and all other bundles go on.
 
 from __future__ import annotations
 
+from beam_runner_model.times import Duration, Timestamp
+
 from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
 from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_engine.scheduler.state import BundleRecord, FailureRecord, SchedulerState
-from beam_runner_engine.values.times import Duration, Timestamp
 
 MOST_WITHOUT_CLOCK = 4
 KEPT_CAUSES = 8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
+
 from beam_runner_engine.scheduler.attempts import lose_attempts
 from beam_runner_engine.scheduler.bundles import commit, fail, fail_job
 from beam_runner_engine.scheduler.checks import check, unfit
@@ -42,7 +44,6 @@ from beam_runner_engine.scheduler.termination import settle
 from beam_runner_engine.scheduler.transitions import Phase, Reaction
 from beam_runner_engine.scheduler.wakeups import tell_next_wake
 from beam_runner_engine.scheduler.watermarks import set_producer
-from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
 
 
 class Scheduler:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.times import MAX_TIMESTAMP
+
 from beam_runner_engine.scheduler.attempts import inputs_of
 from beam_runner_engine.scheduler.bundles import hand_on, has_caught_up
 from beam_runner_engine.scheduler.commands import (
@@ -27,8 +30,6 @@ from beam_runner_engine.scheduler.state import (
     Work,
 )
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.times import MAX_TIMESTAMP
 
 _POLICY = "the policy for a section"
 

@@ -12,6 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp, plus
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.windows import IntervalWindow, Window, within_time
+
 from beam_runner_engine.scheduler.checkpoints import note_update
 from beam_runner_engine.scheduler.commands import SideInput
 from beam_runner_engine.scheduler.data import Data
@@ -27,9 +31,6 @@ from beam_runner_engine.scheduler.state import (
     StageState,
     Work,
 )
-from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp, plus
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.windows import IntervalWindow, Window, within_time
 
 Groups = list[tuple[frozenset[Window] | None, tuple[Need, ...]]]
 

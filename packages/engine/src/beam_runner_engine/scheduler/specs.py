@@ -7,17 +7,17 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 from attrs.validators import optional
-
-from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.values.times import Duration, Timestamp, next_aligned
-from beam_runner_engine.values.window_fns import (
+from beam_runner_model.times import Duration, Timestamp, next_aligned
+from beam_runner_model.window_fns import (
     GlobalWindows,
     OpaqueWindows,
     SlidingWindows,
     WindowFn,
     assign_windows,
 )
-from beam_runner_engine.values.windows import GLOBAL_WINDOW, Window
+from beam_runner_model.windows import GLOBAL_WINDOW, Window
+
+from beam_runner_engine.scheduler.data import Data
 
 
 class StageKind(enum.Enum):

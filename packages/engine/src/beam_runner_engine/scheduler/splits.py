@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.times import Timestamp
 
 from beam_runner_engine.scheduler.checkpoints import ask, can_split, is_outdated
 from beam_runner_engine.scheduler.data import Data
@@ -19,8 +21,6 @@ from beam_runner_engine.scheduler.residuals import own_pieces, piece_of, take_ba
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.watermarks import refresh
-from beam_runner_engine.values.facts import DataFacts
-from beam_runner_engine.values.times import Timestamp
 
 _POLICY = "the splitting policy for a bundle"
 

@@ -11,6 +11,9 @@ from collections import OrderedDict
 from typing import Any
 
 import attrs
+from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
+from beam_runner_model.times import MIN_TIMESTAMP, Timestamp
+from beam_runner_model.windows import Window
 
 from beam_runner_engine.scheduler.commands import Bundle, Command, SplitBundle
 from beam_runner_engine.scheduler.data import Data
@@ -20,9 +23,6 @@ from beam_runner_engine.scheduler.minima import CountedTimes, KeyedMinimum
 from beam_runner_engine.scheduler.policy import DefaultSectionPolicy, SectionPolicy, SplittingPolicy
 from beam_runner_engine.scheduler.specs import Limits, SideInputSpec, StageSpec
 from beam_runner_engine.scheduler.transitions import BundleState, Phase
-from beam_runner_engine.values.summary import EMPTY_SUMMARY, ShardSummary
-from beam_runner_engine.values.times import MIN_TIMESTAMP, Timestamp
-from beam_runner_engine.values.windows import Window
 
 FORMAT = 1
 """Goes up when the meaning of the state changes while its fields stay the same."""

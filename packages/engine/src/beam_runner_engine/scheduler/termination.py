@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from beam_runner_model.times import MAX_TIMESTAMP
+
 from beam_runner_engine.scheduler.bundles import fail_job, open_bundles
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome, ReleaseState
 from beam_runner_engine.scheduler.reports import describe_waits, waits
@@ -10,7 +12,6 @@ from beam_runner_engine.scheduler.state import SchedulerState, StageState
 from beam_runner_engine.scheduler.teststream import scripts_ended, take_step
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.watermarks import propagate
-from beam_runner_engine.values.times import MAX_TIMESTAMP
 
 
 def settle(state: SchedulerState) -> None:

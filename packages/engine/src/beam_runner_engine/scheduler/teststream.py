@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from beam_runner_model.times import MAX_TIMESTAMP, plus
+
 from beam_runner_engine.scheduler.clock import advance_clock
 from beam_runner_engine.scheduler.delivery import deliver
 from beam_runner_engine.scheduler.graph import test_stream_producer
 from beam_runner_engine.scheduler.specs import AddElements, AdvanceWatermark
 from beam_runner_engine.scheduler.state import SchedulerState
 from beam_runner_engine.scheduler.watermarks import set_producer
-from beam_runner_engine.values.times import MAX_TIMESTAMP, plus
 
 
 def scripts_ended(state: SchedulerState) -> bool:

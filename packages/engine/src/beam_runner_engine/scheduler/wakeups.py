@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from beam_runner_model.summary import ShardSummary
+from beam_runner_model.times import Duration, Timestamp, passing_watermark
+
 from beam_runner_engine.scheduler.commands import WakeAt
 from beam_runner_engine.scheduler.delivery import place_work
 from beam_runner_engine.scheduler.state import (
@@ -12,8 +15,6 @@ from beam_runner_engine.scheduler.state import (
     StageState,
     Work,
 )
-from beam_runner_engine.values.summary import ShardSummary
-from beam_runner_engine.values.times import Duration, Timestamp, passing_watermark
 
 
 def event_wake(summary: ShardSummary) -> Timestamp | None:

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
+
 from beam_runner_engine.scheduler.delivery import look_at, unblock
 from beam_runner_engine.scheduler.side_inputs import expire, pop_readable
 from beam_runner_engine.scheduler.state import CollectionState, SchedulerState, StageState
-from beam_runner_engine.values.times import MAX_TIMESTAMP, Timestamp
 
 
 def refresh(state: SchedulerState, stage: StageState) -> None:

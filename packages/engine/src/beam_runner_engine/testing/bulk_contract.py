@@ -14,15 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import attrs
-
-from beam_runner_engine.keyed.groups import Group
-from beam_runner_engine.keyed.ports import BulkGrouper
-from beam_runner_engine.values.panes import ONLY_FIRING
-from beam_runner_engine.values.strategy import MergeStatus, WindowingStrategy
-from beam_runner_engine.values.times import Timestamp
-from beam_runner_engine.values.timestamp_combiners import TimestampCombiner
-from beam_runner_engine.values.window_coders import encode_window
-from beam_runner_engine.values.window_fns import (
+from beam_runner_model.panes import ONLY_FIRING
+from beam_runner_model.strategy import MergeStatus, WindowingStrategy
+from beam_runner_model.times import Timestamp
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import (
     FixedWindows,
     OpaqueWindows,
     Sessions,
@@ -30,7 +27,10 @@ from beam_runner_engine.values.window_fns import (
     WindowFn,
     assign_windows,
 )
-from beam_runner_engine.values.windows import GLOBAL_WINDOW, IntervalWindow, OpaqueWindow, Window
+from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, OpaqueWindow, Window
+
+from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.ports import BulkGrouper
 
 Row: TypeAlias = tuple[bytes, Window, Timestamp, bytes]
 ExpectedGroup: TypeAlias = tuple[bytes, Window, Timestamp, tuple[bytes, ...]]

@@ -13,8 +13,7 @@ from apache_beam.options.pipeline_options import (
     PortableOptions,
     SparkRunnerOptions,
 )
-
-from beam_spark_executor.job_options import BULK, NUMBERS, Bulk
+from beam_runner_runtime.job_options import BULK, NUMBERS, Bulk
 
 _MASTER = "spark_master_url"
 _FLAGS = {

@@ -11,7 +11,7 @@ from apache_beam.runners.portability.job_server import ExternalJobServer
 
 _PATIENCE_SECONDS = 5.0
 
-log = logging.getLogger("beam_spark_executor.server")
+log = logging.getLogger("beam_runner_server")
 
 
 def service_at(endpoint: str, seconds: float) -> Any:

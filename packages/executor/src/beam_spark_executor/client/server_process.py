@@ -33,7 +33,7 @@ _THIS_PROGRAMS = frozenset(
 )
 """What PySpark has in the environment of a program that runs under ``spark-submit`` or uses Spark Connect."""
 
-log = logging.getLogger("beam_spark_executor.server")
+log = logging.getLogger("beam_runner_server")
 
 
 class ServerNotStarted(RuntimeError):

@@ -1,10 +1,31 @@
-"""Connectors: whatever Spark reads and writes, as transforms of Beam pipelines."""
+"""Spark's tables and streams as transforms of pipelines (`beam_spark_io`).
+
+Pipelines that were submitted before name the modules of this package: Beam pickles classes by their modules.
+"""
 
 from __future__ import annotations
 
-from beam_spark_executor.io.frames import from_dataframe, to_dataframe
-from beam_spark_executor.io.reading import ReadFromSpark
-from beam_spark_executor.io.streaming import ReadStreamFromSpark
-from beam_spark_executor.io.writing import WriteToSpark
+import importlib
+import sys
+
+from beam_spark_io import (
+    ReadFromSpark,
+    ReadStreamFromSpark,
+    WriteToSpark,
+    from_dataframe,
+    to_dataframe,
+)
 
 __all__ = ["ReadFromSpark", "ReadStreamFromSpark", "WriteToSpark", "from_dataframe", "to_dataframe"]
+
+for _name in (
+    "declared",
+    "frames",
+    "primitives",
+    "reading",
+    "rows",
+    "schemas",
+    "streaming",
+    "writing",
+):
+    sys.modules[f"{__name__}.{_name}"] = importlib.import_module(f"beam_spark_io.{_name}")

@@ -27,24 +27,6 @@ _WORTH_HAVING = (
 """Settings that can't be changed once a session is there, and that jobs are slower without."""
 
 
-def session_here() -> SparkSession | None:
-    """The session that runs in this process, if there is one: the caller's thread's, else any.
-
-    Imports nothing: where PySpark has not been imported there is no session.
-    """
-    sql, core = sys.modules.get("pyspark.sql.session"), sys.modules.get("pyspark")
-    if sql is None or core is None:
-        return None
-    context = core.SparkContext._active_spark_context
-    if context is None:
-        return None
-    active = sql.SparkSession.getActiveSession() or sql.SparkSession._instantiatedSession
-    # The last one may be of a context that was stopped.
-    usable = active is not None and active.sparkContext is context
-    session: SparkSession = active if usable else sql.SparkSession(context)
-    return session
-
-
 def refuse_connect(conf: Mapping[str, str]) -> None:
     """Refuses a Spark that can be reached by Spark Connect alone.
 

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from beam_runner_runtime.bundles.needs import Needs, trouble_here
+from beam_spark_io.spark.reasons import reason_of
 from pyspark import SparkContext
 
-from beam_spark_executor.bundles.needs import Needs, trouble_here
-from beam_spark_executor.spark.pool import WorkerPools, reason_of
+from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.spark.settings import SparkUnavailable, is_on_this_machine
 from beam_spark_executor.spark.threads import start_job_thread
 

@@ -4,7 +4,7 @@ Spark starts a daemon for each pool of workers, and what a daemon has to import 
 server* imports it once; and each that Spark starts becomes a small process that hands its standard
 streams, arguments and environment to the fork server, and stands for the daemon that is forked there. The
 job server forks one where its own Python serves Spark (`listen`, `serve`); else the first daemon that Spark
-starts has one made. A reaper (:mod:`~beam_spark_executor.processes.reaper`) watches over all.
+starts has one made. A reaper (:mod:`~beam_runner_runtime.processes.reaper`) watches over all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Callable
 from typing import NoReturn
 
-from beam_spark_executor.processes import reaper
+from beam_runner_runtime.processes import reaper
 
 SERVER_VARIABLE = "BEAM_SPARK_SERVER"
 """Names the job server in the environment of all that it starts: process id, a dot, and at random."""

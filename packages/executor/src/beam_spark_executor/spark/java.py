@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from beam_runner_worker.threads import start_helper
+from beam_runner_model.threads import start_helper
+from beam_runner_runtime.processes.reaper import kill_all
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
-from beam_spark_executor.processes.reaper import kill_all
 from beam_spark_executor.spark.fork_server import SERVER_VARIABLE
 from beam_spark_executor.spark.java_wheel import java_of_wheel
 from beam_spark_executor.spark.settings import SparkUnavailable

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from beam_spark_executor.bundles.binding import bind
-from beam_spark_executor.channel.client import stand_by
-from beam_spark_executor.channel.messages import Endpoint
-from beam_spark_executor.channel.stand_by import LaneRef, StandDown
+from beam_runner_runtime.bundles.binding import bind
+from beam_runner_runtime.channel.client import stand_by
+from beam_runner_runtime.channel.messages import Endpoint
+from beam_runner_runtime.channel.stand_by import LaneRef, StandDown
+
 from beam_spark_executor.spark.python_daemon import register_exit_hook
 
 

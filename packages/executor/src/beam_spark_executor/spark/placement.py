@@ -1,4 +1,4 @@
-"""Spark as what worker processes run on (`beam_spark_executor.server.ports.PlacementService`)."""
+"""Spark as what worker processes run on (`beam_runner_server.ports.PlacementService`)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import contextlib
 import logging
 import subprocess
 
-from beam_spark_executor.bundles.needs import Needs
-from beam_spark_executor.channel.endpoints import Endpoints, to_job
-from beam_spark_executor.channel.stand_by import StandByOrder
-from beam_spark_executor.processes.zygote import Zygote
+from beam_runner_runtime.bundles.needs import Needs
+from beam_runner_runtime.channel.endpoints import Endpoints, to_job
+from beam_runner_runtime.channel.stand_by import StandByOrder
+from beam_runner_runtime.processes.zygote import Zygote
+from beam_runner_runtime.versions import SPARK
+
 from beam_spark_executor.spark.cores import ClusterCores
 from beam_spark_executor.spark.first_tasks import check_executors, warm_up
 from beam_spark_executor.spark.pool import WorkerPools
@@ -17,7 +19,6 @@ from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.settings import is_on_this_machine, is_one_process
 from beam_spark_executor.spark.spark_jobs import SparkJobs
 from beam_spark_executor.spark.stand_by import StandBys
-from beam_spark_executor.versions import SPARK
 
 _ZYGOTE_SECONDS = 10.0
 """A little longer than its reaper leaves to others."""

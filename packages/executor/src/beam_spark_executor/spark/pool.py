@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from beam_spark_io.spark.reasons import reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,9 +154,6 @@ class WorkerPools:
         return ""
 
 
-_TRACEBACK = "Traceback (most recent call last):"
-
-
 class _Call:
     """A function as Spark's Python worker calls it: with what is in a partition, which is nothing to it."""
 
@@ -164,25 +162,3 @@ class _Call:
 
     def __call__(self, partition: Iterable[int]) -> Iterator[Any]:
         yield self._function()
-
-
-def reason_of(failure: BaseException) -> str:
-    """Returns what Spark says of a failure, in a line: the bridge to Java begins with what was called.
-
-    Of a Python worker that raised, Spark's first line ends where the traceback begins. The error at
-    the traceback's end follows then.
-    """
-    java = getattr(failure, "java_exception", None)
-    text = str(java.toString() if java is not None else failure).strip()
-    if not text:
-        return type(failure).__name__
-    line = text.splitlines()[0]
-    error = error_of_worker(text) if line.endswith(_TRACEBACK) else ""
-    return f"{line.removesuffix(_TRACEBACK)}{error}" if error else line
-
-
-def error_of_worker(text: str) -> str:
-    """Returns the error of a Python worker in what Spark says of it; empty if it was none."""
-    _, _, traceback = text.rpartition(_TRACEBACK)
-    lines = traceback.splitlines()[1:]
-    return next((line.strip() for line in lines if line.strip() and not line[0].isspace()), "")

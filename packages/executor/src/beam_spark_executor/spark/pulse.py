@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from beam_runner_worker.threads import start_essential
+from beam_runner_model.threads import start_essential
 
 _REST_SECONDS = 10.0
 """For how long nobody must ask until the thread ends."""

@@ -25,9 +25,10 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import BinaryIO, NoReturn
 
-from beam_spark_executor.processes import reaper
-from beam_spark_executor.processes.warmth import be_killed_first, import_what_workers_need
-from beam_spark_executor.processes.zygote import Zygote
+from beam_runner_runtime.processes import reaper
+from beam_runner_runtime.processes.warmth import be_killed_first, import_what_workers_need
+from beam_runner_runtime.processes.zygote import Zygote
+
 from beam_spark_executor.spark import fork_server
 
 EXIT_LIMIT_SECONDS = 5

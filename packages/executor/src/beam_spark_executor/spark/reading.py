@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 import attrs
 import pyarrow as pa
 import pyarrow.compute
+from beam_runner_data.rows.columns import to_bytes
 from beam_runner_engine.scheduler import BundleDone, Output
-from beam_runner_engine.values.times import MIN_TIMESTAMP, clamp
+from beam_runner_model.buffers import BufferPlan
+from beam_runner_model.times import MIN_TIMESTAMP, clamp
+from beam_runner_runtime.bundles.job_files import files_of
+from beam_runner_runtime.bundles.table_rows import ElementsWriter
+from beam_runner_runtime.channel.messages import BundleReply, RunBundle
+from beam_runner_runtime.channel.wire import decode_message, encode_message
+from beam_runner_storage.stores.spec import StoreSpec
 from pyspark import TaskContext
 
-from beam_spark_executor.bundles.job_files import files_of
-from beam_spark_executor.bundles.table_rows import ElementsWriter
-from beam_spark_executor.channel.messages import BundleReply, RunBundle
-from beam_spark_executor.channel.wire import decode_message, encode_message
-from beam_spark_executor.data.columns import to_bytes
-from beam_spark_executor.plan import BufferPlan
 from beam_spark_executor.spark.pool import Slot, WorkerPools
-from beam_spark_executor.stores.spec import StoreSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -21,18 +21,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from beam_runner_worker.threads import start_helper
+from beam_runner_model.threads import start_helper
+from beam_runner_runtime.memory import memory_limit
+from beam_runner_storage.temporary import TemporaryFolder
+from beam_spark_io.sessions import session_here
+from beam_spark_io.spark.reasons import reason_of
 from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from beam_spark_executor.memory import memory_limit
-from beam_spark_executor.spark.ambient import SUBMITTED, lacking, refuse_connect, session_here
+from beam_spark_executor.spark.ambient import SUBMITTED, lacking, refuse_connect
 from beam_spark_executor.spark.class_sharing import to_share
 from beam_spark_executor.spark.java import JavaProcess, check_java, set_in_environment
 from beam_spark_executor.spark.java_wheel import home_for_spark
-from beam_spark_executor.spark.pool import reason_of
 from beam_spark_executor.spark.pulse import Pulse
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
@@ -46,7 +48,6 @@ from beam_spark_executor.spark.settings import (
     java_options,
     slots_of,
 )
-from beam_spark_executor.temporary import TemporaryFolder
 
 STOP_LIMIT_SECONDS = 15.0
 

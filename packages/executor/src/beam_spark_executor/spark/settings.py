@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+from beam_runner_model.errors import Unavailable
+from beam_runner_runtime.memory import VARIABLE
+from beam_runner_runtime.tuning import TUNING
 
-from beam_spark_executor.memory import VARIABLE
 from beam_spark_executor.spark.executor_memory import executor_memory
-from beam_spark_executor.tuning import TUNING
-from beam_spark_executor.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

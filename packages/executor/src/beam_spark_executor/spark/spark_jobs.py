@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from beam_spark_executor.channel.attempts import BundleBroke
-from beam_spark_executor.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
-from beam_spark_executor.channel.section_ends import SectionEnd, Tasks
-from beam_spark_executor.channel.stand_by import LaneRef, ServeLane
+from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
+from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
+from beam_runner_runtime.channel.stand_by import LaneRef, ServeLane
+from beam_runner_runtime.tuning import TUNING
+
 from beam_spark_executor.spark.lane import run_lane
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.reading import TableData
@@ -17,7 +19,6 @@ from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.stand_by import StandBy, StandBys
 from beam_spark_executor.spark.table_bundles import TableBundles
 from beam_spark_executor.spark.threads import start_job_thread
-from beam_spark_executor.tuning import TUNING
 
 
 class SparkJobs:

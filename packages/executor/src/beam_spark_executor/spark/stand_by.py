@@ -13,10 +13,12 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from beam_spark_executor.channel.endpoints import Endpoints, to_stand_by
-from beam_spark_executor.channel.stand_by import ServeLane, StandByOrder, StandDown
+from beam_runner_runtime.channel.endpoints import Endpoints, to_stand_by
+from beam_runner_runtime.channel.stand_by import ServeLane, StandByOrder, StandDown
+from beam_spark_io.spark.reasons import reason_of
+
 from beam_spark_executor.spark.lane import run_stand_by
-from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
+from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.threads import start_job_thread
 
 _LEAVE_SECONDS = 2.0

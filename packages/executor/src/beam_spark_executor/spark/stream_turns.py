@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 import attrs
 from beam_runner_engine.scheduler import BundleDone, Data, Residual
-from beam_runner_engine.values.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_model.buffers import BufferKind, BufferPlan
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_planner.table_specs import StreamSource, WrongTable
+from beam_runner_runtime.bundles.job_files import files_of
+from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
+from beam_runner_runtime.channel.messages import RunBundle
+from beam_spark_io.spark.frames import stream_of
+from beam_spark_io.spark.kafka import explained
+from beam_spark_io.spark.stream_position import Position
 
-from beam_spark_executor.bundles.job_files import files_of
-from beam_spark_executor.bundles.table_rows import ElementsWriter, elements_of
-from beam_spark_executor.channel.messages import RunBundle
-from beam_spark_executor.plan import BufferKind, BufferPlan
-from beam_spark_executor.spark.frames import stream_of
-from beam_spark_executor.spark.kafka import explained
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.reading import RowTimes, TableData, Written, write_rows
-from beam_spark_executor.spark.stream_position import Position
-from beam_spark_executor.tables import StreamSource, WrongTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

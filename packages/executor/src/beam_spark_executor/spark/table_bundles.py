@@ -15,10 +15,25 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from apache_beam.coders.coders import VarIntCoder
+from beam_runner_data.rows.columns import from_bytes
 from beam_runner_engine.scheduler import BundleDone, FailureKind, Input, Output
+from beam_runner_model.buffers import BufferPlan
+from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_planner.plan import JobPlan, TablePlan
+from beam_runner_planner.table_specs import StreamSource, TableSource, TableTarget, WrongTable
+from beam_runner_runtime.bundles.failed_attempts import broke
+from beam_runner_runtime.bundles.job_files import JobFiles, files_of
+from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
+from beam_runner_runtime.channel.attempts import BundleBroke, UserFailure
+from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_urns import metrics as metric_urns
 from beam_runner_urns import spark as urns
-from beam_runner_worker.records import MonitoringInfo
+from beam_spark_io.spark import catalog_tables, databases, publishing
+from beam_spark_io.spark.frames import frame_of, struct_of
+from beam_spark_io.spark.guarded_session import guarded
+from beam_spark_io.spark.kafka import explained
+from beam_spark_io.spark.publishing import Staged, discard, publish, staged_files
+from beam_spark_io.spark.reasons import reason_of
 from pyspark import TaskContext
 from pyspark.errors import (
     AnalysisException,
@@ -26,22 +41,9 @@ from pyspark.errors import (
     UnsupportedOperationException,
 )
 
-from beam_spark_executor.bundles.failed_attempts import broke
-from beam_spark_executor.bundles.job_files import JobFiles, files_of
-from beam_spark_executor.bundles.table_rows import ElementsWriter, elements_of
-from beam_spark_executor.channel.attempts import BundleBroke, UserFailure
-from beam_spark_executor.channel.messages import BundleReply, RunBundle
-from beam_spark_executor.data.columns import from_bytes
-from beam_spark_executor.plan import BufferPlan, JobPlan, TablePlan
-from beam_spark_executor.spark import catalog_tables, databases, publishing
-from beam_spark_executor.spark.frames import frame_of, struct_of
-from beam_spark_executor.spark.guarded_session import guarded
-from beam_spark_executor.spark.kafka import explained
-from beam_spark_executor.spark.pool import Slot, WorkerPools, reason_of
-from beam_spark_executor.spark.publishing import Staged, discard, publish, staged_files
+from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.reading import TableData, write_rows
 from beam_spark_executor.spark.stream_turns import StreamTurns
-from beam_spark_executor.tables import StreamSource, TableSource, TableTarget, WrongTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .._protos import (
+from beam_runner_model.jobs import Artifact
+
+from beam_runner_jobservices._protos import (
     DecodeError,
     artifact_roles,
     artifact_types,
     beam_artifact_api_pb2,
     beam_runner_api_pb2,
 )
-from ..errors import InvalidRequest
-from ..records import Artifact
-from ..staging import (
+from beam_runner_jobservices.errors import InvalidRequest
+from beam_runner_jobservices.staging import (
     Answer,
     Chunk,
     Dependency,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._protos import (
+from beam_runner_jobservices._protos import (
     DecodeError,
     beam_runner_api_pb2,
     display_data,
@@ -12,14 +12,14 @@ from .._protos import (
     primitives,
     windows_pb2,
 )
-from ..description import (
+from beam_runner_jobservices.description import (
     EnvironmentDescription,
     PCollectionDescription,
     PipelineDescription,
     StepDescription,
 )
-from ..errors import InvalidRequest
-from ..step_names import StepNames
+from beam_runner_jobservices.errors import InvalidRequest
+from beam_runner_jobservices.step_names import StepNames
 
 _PAR_DO: str = primitives.PAR_DO.urn
 _LABELLED: str = display_data.LABELLED.urn

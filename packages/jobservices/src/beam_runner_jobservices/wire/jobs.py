@@ -7,19 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
-
-from .._protos import (
-    DecodeError,
-    Struct,
-    Timestamp,
-    beam_job_api_pb2,
-    beam_runner_api_pb2,
-    endpoints_pb2,
-    json_format,
-    metrics_pb2,
-)
-from ..history import Entry
-from ..records import (
+from beam_runner_model.jobs import (
     Importance,
     JobInfo,
     JobMessage,
@@ -30,6 +18,18 @@ from ..records import (
     PipelineOption,
     StateEvent,
 )
+
+from beam_runner_jobservices._protos import (
+    DecodeError,
+    Struct,
+    Timestamp,
+    beam_job_api_pb2,
+    beam_runner_api_pb2,
+    endpoints_pb2,
+    json_format,
+    metrics_pb2,
+)
+from beam_runner_jobservices.history import Entry
 
 # Messages that have fields as they are known here.
 run_message = beam_job_api_pb2.RunJobRequest

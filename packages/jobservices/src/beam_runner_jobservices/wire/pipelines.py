@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from .._protos import (
+from beam_runner_jobservices._protos import (
     DecodeError,
     Message,
     beam_runner_api_pb2,
@@ -18,11 +18,17 @@ from .._protos import (
     json_format,
     primitives,
 )
-from ..errors import InvalidRequest
-from ..graph import PCollectionNode, PipelineGraph, TransformNode, WindowingNode, check
-from ..sizes import PIPELINE_LIMITS
-from ..staging import Dependency, Staged
-from .artifacts import artifact_information, dependency, parse
+from beam_runner_jobservices.errors import InvalidRequest
+from beam_runner_jobservices.graph import (
+    PCollectionNode,
+    PipelineGraph,
+    TransformNode,
+    WindowingNode,
+    check,
+)
+from beam_runner_jobservices.sizes import PIPELINE_LIMITS
+from beam_runner_jobservices.staging import Dependency, Staged
+from beam_runner_jobservices.wire.artifacts import artifact_information, dependency, parse
 
 _ANYOF: str = environments.ANYOF.urn
 _ANYOF_DEPTH = 8
@@ -112,6 +118,19 @@ def prepare_request(message: Any) -> PrepareRequest:
         options_json=options_json.encode("utf-8", "surrogatepass"),
         size=len(content) + 4 * len(options_json) + _artifact_bytes(dependencies),
     )
+
+
+def check_pipeline(data: bytes) -> None:
+    """Checks the references within a serialized pipeline, and its size.
+
+    Raises:
+        InvalidRequest: the bytes can't be read, or the text names the first few problems.
+    """
+    try:
+        pipeline = beam_runner_api_pb2.Pipeline.FromString(data)
+    except DecodeError as error:
+        raise InvalidRequest("the pipeline can't be read: it is no message of the model") from error
+    check(pipeline_graph(pipeline))
 
 
 def pipeline_graph(pipeline: Any) -> PipelineGraph:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from beam_runner_model.bundles import ResidualElement
+from beam_runner_model.chunks import InputChunk, Settle, TimerChunk
+
 from beam_runner_worker.embedded.bundle_context import BundleContext
 from beam_runner_worker.embedded.failures import bundle_failed, original
 from beam_runner_worker.embedded.processor import Processor
@@ -11,7 +14,6 @@ from beam_runner_worker.embedded.runs import is_of_user_code
 from beam_runner_worker.embedded.splits import residual_element
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.ports import OutputPort
-from beam_runner_worker.records import InputChunk, ResidualElement, Settle, TimerChunk
 
 
 class _HostError(Exception):

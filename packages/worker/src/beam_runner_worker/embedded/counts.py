@@ -11,11 +11,11 @@ from typing import Any
 
 from apache_beam.coders import VarIntCoder
 from apache_beam.runners.worker import operations
+from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.embedded.source import Source
-from beam_runner_worker.records import MonitoringInfo
 
 _encode = VarIntCoder().encode
 _Labels = tuple[tuple[str, str], ...]

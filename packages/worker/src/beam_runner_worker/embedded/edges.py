@@ -17,6 +17,7 @@ from apache_beam.runners.worker import operations
 from apache_beam.runners.worker.bundle_processor import BeamTransformFactory
 from apache_beam.runners.worker.statesampler import StateSampler
 from apache_beam.utils.counters import CounterFactory
+from beam_runner_model.stages import InputEdge, OutputEdge, OutputKind, StageSpec
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
@@ -25,7 +26,6 @@ from beam_runner_worker.embedded.sinks import ElementSink, Sink
 from beam_runner_worker.embedded.source import Source
 from beam_runner_worker.embedded.window_sink import WindowSink
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.records import InputEdge, OutputEdge, OutputKind, StageSpec
 from beam_runner_worker.writers import writer_of
 
 _EMBEDDED_SOURCE = "beam_runner_worker:embedded:source:v1"

@@ -14,12 +14,12 @@ from typing import Any
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.utils.windowed_value import WindowedValue
+from beam_runner_model.chunks import ElementChunk
+from beam_runner_model.value_pieces import PIECE_BYTES
 
 from beam_runner_worker.embedded.claims import Claims
 from beam_runner_worker.embedded.runs import Pace, TakesRuns
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.limits import PIECE_BYTES
-from beam_runner_worker.records import ElementChunk
 
 _MAX_HEADER = 64
 _PADDING = bytes(_MAX_HEADER)

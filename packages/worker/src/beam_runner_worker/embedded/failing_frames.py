@@ -7,9 +7,9 @@ from types import FrameType
 from typing import Any
 
 import attrs
+from beam_runner_model.texts import shown_bytes, shown_timer
 
 from beam_runner_worker.embedded.shown_elements import shown
-from beam_runner_worker.texts import shown_bytes, shown_timer
 
 _OF_RUNNERS = ("apache_beam/runners/", "/beam_runner_worker/embedded/")
 _ONE_RESULT_EACH = "MapTuple.<locals>.<lambda>"

@@ -8,12 +8,12 @@ from typing import Any, TypeGuard
 from apache_beam.coders import coder_impl, coders
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedValue
+from beam_runner_model.chunks import GroupChunk
+from beam_runner_model.value_pieces import GroupValues
 
 from beam_runner_worker.embedded.claims import Claims
 from beam_runner_worker.embedded.lazy import LazyValues
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.records import GroupChunk
-from beam_runner_worker.values import GroupValues
 
 _EAGER_BYTES = 64 * 1024
 """Values of a group that are decoded at once; above that they stay encoded (see ``lazy``)."""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from apache_beam.runners.worker.data_sampler import DataSampler
+from beam_runner_model.stages import JobContext, StageSpec
 
 from beam_runner_worker import samples
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
@@ -13,7 +14,6 @@ from beam_runner_worker.embedded.main_module import functions_of
 from beam_runner_worker.embedded.setup import ProcessSetup
 from beam_runner_worker.embedded.stage import EmbeddedStage
 from beam_runner_worker.ports import ArtifactReader, LogSink, SideInputReader
-from beam_runner_worker.records import JobContext, StageSpec
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -8,11 +8,12 @@ from typing import Any
 from apache_beam.coders import coder_impl, coders
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
+from beam_runner_model.chunks import KeyedChunk
+from beam_runner_model.stages import OutputEdge
+from beam_runner_model.value_pieces import PIECE_BYTES
 
 from beam_runner_worker.embedded.runs import in_each_window
 from beam_runner_worker.embedded.sinks import MAX_ROWS, Encoder, Headers, Run, Sink
-from beam_runner_worker.limits import PIECE_BYTES
-from beam_runner_worker.records import KeyedChunk, OutputEdge
 
 _MIN_MILLIS = MIN_TIMESTAMP.micros // 1000
 

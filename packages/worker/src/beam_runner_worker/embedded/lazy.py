@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from apache_beam.coders import coder_impl
-
-from beam_runner_worker.values import ValuePieces
+from beam_runner_model.value_pieces import ValuePieces
 
 
 def decode_all(impl: coder_impl.CoderImpl, data: bytes) -> list[Any]:

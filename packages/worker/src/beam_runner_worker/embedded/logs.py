@@ -8,10 +8,10 @@ import threading
 import traceback
 
 from apache_beam.runners.worker import statesampler
+from beam_runner_model.threads import start_essential
 
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
-from beam_runner_worker.threads import start_essential
 
 _FLUSH_SECONDS = 0.05
 _MAX_PENDING = 10_000

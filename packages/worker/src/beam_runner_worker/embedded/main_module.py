@@ -15,10 +15,10 @@ from typing import Any, cast
 
 from apache_beam.internal import pickler
 from apache_beam.internal.cloudpickle import cloudpickle
+from beam_runner_model.stages import StageSpec
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_worker.records import StageSpec
 
 _LOGGER = logging.getLogger(__name__)
 _WITH_DO_FN = (

@@ -9,6 +9,8 @@ from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.runners.worker.bundle_processor import BundleProcessor
 from apache_beam.runners.worker.data_sampler import DataSampler
 from apache_beam.utils.counters import CounterFactory
+from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_model.chunks import Timer
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
@@ -25,7 +27,6 @@ from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.embedded.times import ExecutionTimes
 from beam_runner_worker.embedded.user_state import UserStateContext
 from beam_runner_worker.ports import UserState
-from beam_runner_worker.records import MonitoringInfo, Timer
 from beam_runner_worker.totals import is_empty
 
 _LOGGER = logging.getLogger(__name__)

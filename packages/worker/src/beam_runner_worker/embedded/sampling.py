@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from apache_beam.runners.worker.data_sampler import DataSampler
+from beam_runner_model.bundles import MonitoringInfo
 
-from beam_runner_worker.records import MonitoringInfo
 from beam_runner_worker.samples import sample_infos
 
 

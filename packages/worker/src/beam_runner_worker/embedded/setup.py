@@ -22,6 +22,7 @@ from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, 
 from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.runners.internal import names
 from apache_beam.runners.worker import sdk_worker_main
+from beam_runner_model.stages import Artifact, JobContext
 
 from beam_runner_worker import main_classes
 from beam_runner_worker.embedded.beam_versions import STAGED_DIRECTORY
@@ -31,7 +32,6 @@ from beam_runner_worker.embedded.main_module import MainModule
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.missing_modules import with_advice
 from beam_runner_worker.ports import ArtifactReader, LogSink
-from beam_runner_worker.records import Artifact, JobContext
 
 
 class ProcessSetup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
-from beam_runner_worker.texts import shortened
+from beam_runner_model.texts import shortened
 
 _MOST_CHARACTERS = 300
 _MOST_BYTES = 100

@@ -13,11 +13,11 @@ from apache_beam.coders import coder_impl, coders
 from apache_beam.portability import common_urns
 from apache_beam.pvalue import SideInputData
 from apache_beam.transforms import sideinputs, window
+from beam_runner_model.value_pieces import ValuePieces
 
 from beam_runner_worker.embedded.lazy import LazyValues, decode_all
 from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.values import ValuePieces
 
 KEPT_BYTES = 64 * 1024 * 1024
 """Encoded bytes whose decoded values one side input keeps; what is larger is decoded each time."""

@@ -14,10 +14,11 @@ from apache_beam.runners.worker.statesampler import StateSampler
 from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
+from beam_runner_model.chunks import ElementChunk, OutputChunk
+from beam_runner_model.value_pieces import PIECE_BYTES
 
-from beam_runner_worker.limits import PIECE_BYTES, check_elements, check_size
+from beam_runner_worker.limits import check_elements, check_size
 from beam_runner_worker.ports import OutputPort
-from beam_runner_worker.records import ElementChunk, OutputChunk
 
 MAX_ROWS = 65_536
 """A chunk is written as soon as it is a piece in bytes, or has this many rows."""

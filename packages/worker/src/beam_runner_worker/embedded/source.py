@@ -12,13 +12,14 @@ from apache_beam.runners.worker import operations
 from apache_beam.runners.worker.statesampler import StateSampler
 from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.windowed_value import WindowedValue
+from beam_runner_model.chunks import ElementChunk, GroupChunk
+from beam_runner_model.stages import InputEdge, InputKind
 
 from beam_runner_worker.embedded.claims import Claims
 from beam_runner_worker.embedded.elements import ElementDecoder
 from beam_runner_worker.embedded.groups import GroupDecoder
 from beam_runner_worker.embedded.runs import Collector, TakesRuns, is_of_user_code, runs_of
 from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.records import ElementChunk, GroupChunk, InputEdge, InputKind
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from apache_beam.runners import sdf_utils
 from apache_beam.runners.worker import operations
+from beam_runner_model.bundles import BundleSplit, ResidualElement
 
 from beam_runner_worker.embedded.claims import Held
 from beam_runner_worker.embedded.failures import describe
 from beam_runner_worker.embedded.runs import is_of_user_code
 from beam_runner_worker.embedded.source import Source
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.records import BundleSplit, ResidualElement
 
 _UNKNOWN_PROGRESS = 0.5
 """An element that cannot tell how far it is counts as half done."""

@@ -8,6 +8,9 @@ from functools import partial
 
 from apache_beam.runners.worker import statesampler
 from apache_beam.runners.worker.data_sampler import DataSampler
+from beam_runner_model.bundles import BundleProgress, BundleResult, BundleSplit
+from beam_runner_model.chunks import InputChunk
+from beam_runner_model.stages import StageSpec
 
 from beam_runner_worker.embedded.bundle import error_for_host, run_bundle
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
@@ -20,13 +23,6 @@ from beam_runner_worker.embedded.sampling import samples_of, take_samples
 from beam_runner_worker.embedded.splits import split_bundle
 from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.ports import OutputPort, SideInputReader, UserState
-from beam_runner_worker.records import (
-    BundleProgress,
-    BundleResult,
-    BundleSplit,
-    InputChunk,
-    StageSpec,
-)
 
 
 class EmbeddedStage:

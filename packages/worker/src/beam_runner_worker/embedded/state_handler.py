@@ -8,11 +8,11 @@ from typing import Any, NoReturn, Protocol
 
 from apache_beam.coders import coder_impl
 from apache_beam.runners.worker.sdk_worker import CachingStateHandler
+from beam_runner_model.chunks import Timer
+from beam_runner_model.value_pieces import ValuePieces
 
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.ports import SideInputReader, UserState
-from beam_runner_worker.records import Timer
-from beam_runner_worker.values import ValuePieces
 
 
 class Views(Protocol):

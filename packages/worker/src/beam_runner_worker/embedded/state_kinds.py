@@ -13,12 +13,12 @@ import attrs
 from apache_beam.coders import coder_impl
 from apache_beam.transforms import core, userstate
 from apache_beam.utils.timestamp import Timestamp
+from beam_runner_model.chunks import StateCell
 
 from beam_runner_worker.embedded.lazy import decode_all
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.limits import check_kept
 from beam_runner_worker.ports import UserState
-from beam_runner_worker.records import StateCell
 
 _FIRST_SORT_KEY, _AFTER_SORT_KEYS = -(1 << 63), (1 << 63) - 1
 

@@ -15,10 +15,9 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.runners import common
 from apache_beam.runners.worker import statesampler
 from apache_beam.utils.counters import CounterFactory, CounterName
+from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_model.threads import start_helper
 from beam_runner_urns import metrics as urns
-
-from beam_runner_worker.records import MonitoringInfo
-from beam_runner_worker.threads import start_helper
 
 SAMPLING_MS = 25
 """How often the thread looks. A time is right to about so much, and much better over many bundles."""

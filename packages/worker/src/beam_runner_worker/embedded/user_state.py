@@ -17,10 +17,10 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo
+from beam_runner_model.chunks import StateCell, Timer
 
 from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.embedded.state_kinds import RuntimeCell, StoredCell, kind_of_cell
-from beam_runner_worker.records import StateCell, Timer
 
 _PANES = coder_impl.PaneInfoCoderImpl()
 EQUAL_IF_ENCODED_EQUAL = frozenset({str, bytes, int, bool})

@@ -8,11 +8,11 @@ from typing import Any
 from apache_beam.coders import coder_impl
 from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
-from beam_runner_engine.values.windowed_values import held_until, one_window_each
+from beam_runner_model.chunks import ElementChunk
+from beam_runner_model.value_pieces import PIECE_BYTES
+from beam_runner_model.windowed_values import held_until, one_window_each
 
 from beam_runner_worker.embedded.sinks import MAX_ROWS, Sink, earliest_millis
-from beam_runner_worker.limits import PIECE_BYTES
-from beam_runner_worker.records import ElementChunk
 
 
 class WindowSink(Sink):

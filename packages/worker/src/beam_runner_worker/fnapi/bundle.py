@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Sequence
 
 import attrs
+from beam_runner_model.chunks import Timer
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.bundle_state import BundleState
-from beam_runner_worker.records import Timer
 
 _MESSAGES_IN_FLIGHT = 4
 _RECEIVED_BYTES = 32 << 20

@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
+from beam_runner_model.chunks import InputChunk, Timer
+
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.large_groups import LargeGroups
@@ -17,7 +19,6 @@ from beam_runner_worker.fnapi.side_inputs import SideInputPages, UnsupportedStat
 from beam_runner_worker.fnapi.state_coders import StateCoders
 from beam_runner_worker.fnapi.user_state import UserStateCells, is_user_state
 from beam_runner_worker.ports import UserState
-from beam_runner_worker.records import InputChunk, Timer
 
 
 class BundleState:

@@ -1,6 +1,6 @@
 """Cuts a stream of encoded windowed values into elements.
 
-Their layout is told in ``beam_runner_engine.values.windowed_values``. Elements in no window are left
+Their layout is told in ``beam_runner_model.windowed_values``. Elements in no window are left
 out.
 
 The loops are written out for speed: this is the hot path of a harness over the Fn API.
@@ -12,9 +12,10 @@ import abc
 from collections.abc import Iterator, Mapping
 
 import attrs
-from beam_runner_engine.values.lengths import Skip
-from beam_runner_engine.values.panes import skip_pane
-from beam_runner_engine.values.windowed_values import (
+from beam_runner_model.chunks import ElementChunk, OutputChunk
+from beam_runner_model.lengths import Skip
+from beam_runner_model.panes import skip_pane
+from beam_runner_model.windowed_values import (
     TIME_BYTES,
     Headers,
     earliest_time_between,
@@ -25,7 +26,6 @@ from beam_runner_urns import coders as urns
 
 from beam_runner_worker._protos import beam_runner_api_pb2
 from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip, is_delimited
-from beam_runner_worker.records import ElementChunk, OutputChunk
 
 CHUNK_BYTES = 2 << 20
 

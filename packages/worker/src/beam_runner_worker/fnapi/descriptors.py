@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
+from beam_runner_model.stages import InputKind, StageSpec
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, endpoints_pb2
@@ -19,7 +20,6 @@ from beam_runner_worker.fnapi.keyed_cutting import cutter_for
 from beam_runner_worker.fnapi.large_groups import read_as_state
 from beam_runner_worker.fnapi.side_inputs import SideInputCoders
 from beam_runner_worker.fnapi.stateful import StatefulPlan, prepare_stateful
-from beam_runner_worker.records import InputKind, StageSpec
 from beam_runner_worker.writers import writer_of
 
 _WITH_RESTRICTIONS = frozenset(

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from beam_runner_model.texts import encodable, shown_bytes, shown_timer
+
 from beam_runner_worker.advice import with_advice
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.fnapi.bundle import RunningBundle
-from beam_runner_worker.texts import encodable, shown_bytes, shown_timer
 
 # Names are bounded, so that looking for one takes no longer than the text's length says.
 _RUNNING = re.compile(r" \[while running '(?P<transform>.{,5000}?)'\]", re.DOTALL)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from beam_runner_engine.values.lengths import encode_count
-from beam_runner_engine.values.window_coders import encode_instant
-from beam_runner_engine.values.windowed_values import header_of_one
+from beam_runner_model.chunks import GroupChunk
+from beam_runner_model.lengths import encode_count
+from beam_runner_model.value_pieces import GroupValues
+from beam_runner_model.window_coders import encode_instant
+from beam_runner_model.windowed_values import header_of_one
 
 from beam_runner_worker.fnapi.large_groups import LARGE_BYTES, LargeGroups, joined
-from beam_runner_worker.records import GroupChunk
-from beam_runner_worker.values import GroupValues
 
 _MOST_BYTES = 1 << 30
 """Protocol buffers end at twice that."""

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from beam_runner_worker.threads import start_essential
+from beam_runner_model.threads import start_essential
 
 # By way of descriptor 3: a command in the background has no standard input, and not every shell
 # can name a descriptor of two digits. The guard leaves the output to the command, so that the output

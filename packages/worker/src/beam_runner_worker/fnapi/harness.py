@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import partial
 
 import attrs
+from beam_runner_model.stages import Environment, StageSpec
+from beam_runner_model.threads import start_helper
 from beam_runner_urns import environments as urns
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
@@ -23,8 +25,6 @@ from beam_runner_worker.fnapi.stage import FnApiStage
 from beam_runner_worker.fnapi.starting import StartLimits, Verdict
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink, SideInputReader
-from beam_runner_worker.records import Environment, StageSpec
-from beam_runner_worker.threads import start_helper
 
 _METADATA_SECONDS = 30.0
 _SAMPLES_SECONDS = 5.0

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from beam_runner_engine.values.lengths import skip_delimited
-from beam_runner_engine.values.windowed_values import (
+from beam_runner_model.chunks import KeyedChunk, OutputChunk
+from beam_runner_model.lengths import skip_delimited
+from beam_runner_model.stages import OutputEdge, OutputKind
+from beam_runner_model.windowed_values import (
     TIME_BYTES,
     Headers,
     decode_times,
@@ -18,7 +20,6 @@ from beam_runner_engine.values.windowed_values import (
 from beam_runner_worker.fnapi.cutting import Cutter, EdgeCoder, ElementCutter
 from beam_runner_worker.fnapi.skipping import UnknownCoder
 from beam_runner_worker.fnapi.window_cutting import WindowCutter
-from beam_runner_worker.records import KeyedChunk, OutputChunk, OutputEdge, OutputKind
 
 
 def cutter_for(edge: OutputEdge, coder: EdgeCoder) -> Cutter:

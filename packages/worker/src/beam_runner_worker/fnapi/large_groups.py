@@ -7,11 +7,11 @@ its values. An SDK reads it where the coder is ``beam:coder:state_backed_iterabl
 
 from __future__ import annotations
 
+from beam_runner_model.value_pieces import GroupValues, ValuePieces
 from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import environments as environment_urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_worker.values import GroupValues, ValuePieces
 
 LARGE_BYTES = 64 * 1024
 """Values of a group that are sent with it; above that they are read as state."""

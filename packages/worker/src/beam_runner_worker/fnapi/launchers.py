@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from beam_runner_model.staged_packages import need_installing
+from beam_runner_model.stages import Environment
 from beam_runner_urns import environments as urns
 
 from beam_runner_worker.errors import UnsupportedEnvironment
@@ -24,9 +26,7 @@ from beam_runner_worker.fnapi.external import ExternalWorker
 from beam_runner_worker.fnapi.process import ProcessWorker, command_of
 from beam_runner_worker.fnapi.starting import Activity
 from beam_runner_worker.log_records import LogRecord, Severity
-from beam_runner_worker.packages import need_installing
 from beam_runner_worker.ports import LogSink
-from beam_runner_worker.records import Environment
 
 _BOOT = (sys.executable, "-m", "beam_runner_worker.fnapi.boot")
 

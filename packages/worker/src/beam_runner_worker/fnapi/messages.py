@@ -10,12 +10,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
+from beam_runner_model.chunks import ElementChunk, GroupChunk, InputChunk, Settle, TimerChunk
+from beam_runner_model.value_pieces import PIECE_BYTES
 
 from beam_runner_worker.fnapi.cutting import EdgeCoder, skip_elements
 from beam_runner_worker.fnapi.groups import encode_groups
 from beam_runner_worker.fnapi.large_groups import LargeGroups
-from beam_runner_worker.limits import PIECE_BYTES
-from beam_runner_worker.records import ElementChunk, GroupChunk, InputChunk, Settle, TimerChunk
 
 DataChunk = ElementChunk | GroupChunk | TimerChunk
 _Piece = tuple[bytes | memoryview, int]
@@ -30,7 +30,7 @@ class Message:
 
 
 def segments(inputs: Iterable[InputChunk]) -> Iterator[Iterator[DataChunk]]:
-    """The input between one :class:`~beam_runner_worker.records.Settle` and the next.
+    """The input between one :class:`~beam_runner_model.bundles.Settle` and the next.
 
     Each segment must be used up before the next one is asked for, unless that is never done. The
     first may be empty, so that there is one in any case; the others are not.

@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, metrics_pb2
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.records import MonitoringInfo
 from beam_runner_worker.totals import is_empty, is_known
 
 _OF_A_MOMENT = frozenset(

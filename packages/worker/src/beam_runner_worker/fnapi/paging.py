@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from beam_runner_engine.values.lengths import Skip
-
-from beam_runner_worker.limits import PIECE_BYTES
+from beam_runner_model.lengths import Skip
+from beam_runner_model.value_pieces import PIECE_BYTES
 
 _PAGED_AT_ONCE = 4
 

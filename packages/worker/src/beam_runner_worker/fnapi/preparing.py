@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 import grpc
+from beam_runner_model.staged_packages import OTHER_REQUIREMENTS
 from beam_runner_urns import artifacts as urns
 
 from beam_runner_worker._protos import (
@@ -27,7 +28,7 @@ from beam_runner_worker.fnapi.virtual_environments import (
     cache_folder,
     python_with,
 )
-from beam_runner_worker.packages import OTHER_REQUIREMENTS, StagedPackages
+from beam_runner_worker.packages import StagedPackages
 
 STAGED = "staged"
 """The folder for artifacts, within the harness's own."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Container, Iterable
 
-from beam_runner_engine.values.lengths import COUNT_BYTES, decode_count
-from beam_runner_engine.values.varints import decode_varint
+from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_model.lengths import COUNT_BYTES, decode_count
+from beam_runner_model.varints import decode_varint
 from beam_runner_urns import metrics as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.records import MonitoringInfo
 
 
 def progress_request(instruction_id: str) -> beam_fn_api_pb2.InstructionRequest:

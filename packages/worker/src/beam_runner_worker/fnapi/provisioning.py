@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import grpc
+from beam_runner_model.stages import Artifact, Environment, JobContext
 from beam_runner_urns import protocols
 
 from beam_runner_worker._protos import (
@@ -18,7 +19,6 @@ from beam_runner_worker._protos import (
 )
 from beam_runner_worker.fnapi.services import Workers, refuse
 from beam_runner_worker.ports import ArtifactReader
-from beam_runner_worker.records import Artifact, Environment, JobContext
 
 RUNNER_CAPABILITIES = (
     protocols.MONITORING_INFO_SHORT_IDS,

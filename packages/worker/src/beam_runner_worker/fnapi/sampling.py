@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Callable
 
+from beam_runner_model.bundles import MonitoringInfo
+
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.records import MonitoringInfo
 from beam_runner_worker.samples import sample_infos
 
 _SECONDS_BETWEEN = 1.0

@@ -11,8 +11,7 @@ import traceback
 from typing import Any
 
 from apache_beam.runners.worker import log_handler, sdk_worker
-
-from beam_runner_worker.texts import encodable
+from beam_runner_model.texts import encodable
 
 
 class _Traceback:

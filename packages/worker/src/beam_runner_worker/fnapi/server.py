@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
+from beam_runner_model.stages import JobContext
+from beam_runner_model.threads import run_together, start_helper
 
 from beam_runner_worker import samples
 from beam_runner_worker._protos import (
@@ -25,8 +27,6 @@ from beam_runner_worker.fnapi.services import (
 )
 from beam_runner_worker.fnapi.status import SdkStatus, StatusService
 from beam_runner_worker.ports import ArtifactReader, LogSink
-from beam_runner_worker.records import JobContext
-from beam_runner_worker.threads import run_together, start_helper
 
 _HOST = "127.0.0.1"
 _THREADS = 1000

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import grpc
+from beam_runner_model.threads import start_essential
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
-from beam_runner_worker.threads import start_essential
 
 _GO_CLIENT = "/runners/universal/runnerlib/"
 """Where the Go SDK shows its user what the job tells."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
-from beam_runner_engine.values.lengths import Skip
+from beam_runner_model.lengths import Skip
+from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
@@ -16,9 +17,7 @@ from beam_runner_worker.fnapi.skipping import (
     skip_counted,
     skip_sequence,
 )
-from beam_runner_worker.limits import PIECE_BYTES
 from beam_runner_worker.ports import SideInputReader
-from beam_runner_worker.values import ValuePieces
 
 _PIECED_AT_ONCE = 16
 _PIECE, _OFFSET = b"p", b"+"

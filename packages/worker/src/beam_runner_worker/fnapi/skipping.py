@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from beam_runner_engine.values.lengths import COUNT_BYTES, Skip, decode_count, skip_delimited
-from beam_runner_engine.values.varints import decode_varint, skip_varint
-from beam_runner_engine.values.window_coders import SKIP_WINDOW, WindowCoder, skip_instant_and
+from beam_runner_model.lengths import COUNT_BYTES, Skip, decode_count, skip_delimited
+from beam_runner_model.varints import decode_varint, skip_varint
+from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder, skip_instant_and
 from beam_runner_urns import coders as urns
 
 from beam_runner_worker._protos import beam_runner_api_pb2

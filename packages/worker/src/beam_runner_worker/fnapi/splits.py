@@ -7,12 +7,13 @@ from collections.abc import Callable, Container, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
+from beam_runner_model.bundles import BundleSplit, ResidualElement
+
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.bundle import RunningBundle
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.descriptors import StagePlan
-from beam_runner_worker.records import BundleSplit, ResidualElement
 
 _SPLIT_SECONDS = 5.0
 

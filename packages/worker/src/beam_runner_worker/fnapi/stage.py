@@ -7,6 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import attrs
+from beam_runner_model.bundles import (
+    BundleProgress,
+    BundleResult,
+    BundleSplit,
+    MonitoringInfo,
+    ResidualElement,
+)
+from beam_runner_model.chunks import InputChunk
 
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.ahead import BundleAhead
@@ -26,14 +34,6 @@ from beam_runner_worker.fnapi.transfer import Transfer
 from beam_runner_worker.fnapi.vanished import VanishedBundle
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink, OutputPort, SideInputReader, UserState
-from beam_runner_worker.records import (
-    BundleProgress,
-    BundleResult,
-    BundleSplit,
-    InputChunk,
-    MonitoringInfo,
-    ResidualElement,
-)
 from beam_runner_worker.totals import Totals
 
 _PROGRESS_SECONDS = 5.0

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from beam_runner_engine.values.lengths import Skip
+from beam_runner_model.chunks import StateCell
+from beam_runner_model.lengths import Skip
 
 from beam_runner_worker._protos import beam_runner_api_pb2
 from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip
-from beam_runner_worker.records import StateCell
 from beam_runner_worker.state_specs import coder_fields
 
 

@@ -15,12 +15,12 @@ from functools import partial
 
 import attrs
 import grpc
+from beam_runner_model.threads import run_together, start_helper
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.peers import process_at
 from beam_runner_worker.fnapi.services import Workers
-from beam_runner_worker.threads import run_together, start_helper
 
 _LONGEST = 1 << 20
 _PYTHON = "grpc-python"

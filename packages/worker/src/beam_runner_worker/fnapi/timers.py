@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
-from beam_runner_engine.values.lengths import Skip, encode_count
-from beam_runner_engine.values.panes import skip_pane
-from beam_runner_engine.values.times import MAX_TIMESTAMP
-from beam_runner_engine.values.varints import CutOff, decode_varint, encode_varint
-from beam_runner_engine.values.window_coders import INSTANT_BYTES, decode_instant, encode_instant
-from beam_runner_engine.values.windowed_values import read_windows
+from beam_runner_model.chunks import Timer, TimerChunk
+from beam_runner_model.lengths import Skip, encode_count
+from beam_runner_model.panes import skip_pane
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_model.value_pieces import PIECE_BYTES
+from beam_runner_model.varints import CutOff, decode_varint, encode_varint
+from beam_runner_model.window_coders import INSTANT_BYTES, decode_instant, encode_instant
+from beam_runner_model.windowed_values import read_windows
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.limits import PIECE_BYTES
-from beam_runner_worker.records import Timer, TimerChunk
 
 FamilyId = tuple[str, str]
 """The stateful transform and the local name of one of its timer families."""

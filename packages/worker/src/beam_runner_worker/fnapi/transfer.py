@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from beam_runner_model.chunks import TimerChunk
+
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.bundle import Received, RunningBundle
@@ -19,7 +21,6 @@ from beam_runner_worker.fnapi.messages import DataChunk, input_messages
 from beam_runner_worker.fnapi.timers import FamilyId, TimerReader, timer_messages
 from beam_runner_worker.limits import check_elements
 from beam_runner_worker.ports import OutputPort
-from beam_runner_worker.records import TimerChunk
 
 
 class Transfer:

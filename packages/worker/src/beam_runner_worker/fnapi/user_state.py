@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from beam_runner_engine.values.lengths import Skip, encode_count, skip_delimited
-from beam_runner_engine.values.varints import decode_varint, encode_varint, skip_varint
+from beam_runner_model.chunks import StateCell
+from beam_runner_model.lengths import Skip, encode_count, skip_delimited
+from beam_runner_model.varints import decode_varint, encode_varint, skip_varint
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.fnapi.paging import Pages
@@ -18,7 +19,6 @@ from beam_runner_worker.fnapi.side_inputs import UnsupportedState
 from beam_runner_worker.fnapi.skipping import skip_counted, skip_sequence
 from beam_runner_worker.fnapi.state_coders import StateCoders
 from beam_runner_worker.ports import UserState
-from beam_runner_worker.records import StateCell
 
 _SIGN = 1 << 63
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 
-from beam_runner_engine.values.windowed_values import (
+from beam_runner_model.chunks import ElementChunk, OutputChunk
+from beam_runner_model.windowed_values import (
     TIME_BYTES,
     earliest_time,
     held_until,
@@ -16,7 +17,6 @@ from beam_runner_engine.values.windowed_values import (
 )
 
 from beam_runner_worker.fnapi.cutting import Cutter, EdgeCoder
-from beam_runner_worker.records import ElementChunk, OutputChunk
 
 
 class WindowCutter(Cutter):

@@ -1,0 +1,1 @@
+"""How elements come together by key and window."""

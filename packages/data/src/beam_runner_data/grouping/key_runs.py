@@ -1,0 +1,130 @@
+"""A shard's elements in the order of their keys, in parts that are cut where a key ends.
+
+User code with state is given all elements of a key one after the other, so that what it keeps for
+the key is read and written once. Within a key elements stay in the order in which they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+from beam_runner_model.chunks import ElementChunk
+
+from beam_runner_data.grouping.groups import Integers, ShardRows, concatenate, runs_of
+from beam_runner_data.rows.columns import large_offsets, stable_order
+from beam_runner_data.rows.spilling import Dealing, fitting_runs
+
+_PART_ROWS = 64 * 1024
+"""An SDK over the Fn API is given two bundles for each part, and the end of each costs it up to 0.2 s."""
+_PART_BYTES = 16 * 1024 * 1024
+
+
+@attrs.frozen
+class Part:
+    """Some elements, in columns of one length.
+
+    Attributes:
+        keys: their encoded keys, each once, in order.
+        counts: how many elements each key has.
+        windows: the encoded window of each element, or the one of all.
+        timestamps: event times (ms).
+        values: each element as a windowed value; binary with 64-bit offsets.
+        ends_key: whether no further part has elements of the last key.
+    """
+
+    keys: list[bytes]
+    counts: list[int]
+    windows: bytes | list[bytes]
+    timestamps: Integers
+    values: pa.Array
+    ends_key: bool
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def key_column(self) -> list[bytes]:
+        """The key of each element."""
+        pairs = zip(self.keys, self.counts, strict=True)
+        return [key for key, count in pairs for _ in range(count)]
+
+    def window_column(self) -> Sequence[bytes]:
+        """The window of each element."""
+        return [self.windows] * len(self) if isinstance(self.windows, bytes) else self.windows
+
+
+def parts_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
+    """All elements of some batches, as ``columns`` makes them, in parts of limited size.
+
+    A part ends with a key, unless the key has more elements than a part may have. All batches are
+    in memory together.
+    """
+    together = list(batches)
+    if not together:
+        return
+    rows = concatenate(together)
+    order = stable_order(rows.key_codes)
+    codes = rows.key_codes[order]
+    ends = runs_of(codes)[1:]
+    sizes = np.cumsum(np.diff(large_offsets(rows.values))[order])
+    first = 0
+    while first < len(order):
+        before = sizes[first - 1] if first else 0
+        fits = int(np.searchsorted(sizes, before + _PART_BYTES, side="right"))
+        most = max(first + 1, min(first + _PART_ROWS, fits, len(order)))
+        whole_keys = int(np.searchsorted(ends, most, side="right"))
+        last = int(ends[whole_keys - 1]) if whole_keys else 0
+        ends_key = last > first
+        if not ends_key:
+            last = most
+        yield _part(rows, order[first:last], codes[first:last], ends_key=ends_key)
+        first = last
+
+
+def parts_of_large_shard(
+    batches: Iterable[pa.RecordBatch], weight: int, dealing: Dealing
+) -> Iterator[Part]:
+    """As `parts_by_key`, with no more in memory than there may be: the rest goes to files.
+
+    Args:
+        batches: read once.
+        weight: what they take in memory together.
+        dealing: how they are dealt by key.
+    """
+    for run in fitting_runs(dealing, batches, weight):
+        if run.weight <= dealing.budget:
+            yield from parts_by_key(run.batches())
+            continue
+        before: Part | None = None
+        for batch in run.batches():
+            for part in parts_by_key([batch]):
+                if before is not None:
+                    yield attrs.evolve(before, ends_key=False)
+                before = part
+        if before is not None:
+            yield before
+
+
+def _part(rows: ShardRows, order: Integers, codes: Integers, *, ends_key: bool) -> Part:
+    runs = runs_of(codes)
+    windows: bytes | list[bytes] = rows.windows[0]
+    if rows.window_codes is not None:
+        windows = [rows.windows[code] for code in rows.window_codes[order].tolist()]
+    assert rows.timestamps is not None
+    return Part(
+        keys=rows.keys.take(pa.array(codes[runs[:-1]])).to_pylist(),
+        counts=np.diff(runs).tolist(),
+        windows=windows,
+        timestamps=rows.timestamps[order],
+        values=rows.values.take(pa.array(order)),
+        ends_key=ends_key,
+    )
+
+
+def elements_of(values: pa.Array) -> ElementChunk:
+    """Elements as one chunk, without a look at any of them."""
+    offsets = large_offsets(values)
+    start, end = int(offsets[0]), int(offsets[-1])
+    return ElementChunk(len(values), values.buffers()[2][start:end].to_pybytes())

@@ -1,0 +1,137 @@
+"""Grouping of a shard that is too large for memory: run by run, and the values of a hot key in pieces.
+
+All rows of a key are in one run. A run is grouped as a small shard is. Where the rows of one key
+alone do not fit, they are dealt by window, merged before; and a group that does not fit even then
+is not taken into memory: its values are read from the file, as often as user code wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+from beam_runner_engine.keyed.merging import merger_for
+from beam_runner_engine.keyed.ports import WindowMerger
+from beam_runner_model.chunks import GroupChunk, Settle
+from beam_runner_model.strategy import MergeStatus, WindowingStrategy
+from beam_runner_model.timestamp_combiners import chooses
+from beam_runner_model.value_pieces import GroupValues
+from beam_runner_model.window_coders import (
+    decode_window,
+    encode_window,
+    encoded_max_timestamp,
+)
+
+from beam_runner_data.grouping.groups import ONLY_PANE, group_chunks
+from beam_runner_data.rows.columns import distinct_windows, in_windows, window_column
+from beam_runner_data.rows.spilling import Dealing, Run, SpillFiles, by_key, fitting_runs
+from beam_runner_data.rows.values import values_in_file
+
+
+@attrs.frozen
+class LargeShard:
+    """A shard whose rows do not fit into memory.
+
+    Attributes:
+        strategy: says whether and how the windows of a key merge.
+        merger: merges windows that the engine can't merge.
+        budget: how many bytes of rows may be in memory.
+        shards: how many there are.
+        files: where rows go meanwhile.
+    """
+
+    strategy: WindowingStrategy
+    merger: WindowMerger | None
+    budget: int
+    shards: int
+    files: SpillFiles
+
+    def chunks(
+        self, batches: Iterable[pa.RecordBatch], weight: int
+    ) -> Iterator[GroupChunk | Settle]:
+        """All groups, as `group_chunks` gives them for the same rows, but in another order.
+
+        After each run everything is to be settled, so that it can be given up.
+
+        Args:
+            batches: the rows, read once.
+            weight: what they take in memory.
+
+        Raises:
+            ValueError: there is no merger, and it takes one.
+        """
+        for run in fitting_runs(by_key(self.budget, self.files, self.shards), batches, weight):
+            if run.weight <= self.budget:
+                yield from group_chunks(list(run.batches()), self.strategy, self.merger)
+            else:
+                yield from self._one_key(run)
+            yield Settle()
+
+    def _one_key(self, run: Run) -> Iterator[GroupChunk | Settle]:
+        assert run.alike is not None
+        strategy, batches = self.strategy, run.batches()
+        if strategy.merges:
+            merged = self._merged(run)
+            batches = (in_windows(batch, merged) for batch in batches)
+            windows = set(merged.values())
+            strategy = attrs.evolve(strategy, merge_status=MergeStatus.NON_MERGING)
+        else:
+            windows = _some_windows(run)
+        if len(windows) == 1:
+            yield self._group(run, run.alike, windows.pop())
+            return
+        by_window = Dealing(window_column, self.budget, self.files)
+        for part in fitting_runs(by_window, batches, run.weight):
+            if part.weight <= self.budget:
+                yield from group_chunks(list(part.batches()), strategy)
+            else:
+                assert part.alike is not None
+                yield self._group(part, run.alike, part.alike)
+            yield Settle()
+
+    def _merged(self, run: Run) -> dict[bytes, bytes]:
+        """What each of the windows of one key becomes."""
+        coder = self.strategy.window_coder
+        merging = merger_for(self.strategy, self.merger)
+        assert merging is not None
+        known: dict[bytes, None] = {}
+        for batch in run.batches():
+            known.update(dict.fromkeys(distinct_windows(batch)))
+        decoded = {window: decode_window(coder, window) for window in known}
+        (answer,) = merging.merge([list(decoded.values())])
+        return {
+            window: encode_window(answer.get(value, value)) for window, value in decoded.items()
+        }
+
+    def _group(self, run: Run, key: bytes, window: bytes) -> GroupChunk:
+        size = run.size - len(key) * run.count
+        values: GroupValues = values_in_file(run.folder, run.ref, size)
+        return GroupChunk(
+            keys=[key],
+            windows=window,
+            timestamps=[self._timestamp(run, window)],
+            counts=[run.count],
+            values=[values],
+            pane=ONLY_PANE,
+        )
+
+    def _timestamp(self, run: Run, window: bytes) -> int:
+        end = encoded_max_timestamp(self.strategy.window_coder, window)
+        choose = chooses(self.strategy.timestamp_combiner)
+        if choose is None:
+            return end
+        of_column = pc.min if choose is min else pc.max
+        times = (b.column("timestamp") for b in run.batches() if "timestamp" in b.schema.names)
+        return int(choose((of_column(column).as_py() for column in times), default=end))
+
+
+def _some_windows(run: Run) -> set[bytes]:
+    """The window of all rows, or more than one window."""
+    found: set[bytes] = set()
+    for batch in run.batches():
+        found.update(distinct_windows(batch))
+        if len(found) > 1:
+            break
+    return found

@@ -1,0 +1,196 @@
+"""Keyed rows as Arrow columns: how keys, values, windows and event times travel and are stored.
+
+A record batch has the columns ``key`` and ``value`` (binary), ``window`` (binary) unless all rows
+share one, which is then in the schema's metadata, and ``timestamp`` (event time in milliseconds)
+where the edge keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from beam_runner_model.chunks import KeyedChunk
+
+_WINDOW = b"window"
+_FEW_ROWS = 16
+"""So few rows are often all of one shard, which is found out faster than they are sorted."""
+
+
+def to_batch(chunk: KeyedChunk) -> pa.RecordBatch:
+    """The columns of a chunk, without copying keys or values."""
+    names = ["key", "value"]
+    columns = [
+        binary_column(chunk.key_data, chunk.key_ends),
+        binary_column(chunk.value_data, chunk.value_ends),
+    ]
+    metadata = {}
+    if isinstance(chunk.windows, bytes):
+        metadata[_WINDOW] = chunk.windows
+    else:
+        names.append("window")
+        columns.append(pa.array(chunk.windows, pa.binary()))
+    if chunk.timestamps is not None:
+        names.append("timestamp")
+        columns.append(pa.array(np.asarray(chunk.timestamps, dtype=np.int64)))
+    batch = pa.RecordBatch.from_arrays(columns, names)
+    return batch.replace_schema_metadata(metadata)
+
+
+def windows_of(batch: pa.RecordBatch) -> bytes | pa.Array:
+    """The one window of all rows, or the column of windows."""
+    metadata = batch.schema.metadata or {}
+    return metadata[_WINDOW] if _WINDOW in metadata else batch.column("window")
+
+
+def combined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of some batches, at least one, in one; copies them unless it is one."""
+    if len(batches) == 1:
+        return batches[0]
+    names, metadata = ["key", "value"], {}
+    windows = [windows_of(batch) for batch in batches]
+    if all(isinstance(each, bytes) and each == windows[0] for each in windows):
+        metadata[_WINDOW] = windows[0]
+    else:
+        names.append("window")
+    if "timestamp" in batches[0].schema.names:
+        names.append("timestamp")
+    columns = [
+        pa.concat_arrays(
+            [window_column(batch) if name == "window" else batch.column(name) for batch in batches]
+        )
+        for name in names
+    ]
+    return pa.RecordBatch.from_arrays(columns, names).replace_schema_metadata(metadata)
+
+
+def window_column(batch: pa.RecordBatch) -> pa.Array:
+    """The window of each row."""
+    windows = windows_of(batch)
+    if isinstance(windows, bytes):
+        return pa.repeat(pa.scalar(windows, pa.binary()), batch.num_rows)
+    return windows
+
+
+def windows_by_row(batch: pa.RecordBatch) -> list[bytes]:
+    """The window of each row, as a list."""
+    windows = windows_of(batch)
+    if isinstance(windows, bytes):
+        return [windows] * batch.num_rows
+    listed: list[bytes] = windows.to_pylist()
+    return listed
+
+
+def distinct_windows(batch: pa.RecordBatch) -> list[bytes]:
+    """The windows that rows are in, each once."""
+    windows = windows_of(batch)
+    if isinstance(windows, bytes):
+        return [windows]
+    distinct: list[bytes] = windows.unique().to_pylist()
+    return distinct
+
+
+def binary_column(data: bytes | memoryview, ends: Sequence[int]) -> pa.Array:
+    """Binary values that lie one after the other, by where each ends; not copied."""
+    offsets = np.zeros(len(ends) + 1, dtype=np.int32)
+    offsets[1:] = ends
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+
+
+def large_offsets(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Where each value of a binary column with 64-bit offsets begins, and the last one ends, in its data; not copied."""
+    offsets = np.frombuffer(column.buffers()[1], dtype=np.int64)
+    return offsets[column.offset : column.offset + len(column) + 1]
+
+
+def concatenated(column: pa.Array) -> memoryview | bytes:
+    """All values of a binary column with 32-bit offsets, one after the other; not copied."""
+    data = column.buffers()[2]
+    if data is None:
+        return b""
+    offsets = np.frombuffer(column.buffers()[1], dtype=np.int32)
+    first, last = offsets[column.offset], offsets[column.offset + len(column)]
+    return memoryview(data)[int(first) : int(last)]
+
+
+def in_windows(batch: pa.RecordBatch, windows: Mapping[bytes, bytes]) -> pa.RecordBatch:
+    """The same rows, in the windows that ``windows`` gives for their own."""
+    names, metadata = list(batch.schema.names), {}
+    columns = list(batch.columns)
+    now = windows_of(batch)
+    if isinstance(now, bytes):
+        metadata[_WINDOW] = windows[now]
+    else:
+        place = names.index("window")
+        encoded = now.dictionary_encode()
+        mapped = pa.array([windows[each] for each in encoded.dictionary.to_pylist()], pa.binary())
+        columns[place] = mapped.take(encoded.indices)
+    return pa.RecordBatch.from_arrays(columns, names).replace_schema_metadata(metadata)
+
+
+def to_bytes(batch: pa.RecordBatch) -> bytes:
+    """The batch with its schema, as one blob."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def from_bytes(blob: bytes | pa.Buffer) -> pa.RecordBatch:
+    """The batch of a blob, without copying its columns."""
+    return pa.ipc.open_stream(blob).read_next_batch()
+
+
+def by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Parts of a batch by the shard of their keys, in the order of shards; within each, as before.
+
+    The shard of a key is the CRC-32 of its encoding modulo the number of shards: the same in every
+    process and on every machine, unlike Python's own ``hash``.
+    """
+    if shards == 1:
+        yield 0, batch
+        return
+    if batch.num_rows <= _FEW_ROWS:
+        known = {crc32(key) % shards for key in batch.column("key").to_pylist()}
+        if len(known) == 1:
+            yield known.pop(), batch
+            return
+    keys = batch.column("key").to_pylist()
+    yield from dealt(batch, np.fromiter(map(crc32, keys), np.uint32, len(keys)) % shards)
+
+
+def dealt(
+    batch: pa.RecordBatch, part_of_row: npt.NDArray[np.integer[Any]]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Parts of a batch by the number of the part that each row is in, in order; within each, rows as before."""
+    taken = batch.take(pa.array(stable_order(part_of_row)))
+    start = 0
+    for part, count in enumerate(np.bincount(part_of_row).tolist()):
+        if count:
+            yield part, taken.slice(start, count)
+        start += count
+
+
+def stable_order(codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """The places of numbers from 0 on in their order; of equal ones, as before."""
+    # Numbers of 16 bits and less are sorted by their digits, in a fifth of the time.
+    narrow = codes.astype(np.min_scalar_type(codes.max(initial=0)))
+    return np.argsort(narrow, kind="stable")
+
+
+def by_window(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
+    """Parts of a batch by window; within each, rows as before."""
+    windows = windows_of(batch)
+    if isinstance(windows, bytes):
+        yield windows, batch
+        return
+    encoded = windows.dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    for code, window in enumerate(encoded.dictionary.to_pylist()):
+        yield window, batch.take(pa.array(np.flatnonzero(codes == code)))

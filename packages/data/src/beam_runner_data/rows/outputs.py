@@ -1,0 +1,172 @@
+"""Output ports: where a stage's chunks become rows, cut by share or by key shard."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterable
+from itertools import accumulate, pairwise
+from typing import Protocol
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from beam_runner_model.buffers import BufferKind
+from beam_runner_model.chunks import ElementChunk, KeyedChunk, OutputChunk
+from beam_runner_model.times import MIN_TIMESTAMP
+from beam_runner_model.windowed_values import held_until
+
+from beam_runner_data.rows.columns import (
+    binary_column,
+    by_shard,
+    by_window,
+    distinct_windows,
+    stable_order,
+    to_batch,
+    to_bytes,
+    windows_of,
+)
+from beam_runner_data.rows.row import Row, RowKind, elements_row
+from beam_runner_data.rows.written import LITTLE_BYTES
+
+_SIZE = struct.Struct(">d")
+
+RowSink = Callable[[Row], None]
+
+
+class RowPort(Protocol):
+    """An output port that makes rows."""
+
+    def write(self, chunk: OutputChunk) -> None:
+        """Takes a chunk and hands its rows to the sink."""
+
+
+def row_port(
+    kind: BufferKind,
+    shards: int,
+    turn: int,
+    sink: RowSink,
+    *,
+    windows: bool = False,
+    in_order: bool = False,
+    restrictions: bool = False,
+) -> RowPort:
+    """The port for a buffer of some kind.
+
+    Args:
+        kind: what happens in the buffer.
+        shards: how many key shards there are, and how many shares dealt elements are cut into.
+        turn: the number of the writing bundle: dealing begins at another share in each.
+        sink: takes the rows.
+        windows: whether each row must be of one window and tell it. Chunks of elements already are.
+        in_order: whether dealt elements stay in their order while they are few.
+        restrictions: whether dealt elements are restrictions with their sizes.
+    """
+    match kind:
+        case BufferKind.STORED:
+            return _StoredPort(sink)
+        case BufferKind.DEALT:
+            return _DealingPort(shards, turn, sink, in_order=in_order, restrictions=restrictions)
+        case BufferKind.GROUPED | BufferKind.KEYED:
+            return _KeyedPort(shards, sink, windows=windows)
+        case BufferKind.SIDE_ITERABLE | BufferKind.SIDE_MULTIMAP:
+            return _SideInputPort(sink)
+
+
+class _StoredPort:
+    """Elements as they come."""
+
+    def __init__(self, sink: RowSink) -> None:
+        self._sink = sink
+
+    def write(self, chunk: OutputChunk) -> None:
+        assert isinstance(chunk, ElementChunk)
+        self._sink(elements_row(0, chunk))
+
+
+class _DealingPort:
+    """Element after element to share after share, so that shares differ by one element at most.
+
+    Where order counts, a little chunk is cut into runs instead, each of which goes to another share.
+    """
+
+    def __init__(
+        self, shards: int, turn: int, sink: RowSink, *, in_order: bool, restrictions: bool
+    ) -> None:
+        self._restrictions = restrictions
+        self._shards = shards
+        self._next = turn % shards
+        self._sink = sink
+        self._in_order = in_order
+
+    def write(self, chunk: OutputChunk) -> None:
+        assert isinstance(chunk, ElementChunk) and chunk.ends is not None
+        count, hand = chunk.count, min(self._shards, chunk.count)
+        elements = binary_column(chunk.data, chunk.ends)
+        if hand == 1 or (self._in_order and len(chunk.data) <= LITTLE_BYTES):
+            cuts = [count * share // hand for share in range(hand + 1)]
+        else:
+            elements = elements.take(pa.array(stable_order(np.arange(count) % self._shards)))
+            cuts = [0, *accumulate(len(range(turn, count, self._shards)) for turn in range(hand))]
+        _, offsets, data = elements.buffers()
+        ends = np.frombuffer(offsets, np.int32)[cuts].tolist()
+        for offset, (first, last) in enumerate(pairwise(cuts)):
+            share = ElementChunk(
+                last - first,
+                data[ends[offset] : ends[offset + 1]],
+                min_timestamp=chunk.min_timestamp,
+                window=chunk.window,
+            )
+            row = elements_row((self._next + offset) % self._shards, share)
+            if self._restrictions:
+                listed = elements.slice(first, last - first).to_pylist()
+                row = attrs.evolve(row, work=_work_of(listed))
+            self._sink(row)
+        self._next = (self._next + count) % self._shards
+
+
+def _work_of(restrictions: Iterable[bytes]) -> int | None:
+    """What restrictions come to, each a pair whose second part, a number of eight bytes, is its size."""
+    total = math.fsum(_SIZE.unpack_from(one, len(one) - _SIZE.size)[0] for one in restrictions)
+    return math.ceil(total) if math.isfinite(total) and total >= 0 else None
+
+
+class _KeyedPort:
+    """Rows by the shard of their key."""
+
+    def __init__(self, shards: int, sink: RowSink, *, windows: bool) -> None:
+        self._shards = shards
+        self._sink = sink
+        self._windows = windows
+
+    def write(self, chunk: OutputChunk) -> None:
+        assert isinstance(chunk, KeyedChunk)
+        for shard, part in by_shard(to_batch(chunk), self._shards):
+            if not self._windows:
+                self._sink(_keyed_row(shard, part, None))
+                continue
+            for window, rows in by_window(part):
+                self._sink(_keyed_row(shard, rows, frozenset((window,))))
+
+
+class _SideInputPort:
+    """Rows that tell their windows, which decide when a side input may be read."""
+
+    def __init__(self, sink: RowSink) -> None:
+        self._sink = sink
+
+    def write(self, chunk: OutputChunk) -> None:
+        assert isinstance(chunk, KeyedChunk)
+        batch = to_batch(chunk)
+        self._sink(_keyed_row(0, batch, frozenset(distinct_windows(batch))))
+
+
+def _keyed_row(shard: int, batch: pa.RecordBatch, windows: frozenset[bytes] | None) -> Row:
+    earliest = MIN_TIMESTAMP
+    if "timestamp" in batch.schema.names:
+        earliest = pc.min(batch.column("timestamp")).as_py()
+        known = windows_of(batch)
+        first = known if isinstance(known, bytes) else pc.min(known).as_py()
+        earliest = held_until(earliest, (first,))
+    return Row(shard, RowKind.KEYED, to_bytes(batch), batch.num_rows, earliest, windows)

@@ -1,0 +1,115 @@
+"""A local file as long as one of a store, which has some of its rows: those that somebody here has asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from beam_runner_storage.stores.ports import DataStore
+
+from beam_runner_data.rows.extents import REQUEST_BYTES, extents, rows_within
+from beam_runner_data.rows.files import directory_from, directory_start
+
+
+class PartialFile:
+    """A file in which rows appear, and none goes. For one thread of one process at a time.
+
+    Which rows are there stands in a file beside it, as long as it is not all of them.
+
+    Args:
+        store: has all of it.
+        name: of the file there.
+        path: of the local one, which need not be there.
+    """
+
+    def __init__(self, store: DataStore, name: str, path: Path) -> None:
+        self._store = store
+        self._name = name
+        self._path = path
+        self._told = path.with_name(f".{path.name}.rows")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the file is there."""
+        return self._path.exists() and not self._told.exists()
+
+    def have_all(self) -> int:
+        """Fetches the whole file, in place of what is there; returns how many bytes came.
+
+        Raises:
+            StoreError: the store does not give it.
+        """
+        if self.is_whole:
+            return 0
+        size = self._store.fetch(self._name, self._path)
+        self._told.unlink(missing_ok=True)
+        return size
+
+    def have(self, rows: Collection[int]) -> int:
+        """Fetches what is missing of some rows; returns how many bytes came.
+
+        What is no file of rows, or has none of these numbers, is fetched whole: who reads it says what is wrong.
+
+        Raises:
+            StoreError: the store does not give it.
+        """
+        came = 0 if self._path.exists() else self._begin()
+        if self.is_whole:
+            return came
+        directory = self._directory()
+        if directory is None or max(rows, default=0) >= len(directory):
+            return came + self.have_all()
+        there = np.frombuffer(self._told.read_bytes(), np.bool_)
+        runs = extents(directory, [row for row in rows if not there[row]])
+        for start, end in runs:
+            self._store.fetch_part(self._name, self._path, start, end)
+            came += end - start
+        if runs:
+            self._tell(there | rows_within(directory, runs))
+        return came
+
+    def remove(self) -> None:
+        """Removes the file; whoever has it by another name keeps it."""
+        self._path.unlink(missing_ok=True)
+        self._told.unlink(missing_ok=True)
+
+    def _begin(self) -> int:
+        """Fetches the directory, and whatever comes with it; returns how many bytes came."""
+        part = self._path.with_name(f".{self._path.name}.part")
+        part.unlink(missing_ok=True)
+        size = self._store.fetch_part(self._name, part, -REQUEST_BYTES)
+        came = min(size, REQUEST_BYTES)
+        self._told.unlink(missing_ok=True)
+        if came < size:
+            rest, start = size - came, directory_start(_mapped(part))
+            if start is None:
+                part.unlink()
+                return came + self.have_all()
+            if start < rest:
+                self._store.fetch_part(self._name, part, start, rest)
+                came += rest - start
+            self._tell(rows_within(directory_from(_mapped(part), start), [(rest, size)]))
+        os.replace(part, self._path)
+        return came
+
+    def _directory(self) -> npt.NDArray[np.void] | None:
+        whole = _mapped(self._path)
+        start = directory_start(whole)
+        return None if start is None else directory_from(whole, start)
+
+    def _tell(self, there: npt.NDArray[np.bool_]) -> None:
+        if there.all():
+            self._told.unlink(missing_ok=True)
+            return
+        part = self._told.with_name(f"{self._told.name}.part")
+        part.write_bytes(there.tobytes())
+        os.replace(part, self._told)
+
+
+def _mapped(path: Path) -> pa.Buffer:
+    with pa.memory_map(str(path)) as file:
+        return file.read_buffer()

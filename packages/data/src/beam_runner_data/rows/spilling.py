@@ -1,0 +1,243 @@
+"""Deals rows that are too many for memory into runs, in files, until each run fits.
+
+Rows that are alike in what they are dealt by (their keys, say) are in the same run, in the order in
+which they came. A run that does not fit is dealt again in another way, unless all its rows are
+alike. Each row is written once for each time it is dealt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from zlib import crc32
+
+import attrs
+import numpy as np
+import pyarrow as pa
+from beam_runner_model.value_pieces import PIECE_BYTES
+
+from beam_runner_data.rows.columns import combined, concatenated, dealt, from_bytes, to_bytes
+from beam_runner_data.rows.files import RowFileWriter, read_ref
+from beam_runner_data.rows.refs import FileRows
+from beam_runner_data.rows.row import Row, RowKind
+
+ROW_BYTES = 64
+"""What grouping a row takes in memory, besides its key and value."""
+_MOST_RUNS = 64
+
+Aspect = Callable[[pa.RecordBatch], pa.Array]
+"""What rows are dealt by: binary, one for each row."""
+
+
+@attrs.frozen
+class Run:
+    """Rows in a file, in order of arrival.
+
+    Attributes:
+        folder: that the file is in.
+        ref: the rows of the file.
+        count: how many keyed rows they are.
+        size: the bytes of keys and values.
+        alike: what all rows are alike in; None if they differ.
+    """
+
+    folder: Path
+    ref: FileRows
+    count: int
+    size: int
+    alike: bytes | None
+
+    @property
+    def weight(self) -> int:
+        """What they take in memory, in bytes."""
+        return self.size + ROW_BYTES * self.count
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, mapped, as often as wanted while the file is there."""
+        for _, data in read_ref(self.folder, self.ref):
+            yield from_bytes(data)
+
+
+class SpillFiles:
+    """The files that one attempt at a bundle deals rows into.
+
+    Args:
+        folder: the job's.
+        name: unique to the attempt; the names of the files begin with it.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self._name = name
+        self._made = 0
+        self._paths: set[str] = set()
+
+    def new(self) -> str:
+        """The path of a new file, relative to the folder."""
+        self._made += 1
+        path = f"{self._name}-spilled-{self._made}.arrow"
+        self._paths.add(path)
+        return path
+
+    def remove(self, path: str) -> None:
+        """Removes a file; who has it mapped may read on."""
+        (self.folder / path).unlink(missing_ok=True)
+        self._paths.discard(path)
+
+    def close(self) -> None:
+        """Removes all that are left."""
+        for path in list(self._paths):
+            self.remove(path)
+
+
+@attrs.frozen
+class Dealing:
+    """How rows are dealt.
+
+    Attributes:
+        aspect: what rows are dealt by.
+        budget: what a run may weigh (bytes in memory).
+        files: where runs go.
+        shards: into how many shards rows were dealt by the same aspect before; 1 if they were not.
+    """
+
+    aspect: Aspect
+    budget: int
+    files: SpillFiles
+    shards: int = 1
+
+
+def by_key(budget: int, files: SpillFiles, shards: int) -> Dealing:
+    """How the rows of one of so many key shards are dealt by their keys."""
+    return Dealing(lambda batch: batch.column("key"), budget, files, shards)
+
+
+def fitting_runs(
+    dealing: Dealing, batches: Iterable[pa.RecordBatch], weight: int, depth: int = 0
+) -> Iterator[Run]:
+    """All rows in runs that fit into memory, or are of one kind.
+
+    Each run is to be used up before the next one is asked for.
+
+    Args:
+        dealing: how.
+        batches: read once.
+        weight: what they take in memory together.
+        depth: how often they have been dealt.
+    """
+    path = dealing.files.new()
+    for run in _deal(dealing, batches, weight, depth, path):
+        if run.weight <= dealing.budget or run.alike is not None:
+            yield run
+        else:
+            yield from fitting_runs(dealing, run.batches(), run.weight, depth + 1)
+    dealing.files.remove(path)
+
+
+def _deal(
+    dealing: Dealing, batches: Iterable[pa.RecordBatch], weight: int, depth: int, path: str
+) -> list[Run]:
+    # Twice as many as would do if all were of a size.
+    runs = max(2, min(2 * weight // dealing.budget + 1, _MOST_RUNS))
+    writer = _RunsWriter(dealing, runs, path)
+    try:
+        for batch in batches:
+            writer.write(batch, lambda each: _place(each, dealing.shards, runs, depth))
+        return writer.close()
+    except BaseException:
+        writer.discard()
+        raise
+
+
+def _place(aspect: bytes, shards: int, runs: int, depth: int) -> int:
+    """The run of a row: independent of its shard, and of its place in runs of a lesser depth."""
+    if depth == 0:
+        return crc32(aspect) // shards % runs
+    digest = blake2b(aspect, digest_size=4, salt=b"%d" % depth).digest()
+    return int.from_bytes(digest) % runs
+
+
+class _RunsWriter:
+    """Collects the rows of each run, and writes them to the one file when there are many."""
+
+    def __init__(self, dealing: Dealing, runs: int, path: str) -> None:
+        self._dealing = dealing
+        self._path = path
+        self._file = RowFileWriter(dealing.files.folder / path)
+        self._waiting: list[list[pa.RecordBatch]] = [[] for _ in range(runs)]
+        self._waiting_bytes = 0
+        self._numbers: list[list[int]] = [[] for _ in range(runs)]
+        self._counts = [0] * runs
+        self._sizes = [0] * runs
+        self._alike: dict[int, bytes | None] = {}
+        self._written = 0
+
+    def write(self, batch: pa.RecordBatch, place: Callable[[bytes], int]) -> None:
+        """Takes rows, and the run of each."""
+        aspects = self._dealing.aspect(batch).dictionary_encode()
+        run_of_aspect = self._places(aspects.dictionary.to_pylist(), place)
+        for run, part in dealt(batch, run_of_aspect[aspects.indices.to_numpy()]):
+            self._waiting[run].append(part)
+            self._counts[run] += part.num_rows
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_bytes > self._dealing.budget // 2:
+            self._flush()
+
+    def _places(
+        self, aspects: list[bytes], place: Callable[[bytes], int]
+    ) -> np.typing.NDArray[np.int64]:
+        """The run of each aspect; remembers which runs have one only."""
+        places = [place(each) for each in aspects]
+        alike = self._alike
+        for aspect, run in zip(aspects, places, strict=True):
+            if alike.setdefault(run, aspect) != aspect:
+                alike[run] = None
+        return np.array(places, dtype=np.int64)
+
+    def _flush(self) -> None:
+        for run, waiting in enumerate(self._waiting):
+            together: list[pa.RecordBatch] = []
+            size = 0
+            for batch in waiting:
+                together.append(batch)
+                size += _bytes_of(batch)
+                if size >= PIECE_BYTES:
+                    self._write_row(run, together, size)
+                    together, size = [], 0
+            if together:
+                self._write_row(run, together, size)
+            waiting.clear()
+        self._waiting_bytes = 0
+
+    def _write_row(self, run: int, batches: list[pa.RecordBatch], size: int) -> None:
+        batch = combined(batches)
+        self._file.write(Row(run, RowKind.KEYED, to_bytes(batch), batch.num_rows))
+        self._numbers[run].append(self._written)
+        self._sizes[run] += size
+        self._written += 1
+
+    def close(self) -> list[Run]:
+        """Finishes the file; the runs that have rows."""
+        self._flush()
+        checksum = self._file.close()
+        return [
+            Run(
+                folder=self._dealing.files.folder,
+                ref=FileRows(self._path, tuple(numbers), checksum=checksum),
+                count=self._counts[run],
+                size=self._sizes[run],
+                alike=self._alike[run],
+            )
+            for run, numbers in enumerate(self._numbers)
+            if numbers
+        ]
+
+    def discard(self) -> None:
+        """Gives the file up."""
+        self._file.discard()
+
+
+def _bytes_of(batch: pa.RecordBatch) -> int:
+    """The bytes of keys and values alone; slices count what they have."""
+    return sum(len(concatenated(batch.column(name))) for name in ("key", "value"))

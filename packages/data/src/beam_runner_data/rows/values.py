@@ -1,0 +1,73 @@
+"""Encoded values that are too many for one ``bytes``: read in pieces, from memory or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
+
+from beam_runner_data.rows.columns import concatenated, from_bytes, large_offsets
+from beam_runner_data.rows.files import RowFile
+from beam_runner_data.rows.refs import FileRows
+
+
+def values_in_memory(values: pa.Array) -> ValuePieces:
+    """A column of values, binary with 64-bit offsets."""
+    cuts = _cuts(large_offsets(values))
+    data = values.buffers()[2]
+
+    def piece(number: int) -> bytes:
+        start, end = cuts[number : number + 2]
+        return data.slice(start, end - start).to_pybytes() if end > start else b""
+
+    return ValuePieces(cuts[-1] - cuts[0], len(cuts) - 1, piece)
+
+
+def values_in_file(folder: Path, ref: FileRows, size: int) -> ValuePieces:
+    """All values of some rows of keyed columns in a file; keeps nothing but the mapped file.
+
+    Args:
+        folder: that the file is in.
+        ref: the rows; each is a piece.
+        size: of the values in bytes.
+    """
+    file = RowFile(folder / ref.path, ref.checksum)
+
+    def piece(number: int) -> bytes:
+        return value_bytes(from_bytes(file.row(ref.rows[number])[1]))
+
+    return ValuePieces(size, len(ref.rows), piece)
+
+
+def joined_parts(sizes: npt.NDArray[np.integer], read: Callable[[int, int], bytes]) -> ValuePieces:
+    """Parts that are not cut, joined to pieces of about ``PIECE_BYTES``.
+
+    Args:
+        sizes: of the parts, in bytes.
+        read: gives the parts from one number to before another, joined.
+    """
+    ends = np.cumsum(sizes, dtype=np.int64)
+    turn = np.maximum(ends - 1, 0) // PIECE_BYTES
+    cuts = np.flatnonzero(turn[1:] != turn[:-1]) + 1
+    bounds = [0, *cuts.tolist(), len(ends)] if len(ends) else [0]
+    size = int(ends[-1]) if len(ends) else 0
+    return ValuePieces(size, len(bounds) - 1, lambda number: read(*bounds[number : number + 2]))
+
+
+def value_bytes(batch: pa.RecordBatch) -> bytes:
+    """All values of a batch, concatenated."""
+    return bytes(concatenated(batch.column("value")))
+
+
+def _cuts(ends: npt.NDArray[np.int64]) -> list[int]:
+    """Where pieces begin and end: at an end of a value, as soon as there are enough bytes."""
+    cuts = [int(ends[0])]
+    last = int(ends[-1])
+    while cuts[-1] < last:
+        wanted = int(np.searchsorted(ends, cuts[-1] + PIECE_BYTES))
+        cuts.append(int(ends[min(wanted, len(ends) - 1)]))
+    return cuts

@@ -1,0 +1,209 @@
+"""What a bundle writes to one buffer: rows collected, inline while few, then in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import attrs
+from beam_runner_engine.scheduler import Data, Output
+from beam_runner_model.buffers import BufferKind, BufferPlan
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.value_pieces import PIECE_BYTES
+from beam_runner_model.window_coders import decode_window
+from beam_runner_model.windows import Window
+
+from beam_runner_data.rows.extents import REQUEST_BYTES
+from beam_runner_data.rows.files import RowFileWriter
+from beam_runner_data.rows.refs import FileRows, InlineRows, RowsRef
+from beam_runner_data.rows.row import Row
+
+INLINE_BYTES = 32 * 1024
+"""More than this from one bundle to one buffer goes to a file."""
+LITTLE_BYTES = 64 * 1024
+"""No more than this from one bundle to one buffer stays in its order, where that counts: see
+`Limits.joint_bytes` of the scheduler."""
+
+
+@attrs.frozen
+class _Facts:
+    """A written row without its data."""
+
+    shard: int
+    size: int
+    count: int
+    min_timestamp: int
+    windows: frozenset[bytes] | None
+    work: int | None
+
+
+class WrittenBuffer:
+    """Takes the rows of one output of one bundle and cuts them into data for the scheduler.
+
+    Args:
+        buffer: what is written to.
+        pieces: how many key shards the job has, and into how many pieces a stored buffer is cut at
+            most, so that several bundles can read it at the same time.
+        folder: the job's.
+        name: unique to this output of this attempt: the file's name, without suffix.
+        inline: how many bytes don't go to a file; `INLINE_BYTES` by default.
+        in_extents: whether rows of one shard lie together in the file at the end, if it is large.
+
+    Attributes:
+        buffer_id: the buffer's.
+        shards: into how many shards, or shares, its rows are to be cut.
+    """
+
+    def __init__(
+        self,
+        buffer: BufferPlan,
+        pieces: int,
+        folder: Path,
+        name: str,
+        inline: int | None = None,
+        *,
+        in_extents: bool = False,
+    ) -> None:
+        self.buffer_id = buffer.buffer_id
+        self._buffer = buffer
+        self.shards = pieces
+        self._folder = folder
+        self._name = name
+        self._most_inline = INLINE_BYTES if inline is None else inline
+        self._in_extents = in_extents and buffer.kind.is_shuffle
+        self._rows: list[_Facts] = []
+        self._inline: list[Row] = []
+        self._size = 0
+        self._file: RowFileWriter | None = None
+        self._checksum = 0
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether anything was written."""
+        return bool(self._rows)
+
+    def write(self, row: Row) -> None:
+        """Takes a row; cheap until there are many, then writes to the file."""
+        size = len(row.data)
+        told = (row.shard, size, row.count, row.min_timestamp, row.windows, row.work)
+        self._rows.append(_Facts(*told))
+        self._size += size
+        if self._file is not None:
+            self._file.write(row)
+            return
+        self._inline.append(row)
+        if self._size > self._most_inline:
+            self._file = RowFileWriter(self._folder / self._path)
+            for waiting in self._inline:
+                self._file.write(waiting)
+            self._inline.clear()
+
+    def close(self) -> tuple[Output, ...]:
+        """Finishes the file, and tells what was written as data of the buffer."""
+        if self._file is not None:
+            order = self._gathered() if self._file.at > REQUEST_BYTES else None
+            self._checksum = self._file.close(order)
+        if self._buffer.in_order and self._size <= LITTLE_BYTES:
+            cut = self._row_by_row()
+        elif self._buffer.kind.is_shuffle:
+            cut = self._by_shard()
+        else:
+            cut = self._in_order()
+        if self._buffer.windows:
+            cut = self._by_window(cut)
+        return tuple(Output(self.buffer_id, self._data(numbers)) for numbers in cut if numbers)
+
+    def discard(self) -> None:
+        """Gives up what was written, after a failure."""
+        if self._file is not None:
+            self._file.discard()
+
+    @property
+    def _path(self) -> str:
+        return f"{self._name}.arrow"
+
+    def _gathered(self) -> list[int] | None:
+        """Numbers rows anew so that those of a shard lie together; their numbers before, if it is worth it."""
+        shards = [row.shard for row in self._rows]
+        if not self._in_extents or shards == sorted(shards):
+            return None
+        order = sorted(range(len(shards)), key=shards.__getitem__)
+        self._rows = [self._rows[number] for number in order]
+        return order
+
+    def _row_by_row(self) -> Iterator[list[int]]:
+        """Pieces for one bundle, which may be given to several as long as it has not begun them."""
+        return ([number] for number in range(len(self._rows)))
+
+    def _by_shard(self) -> Iterator[list[int]]:
+        numbers: dict[int, list[int]] = {}
+        for number, row in enumerate(self._rows):
+            numbers.setdefault(row.shard, []).append(number)
+        yield from numbers.values()
+
+    def _in_order(self) -> Iterator[list[int]]:
+        """Runs of rows of about the same size, as many as are worth a bundle of their own."""
+        if self._buffer.kind is not BufferKind.STORED:
+            yield list(range(len(self._rows)))
+            return
+        aim = max(PIECE_BYTES, self._size / self.shards)
+        run: list[int] = []
+        filled = 0
+        for number, row in enumerate(self._rows):
+            run.append(number)
+            filled += row.size
+            if filled >= aim:
+                yield run
+                run, filled = [], 0
+        yield run
+
+    def _by_window(self, cut: Iterable[list[int]]) -> Iterator[list[int]]:
+        """The same, cut again so that a bundle can read a window for itself."""
+        for numbers in cut:
+            windows: dict[frozenset[bytes] | None, list[int]] = {}
+            for number in numbers:
+                windows.setdefault(self._rows[number].windows, []).append(number)
+            yield from windows.values()
+
+    def _data(self, numbers: list[int]) -> Data:
+        rows = [self._rows[number] for number in numbers]
+        facts = DataFacts(
+            count=sum(row.count for row in rows),
+            size=sum(row.size for row in rows),
+            min_timestamp=min(row.min_timestamp for row in rows),
+            shard=rows[0].shard if self._buffer.kind.is_keyed else None,
+            windows=self._windows(rows),
+            work=_together(row.work for row in rows),
+        )
+        return Data(self._ref(numbers), facts)
+
+    def _ref(self, numbers: list[int]) -> RowsRef:
+        if self._file is not None:
+            return FileRows(self._path, tuple(numbers), checksum=self._checksum)
+        return InlineRows(
+            f"{self._name}/{numbers[0]}",
+            tuple((self._inline[n].kind, self._inline[n].data) for n in numbers),
+        )
+
+    def _windows(self, rows: list[_Facts]) -> frozenset[Window] | None:
+        if any(row.windows is None for row in rows):
+            return None
+        told = frozenset[bytes]().union(*(row.windows or () for row in rows))
+        strategy = self._buffer.strategy
+        assert strategy is not None, "what is written has a windowing strategy"
+        return frozenset(decode_window(strategy.window_coder, window) for window in told)
+
+
+def _together(works: Iterable[int | None]) -> int | None:
+    total = 0
+    for work in works:
+        if work is None:
+            return None
+        total += work
+    return total
+
+
+def element_data(name: str, row: Row) -> Data:
+    """One row of elements as data of its own, inline."""
+    facts = DataFacts(row.count, len(row.data), row.min_timestamp, windows=None)
+    return Data(InlineRows(name, ((row.kind, row.data),)), facts)

@@ -1,0 +1,143 @@
+"""What a side input holds: read from its rows as they lie, or by window and key in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+import pyarrow as pa
+from beam_runner_engine.scheduler import Data
+from beam_runner_model.lengths import encode_count
+from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
+
+from beam_runner_data.grouping.groups import group
+from beam_runner_data.rows.columns import concatenated, from_bytes, windows_of
+from beam_runner_data.rows.files import read_ref
+from beam_runner_data.rows.refs import FileRows, RowsRef
+
+_ROW_OVERHEAD = 8
+"""Where the key and the value of an element end; the rest of what is no value is little."""
+
+
+class SideData(Protocol):
+    """The values of a side input; windows and keys are encoded, and values come in their order.
+
+    What has no keys has the empty one.
+    """
+
+    def values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
+        """All values of a key in a window."""
+
+    def keys(self, window: bytes) -> bytes | ValuePieces:
+        """The distinct keys of a window."""
+
+    def groups(self, window: bytes) -> bytes | ValuePieces:
+        """Each key of a window, the number of its values and its values."""
+
+
+class InMemory:
+    """A small side input, or the small part of one that a bundle may see.
+
+    Args:
+        entries: number and bytes of the values of each window and key.
+    """
+
+    def __init__(self, entries: Mapping[bytes, Mapping[bytes, tuple[int, bytes]]]) -> None:
+        self._entries = entries
+
+    @classmethod
+    def read(cls, folder: Path, data: Sequence[Data]) -> InMemory:
+        """That of some data, which fits into memory."""
+        batches = [from_bytes(row) for one in data for _, row in read_ref(folder, one.ref)]
+        if not batches:
+            return cls({})
+        groups = group(batches)
+        keys = groups.keys.to_pylist()
+        windows = groups.windows
+        if isinstance(windows, bytes):
+            windows = [windows] * len(groups)
+        entries: dict[bytes, dict[bytes, tuple[int, bytes]]] = {}
+        counts = groups.counts().tolist()
+        blobs = groups.blobs(0, len(groups))
+        for key, window, count, blob in zip(keys, windows, counts, blobs, strict=True):
+            entries.setdefault(window, {})[key] = (count, blob)
+        return cls(entries)
+
+    def values(self, window: bytes, key: bytes) -> bytes:
+        """All values of a key in a window."""
+        return self._entries.get(window, {}).get(key, (0, b""))[1]
+
+    def keys(self, window: bytes) -> bytes:
+        """The distinct keys of a window."""
+        return b"".join(self._entries.get(window, {}))
+
+    def groups(self, window: bytes) -> bytes:
+        """Each key of a window, the number of its values and its values."""
+        return b"".join(
+            b"".join((key, encode_count(count), blob))
+            for key, (count, blob) in self._entries.get(window, {}).items()
+        )
+
+
+def elements_in_rows(folder: Path, data: Sequence[Data]) -> ValuePieces:
+    """The elements of one window of an iterable side input, read from the rows as they lie.
+
+    Args:
+        folder: the job's.
+        data: has no other windows.
+    """
+    pieces: list[list[RowsRef]] = []
+    filled = PIECE_BYTES
+    for one in data:
+        for part, size in _parts(one):
+            if filled + size > PIECE_BYTES:
+                pieces.append([])
+                filled = 0
+            pieces[-1].append(part)
+            filled += size
+
+    def piece(number: int) -> bytes:
+        # Its file is mapped no longer than this takes.
+        return b"".join(
+            concatenated(from_bytes(row).column("value"))
+            for ref in pieces[number]
+            for _, row in read_ref(folder, ref)
+        )
+
+    size = sum(one.facts.size - _ROW_OVERHEAD * one.facts.count for one in data)
+    return ValuePieces(size, len(pieces), piece)
+
+
+def latest_element(folder: Path, data: Sequence[Data], window: bytes) -> bytes:
+    """The element of a window that came last; empty if there is none."""
+    for one in reversed(data):
+        for _, row in reversed(list(read_ref(folder, one.ref))):
+            batch = from_bytes(row)
+            found = _last_of(batch, window)
+            if found is not None:
+                value: bytes = batch.column("value")[found].as_py()
+                return value
+    return b""
+
+
+def _last_of(batch: pa.RecordBatch, window: bytes) -> int | None:
+    """The number of the last row of a window."""
+    windows = windows_of(batch)
+    if isinstance(windows, bytes):
+        return len(batch) - 1 if windows == window else None
+    return next((n for n in reversed(range(len(windows))) if windows[n].as_py() == window), None)
+
+
+def _parts(data: Data) -> Iterator[tuple[RowsRef, int]]:
+    """The rows of some data, cut into parts no larger than a piece but for large rows; with sizes."""
+    ref, size = data.ref, data.facts.size
+    if not isinstance(ref, FileRows):
+        yield ref, size
+        return
+    count = len(ref.rows)
+    together = max(1, PIECE_BYTES * count // max(1, size))
+    for first in range(0, count, together):
+        rows = ref.rows[first : first + together]
+        yield attrs.evolve(ref, rows=rows), size * len(rows) // count

@@ -1,0 +1,159 @@
+"""The index of a large side input: finds on the disk the values of a window and key.
+
+An index is a folder of files that never change:
+
+| file | one entry for each |
+|---|---|
+| `hashes` | window and key: the first half of their digest, ascending |
+| `groups` | the same, in the same order: the rest of the digest, the key's place, the number of values |
+| `extents` | run of values of one window and key that lie together: where |
+| `data` | bytes of values and keys that are in no file |
+| `about.json` | the files that extents lie in, and the windows; the checksums of all files |
+
+Values stay where they were written. A look-up is a binary search in the mapped `hashes` and as many
+reads as there are extents. Two keys with the same digest of 16 bytes are taken to be the same.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from beam_runner_model.lengths import COUNT_BYTES, encode_count
+from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
+
+from beam_runner_data.rows.refs import SIDE
+from beam_runner_data.rows.values import joined_parts
+from beam_runner_data.side_inputs.side_index_files import (
+    CheckedArray,
+    IndexPart,
+    Sources,
+    read_about,
+)
+
+HASH = np.dtype("<u8")
+DIGEST = np.dtype([("high", "<u8"), ("low", "<u8")])
+GROUP = np.dtype(
+    [
+        ("low", "<u8"),
+        ("first", "<u8"),
+        ("size", "<u8"),
+        ("count", "<u8"),
+        ("key_at", "<u8"),
+        ("key_size", "<u4"),
+        ("source", "<u4"),
+        ("window", "<u4"),
+        ("extents", "<u4"),
+    ]
+)
+EXTENT = np.dtype([("at", "<u8"), ("source", "<u4"), ("size", "<u4")])
+
+_DIGEST = struct.Struct("<QQ")
+_LENGTH = struct.Struct("<I")
+
+Groups = npt.NDArray[np.void]
+
+
+def indexes_of(folder: Path, file: str) -> Path:
+    """Where the indexes are whose first data is in a file of the job's folder."""
+    return folder / SIDE / file
+
+
+def remove_with_indexes(folder: Path, file: str) -> None:
+    """Removes a file of rows, and the indexes that are of no use without it."""
+    (folder / file).unlink(missing_ok=True)
+    indexes = indexes_of(folder, file)
+    if indexes.is_dir():
+        shutil.rmtree(indexes, ignore_errors=True)
+
+
+def digest_of(window: bytes, key: bytes) -> bytes:
+    """The digest of an encoded window and key: 16 bytes."""
+    return blake2b(b"".join((_LENGTH.pack(len(window)), window, key)), digest_size=16).digest()
+
+
+class SideIndex:
+    """An index that is there. May be used from any thread."""
+
+    def __init__(self, folder: Path, path: Path) -> None:
+        about = read_about(path / "about.json")
+        self._windows = {bytes.fromhex(text): n for n, text in enumerate(about["windows"])}
+        parts = {name: IndexPart(*part) for name, part in about["parts"].items()}
+        sources = [(folder / name, checksum) for name, checksum in about["sources"]]
+        self._files = Sources([(path / "data", parts["data"].checksum), *sources])
+        self._hashes = CheckedArray(path / "hashes", HASH, parts["hashes"])
+        self._groups = CheckedArray(path / "groups", GROUP, parts["groups"])
+        self._extents = CheckedArray(path / "extents", EXTENT, parts["extents"])
+
+    def values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
+        """All values of a key in a window, in the order in which they came."""
+        place = self._find(window, key)
+        if place is None:
+            return b""
+        group = self._group(place)
+        first, extents = int(group["first"]), int(group["extents"])
+        if group["size"] <= PIECE_BYTES:
+            return self._read(first, first + extents)
+        sizes = self._extents.part(first, first + extents)["size"]
+        return joined_parts(sizes, lambda start, end: self._read(first + start, first + end))
+
+    def keys(self, window: bytes) -> bytes | ValuePieces:
+        """The distinct keys of a window, in the order of their digests."""
+        chosen = self._of(window)
+
+        def read(start: int, end: int) -> bytes:
+            return b"".join(self._key(group) for group in chosen[start:end])
+
+        return joined_parts(chosen["key_size"], read)
+
+    def groups(self, window: bytes) -> bytes | ValuePieces:
+        """Each key of a window, the number of its values and its values, in the order of `keys`."""
+        chosen = self._of(window)
+
+        def read(start: int, end: int) -> bytes:
+            parts: list[bytes] = []
+            for group in chosen[start:end]:
+                first = int(group["first"])
+                values = self._read(first, first + int(group["extents"]))
+                parts += (self._key(group), encode_count(int(group["count"])), values)
+            return b"".join(parts)
+
+        return joined_parts(chosen["size"] + chosen["key_size"] + COUNT_BYTES, read)
+
+    def _find(self, window: bytes, key: bytes) -> int | None:
+        high, low = _DIGEST.unpack(digest_of(window, key))
+        place = self._hashes.first_from(np.uint64(high))
+        while place < len(self._hashes) and self._hashes.part(place, place + 1)[0] == high:
+            if self._group(place)["low"] == low:
+                return place
+            place += 1
+        return None
+
+    def _group(self, place: int) -> np.void:
+        group: np.void = self._groups.part(place, place + 1)[0]
+        return group
+
+    def _of(self, window: bytes) -> Groups:
+        """The groups of a window; looks through all groups."""
+        groups = self._groups.whole()
+        number = self._windows.get(window)
+        return groups[:0] if number is None else groups[groups["window"] == number]
+
+    def _key(self, group: np.void) -> bytes:
+        return self._files.read(int(group["source"]), int(group["key_at"]), int(group["key_size"]))
+
+    def _read(self, first: int, last: int) -> bytes:
+        if last - first == 1:
+            (extent,) = self._extents.part(first, last)
+            return self._files.read(int(extent["source"]), int(extent["at"]), int(extent["size"]))
+        extents = self._extents.part(first, last)
+        source, at, size = extents["source"], extents["at"], extents["size"]
+        begins = (source[1:] != source[:-1]) | (at[1:] != at[:-1] + size[:-1])
+        starts = np.concatenate(([0], np.flatnonzero(begins) + 1))
+        sizes = np.add.reduceat(size, starts, dtype=np.int64)
+        runs = zip(source[starts].tolist(), at[starts].tolist(), sizes.tolist(), strict=True)
+        return b"".join(self._files.read(*run) for run in runs)

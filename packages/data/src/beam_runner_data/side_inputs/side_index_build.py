@@ -1,0 +1,303 @@
+"""Builds the index of a large side input: once per job and version, in bounded memory.
+
+Rows are read one after the other. What is found in them is dealt by its digest to partitions on the
+disk, each of which is then sorted in memory; one after the other they are the index.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from beam_runner_engine.scheduler import Data
+
+from beam_runner_data.rows.columns import from_bytes, windows_of
+from beam_runner_data.rows.files import RowFile, RowFileWriter
+from beam_runner_data.rows.refs import FileRows, RowsRef
+from beam_runner_data.rows.row import Row, RowKind
+from beam_runner_data.side_inputs.side_index import (
+    DIGEST,
+    EXTENT,
+    GROUP,
+    SideIndex,
+    digest_of,
+    indexes_of,
+)
+from beam_runner_data.side_inputs.side_index_files import ArrayWriter, IndexPart, write_about
+
+PARTITION_BYTES = 32 << 20
+"""About as much is sorted at once."""
+_MOST_PARTITIONS = 256
+_ROWS_MAPPED = 64
+_KEPT_VERSIONS = 2
+_OWN_DATA = 0
+_ENTRY = np.dtype(
+    [
+        ("high", "<u8"),
+        ("low", "<u8"),
+        ("key_at", "<u8"),
+        ("value_at", "<u8"),
+        ("key_size", "<u4"),
+        ("value_size", "<u4"),
+        ("count", "<u4"),
+        ("source", "<u4"),
+        ("window", "<u4"),
+    ]
+)
+_Array = npt.NDArray  # type: ignore[type-arg]
+
+
+def open_index(folder: Path, name: str, data: Sequence[Data]) -> SideIndex:
+    """The index of a side input, built if nobody has built it yet.
+
+    Processes that need it at the same time wait for the one that builds it. If that one dies, the
+    next one builds it.
+
+    Args:
+        folder: the job's.
+        name: of the side input.
+        data: all that it has, in order; KEYED rows. Each data has one place in it.
+    """
+    refs = [one.ref for one in data]
+    first = next((ref.path for ref in refs if isinstance(ref, FileRows)), None)
+    version = _hash((name, *map(_name, refs)))
+    place = indexes_of(folder, first or f"inline-{_hash(name)}")
+    path = place / version
+    if not path.is_dir():
+        place.parent.mkdir(exist_ok=True)
+        place.mkdir(exist_ok=True)
+        with _locked(place / f"{version}.lock"):
+            if not path.is_dir():
+                _build(folder, path, data)
+                _drop_old(place, path)
+    return SideIndex(folder, path)
+
+
+def _hash(value: object) -> str:
+    return blake2b(repr(value).encode(), digest_size=16).hexdigest()
+
+
+def _name(ref: RowsRef) -> object:
+    return (ref.path, ref.rows) if isinstance(ref, FileRows) else ref.name
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Holds a lock that goes with this process."""
+    with path.open("ab") as file:
+        # Where files can't be locked, two may build; each renames what it has built.
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build(folder: Path, path: Path, data: Sequence[Data]) -> None:
+    for left in path.parent.glob(f"{path.name}.*.part"):
+        shutil.rmtree(left, ignore_errors=True)
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
+    part.mkdir()
+    entries = sum(one.facts.count for one in data)
+    try:
+        with _Builder(folder, part, entries) as builder:
+            for one in data:
+                builder.add(one.ref)
+            builder.finish()
+        part.rename(path)
+    except OSError:
+        # Another one was faster, which only happens where files can't be locked.
+        if not path.is_dir():
+            raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _drop_old(place: Path, path: Path) -> None:
+    """Removes earlier versions but the latest: who still needs one builds it again."""
+    others = [p for p in place.iterdir() if p.is_dir() and p.suffix != ".part" and p != path]
+    others.sort(key=lambda p: p.stat().st_mtime, reverse=True)
+    for old in others[_KEPT_VERSIONS:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+class _Builder:
+    """An index that is being built in a folder of its own."""
+
+    def __init__(self, folder: Path, part: Path, entries: int) -> None:
+        self._folder = folder
+        self._part = part
+        wanted = -(-entries * _ENTRY.itemsize // PARTITION_BYTES)
+        self._count = max(1, min(_MOST_PARTITIONS, wanted))
+        self._partitions = [_create(part / f"partition-{n}") for n in range(self._count)]
+        self._own = RowFileWriter(part / "data")
+        self._sources: list[tuple[str, int]] = []
+        self._windows: dict[bytes, int] = {}
+
+    def __enter__(self) -> _Builder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._partitions:
+            file.close()
+
+    def add(self, ref: RowsRef) -> None:
+        """Takes in the rows of a reference."""
+        if not isinstance(ref, FileRows):
+            for _, data in ref.rows:
+                self._take(_Place(_OWN_DATA, None), pa.py_buffer(data))
+            return
+        self._sources.append((ref.path, ref.checksum))
+        for start in range(0, len(ref.rows), _ROWS_MAPPED):
+            # Mapped anew now and then: what was read does not count as memory any more.
+            file = RowFile(self._folder / ref.path, ref.checksum)
+            place = _Place(len(self._sources), file.whole)
+            for number in ref.rows[start : start + _ROWS_MAPPED]:
+                self._take(place, file.row(number)[1])
+
+    def finish(self) -> None:
+        """Sorts what was taken in, and writes the index."""
+        files = {name: ArrayWriter(self._part / name) for name in ("hashes", "groups", "extents")}
+        extents = 0
+        for number, partition in enumerate(self._partitions):
+            partition.close()
+            path = self._part / f"partition-{number}"
+            for file, array in zip(files.values(), _sorted(path, extents), strict=True):
+                file.write(array)
+                extents += len(array) if array.dtype == EXTENT else 0
+            path.unlink()
+        parts = {name: file.close() for name, file in files.items()}
+        parts["data"] = IndexPart(0, self._own.close())
+        about = {
+            "sources": self._sources,
+            "windows": [window.hex() for window in self._windows],
+            "parts": {name: attrs.astuple(part) for name, part in parts.items()},
+        }
+        write_about(self._part / "about.json", about)
+
+    def _take(self, place: _Place, row: pa.Buffer) -> None:
+        batch = from_bytes(row)
+        entries = self._entries(place, batch)
+        if self._count == 1:
+            entries.tofile(self._partitions[0])
+            return
+        # The highest 32 bits, as a fraction of their range.
+        numbers = ((entries["high"] >> np.uint64(32)) * np.uint64(self._count)) >> np.uint64(32)
+        order = np.argsort(numbers, kind="stable")
+        bounds = np.searchsorted(numbers[order], np.arange(self._count + 1, dtype=np.uint64))
+        for number in np.flatnonzero(bounds[1:] > bounds[:-1]).tolist():
+            entries[order[bounds[number] : bounds[number + 1]]].tofile(self._partitions[number])
+
+    def _entries(self, place: _Place, batch: pa.RecordBatch) -> _Array:
+        """One entry for each run of rows that have window and key in common."""
+        keys, values = batch.column("key"), batch.column("value")
+        codes, digests, windows = self._digests(batch)
+        starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
+        ends = np.append(starts[1:], len(codes))
+        entries = np.empty(len(starts), dtype=_ENTRY)
+        own = digests[codes[starts]]
+        entries["high"], entries["low"] = own["high"], own["low"]
+        entries["window"] = windows[codes[starts]]
+        entries["count"] = ends - starts
+        key_offsets, value_offsets = _offsets(keys), _offsets(values)
+        if place.has(keys) and place.has(values):
+            entries["source"] = place.source
+            key_at, value_at = place.of(keys), place.of(values)
+        else:
+            entries["source"] = _OWN_DATA
+            key_at, value_at = self._copied(keys), self._copied(values)
+        entries["key_at"] = key_at + key_offsets[starts]
+        entries["key_size"] = key_offsets[starts + 1] - key_offsets[starts]
+        entries["value_at"] = value_at + value_offsets[starts]
+        entries["value_size"] = value_offsets[ends] - value_offsets[starts]
+        return entries
+
+    def _copied(self, array: pa.Array) -> int:
+        at = self._own.at
+        data = array.buffers()[2]
+        if data is not None:
+            self._own.write(Row(0, RowKind.ELEMENTS, data, len(array)))
+        return at
+
+    def _digests(self, batch: pa.RecordBatch) -> tuple[_Array, _Array, _Array]:
+        """Each row's code, and the digest and the window's number of each code."""
+        keys = batch.column("key").dictionary_encode()
+        codes = keys.indices.to_numpy().astype(np.int64)
+        distinct = keys.dictionary.to_pylist()
+        windows = windows_of(batch)
+        if isinstance(windows, bytes):
+            pairs = [(windows, key) for key in distinct]
+        else:
+            encoded = windows.dictionary_encode()
+            names = encoded.dictionary.to_pylist()
+            both = codes * len(names) + encoded.indices.to_numpy()
+            seen, codes = np.unique(both, return_inverse=True)
+            pairs = [(names[pair % len(names)], distinct[pair // len(names)]) for pair in seen]
+        numbers = [self._windows.setdefault(window, len(self._windows)) for window, _ in pairs]
+        digests = b"".join(digest_of(window, key) for window, key in pairs)
+        return codes, np.frombuffer(digests, dtype=DIGEST), np.array(numbers, dtype=np.uint32)
+
+
+@attrs.frozen
+class _Place:
+    """Where rows lie: in a file, all of which is mapped, or nowhere but in memory."""
+
+    source: int
+    whole: pa.Buffer | None
+
+    def has(self, array: pa.Array) -> bool:
+        """Whether the bytes of a binary array are those in the file, and not a copy."""
+        data = array.buffers()[2]
+        if self.whole is None or data is None:
+            return self.whole is not None
+        begin = data.address - self.whole.address
+        return bool(0 <= begin <= self.whole.size - data.size)
+
+    def of(self, array: pa.Array) -> int:
+        """Where they begin in the file."""
+        data = array.buffers()[2]
+        assert self.whole is not None
+        return 0 if data is None else int(data.address - self.whole.address)
+
+
+def _create(path: Path) -> BinaryIO:
+    return path.open("wb")
+
+
+def _offsets(array: pa.Array) -> _Array:
+    offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)
+    return offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
+
+
+def _sorted(path: Path, extents_before: int) -> tuple[_Array, _Array, _Array]:
+    """The hashes, groups and extents of a partition."""
+    entries = np.fromfile(path, dtype=_ENTRY)
+    # Stable: the values of a key keep their order.
+    entries = entries[np.lexsort((entries["low"], entries["high"]))]
+    high, low = entries["high"], entries["low"]
+    changes = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+    starts = np.concatenate(([0], np.flatnonzero(changes) + 1)) if len(entries) else _no_starts()
+    groups = np.zeros(len(starts), dtype=GROUP)
+    if len(starts):
+        for name in ("low", "key_at", "key_size", "source", "window"):
+            groups[name] = entries[name][starts]
+        groups["first"] = starts + extents_before
+        groups["extents"] = np.diff(np.append(starts, len(entries)))
+        groups["size"] = np.add.reduceat(entries["value_size"], starts, dtype=np.uint64)
+        groups["count"] = np.add.reduceat(entries["count"], starts, dtype=np.uint64)
+    extents = np.empty(len(entries), dtype=EXTENT)
+    extents["at"], extents["size"] = entries["value_at"], entries["value_size"]
+    extents["source"] = entries["source"]
+    return high[starts], groups, extents
+
+
+def _no_starts() -> _Array:
+    return np.empty(0, dtype=np.int64)

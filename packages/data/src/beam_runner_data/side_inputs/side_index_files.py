@@ -1,0 +1,177 @@
+"""The files of a side input's index: arrays and values, of which only what is asked for is read and checked.
+
+All are files of rows. A row of an array is a block of elements. What was checked once is not checked again
+while the file is open.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from beam_runner_data.rows.errors import SideIndexError
+from beam_runner_data.rows.files import RowFile, RowFileWriter
+from beam_runner_data.rows.row import Row, RowKind
+
+_BLOCK = 4096
+"""Elements of a block: any number of bytes times this is a multiple of what rows are aligned to."""
+_OPEN_FILES = 32
+_DIGITS = 16
+
+Array = npt.NDArray[Any]
+
+
+@attrs.frozen
+class IndexPart:
+    """A file of an index: how many elements are in it, and what it is checked by."""
+
+    count: int
+    checksum: int
+
+
+class ArrayWriter:
+    """Writes an array to a file, piece by piece."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = RowFileWriter(path)
+        self._waiting: list[Array] = []
+        self._waits = 0
+        self._count = 0
+
+    def write(self, piece: Array) -> None:
+        """Appends elements."""
+        self._waiting.append(piece)
+        self._waits += len(piece)
+        if self._waits >= _BLOCK:
+            together = np.concatenate(self._waiting)
+            whole = len(together) - len(together) % _BLOCK
+            for start in range(0, whole, _BLOCK):
+                self._block(together[start : start + _BLOCK])
+            self._waiting = [together[whole:]]
+            self._waits = len(together) - whole
+
+    def close(self) -> IndexPart:
+        """Finishes the file."""
+        if self._waits:
+            self._block(np.concatenate(self._waiting))
+        return IndexPart(self._count, self._file.close())
+
+    def _block(self, block: Array) -> None:
+        self._file.write(Row(0, RowKind.ELEMENTS, block.tobytes(), len(block)))
+        self._count += len(block)
+
+
+class CheckedArray:
+    """An array in a file, mapped. May be used from any thread."""
+
+    def __init__(self, path: Path, dtype: np.dtype[Any], part: IndexPart) -> None:
+        self._file = RowFile(path, part.checksum)
+        self._array: Array = np.frombuffer(self._file.whole, dtype, part.count)
+        self._is_checked = np.zeros(-(-part.count // _BLOCK), dtype=np.bool_)
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def part(self, first: int, last: int) -> Array:
+        """The elements from one number to before another; RowsError if they are not what was written."""
+        for block in range(first // _BLOCK, -(-last // _BLOCK)):
+            if not self._is_checked[block]:
+                self._file.row(block)
+                self._is_checked[block] = True
+        return self._array[first:last]
+
+    def whole(self) -> Array:
+        """All elements."""
+        return self.part(0, len(self))
+
+    def first_from(self, value: np.unsignedinteger[Any]) -> int:
+        """The number of the first element that is not less, in an array that ascends."""
+        low, high = 0, len(self._is_checked)
+        while low < high:
+            middle = (low + high) // 2
+            if self.part(middle * _BLOCK, middle * _BLOCK + 1)[0] < value:
+                low = middle + 1
+            else:
+                high = middle
+        first = max(0, low - 1) * _BLOCK
+        block = self.part(first, min(first + _BLOCK, len(self)))
+        # The very type of the array: any other would have numpy convert all of it.
+        return first + int(block.searchsorted(value))
+
+
+class Sources:
+    """Reads values from files of rows, of which the last few stay open; a removed file can be read while it is.
+
+    Args:
+        files: paths and checksums.
+    """
+
+    def __init__(self, files: Sequence[tuple[Path, int]]) -> None:
+        self._files = files
+        self._open: OrderedDict[int, _Source] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def read(self, source: int, at: int, size: int) -> bytes:
+        """So many bytes of a file.
+
+        Raises:
+            RowsError: the file is missing, or not what was written.
+        """
+        with self._lock:
+            file = self._open.pop(source, None) or _Source(*self._files[source])
+            self._open[source] = file
+            if len(self._open) > _OPEN_FILES:
+                self._open.popitem(last=False)
+            return file.read(at, size)
+
+
+class _Source:
+    def __init__(self, path: Path, checksum: int) -> None:
+        self._rows = RowFile(path, checksum)
+        self._starts = self._rows.directory["at"].copy()
+        self._ends = self._starts + self._rows.directory["size"]
+        self._is_checked = np.zeros(len(self._starts), dtype=np.bool_)
+
+    def read(self, at: int, size: int) -> bytes:
+        """Bytes that lie in one row, or in rows that follow each other."""
+        row = int(self._starts.searchsorted(np.uint64(at), "right")) - 1
+        while row < len(self._starts) and self._starts[row] < at + size:
+            if not self._is_checked[row]:
+                self._rows.row(row)
+                self._is_checked[row] = True
+            row += 1
+        return self._rows.whole.slice(at, size).to_pybytes()
+
+
+def write_about(path: Path, about: dict[str, Any]) -> None:
+    """Writes what is known about an index, with a checksum."""
+    text = json.dumps(about).encode()
+    path.write_bytes(xxhash.xxh3_64_hexdigest(text).encode() + text)
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """What `write_about` was given.
+
+    Raises:
+        SideIndexError: it is missing, or not what was written.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise SideIndexError.missing(path) from error
+    except OSError as error:
+        raise SideIndexError.unreadable(path, error) from error
+    checksum, text = content[:_DIGITS], content[_DIGITS:]
+    if checksum != xxhash.xxh3_64_hexdigest(text).encode():
+        raise SideIndexError.damaged(path, "it has another checksum")
+    about: dict[str, Any] = json.loads(text)
+    return about

@@ -1,0 +1,112 @@
+"""Side inputs of one stage: what the running bundle may see, read from rows when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+from beam_runner_engine.scheduler import Data, SideInput
+from beam_runner_model.buffers import SideInputUse
+from beam_runner_model.value_pieces import ValuePieces
+from beam_runner_model.window_coders import encode_window
+
+from beam_runner_data.side_inputs.side_data import (
+    InMemory,
+    SideData,
+    elements_in_rows,
+    latest_element,
+)
+from beam_runner_data.side_inputs.side_index_build import open_index
+
+IN_MEMORY_BYTES = 16 << 20
+"""More than this of a side input is looked up on the disk."""
+
+_Shown = Mapping[bytes, tuple[Data, ...]]
+"""The data of each encoded window, in the order in which it came."""
+
+
+class BundleSideInputs:
+    """The side inputs of a stage, bundle after bundle; nothing is read before somebody looks.
+
+    Implements ``beam_runner_worker.ports.SideInputReader``. What does not change from one bundle
+    to the next is read, or found, once.
+    """
+
+    def __init__(self, uses: Sequence[SideInputUse], folder: Path) -> None:
+        self._uses = {(use.transform_id, use.tag): use for use in uses}
+        self._folder = folder
+        self._shown: dict[str, _Shown] = {}
+        self._versions: dict[str, int] = {}
+        self._elements: dict[str, dict[bytes, ValuePieces]] = {}
+        self._keyed: dict[str, SideData] = {}
+
+    def show(self, side_inputs: Iterable[SideInput]) -> None:
+        """Shows what the next bundle may see, and no longer what the last one saw."""
+        shown: dict[str, dict[bytes, tuple[Data, ...]]] = {}
+        for side_input in side_inputs:
+            windows = shown.setdefault(side_input.name, {})
+            windows[encode_window(side_input.window)] = side_input.data
+        for use in self._uses.values():
+            now = shown.get(use.name, {})
+            if now != self._shown.get(use.name, {}):
+                self._shown[use.name] = now
+                self._versions[use.name] = self._versions.get(use.name, 0) + 1
+                self._elements.pop(use.name, None)
+                self._keyed.pop(use.name, None)
+
+    def version(self, transform_id: str, tag: str) -> int:
+        """A number that changes when what is there to see has changed."""
+        return self._versions.get(self._uses[transform_id, tag].name, 0)
+
+    def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
+        """All elements of a window of an iterable side input."""
+        use = self._uses[transform_id, tag]
+        data = self._shown.get(use.name, {}).get(window, ())
+        if use.latest:
+            return latest_element(self._folder, data, window)
+        if any(len(one.facts.windows or ()) != 1 for one in data):
+            return self._by_key(use).values(window, b"")
+        elements = self._elements.setdefault(use.name, {})
+        if window not in elements:
+            elements[window] = elements_in_rows(self._folder, data)
+        found = elements[window]
+        if found.pieces > 1:
+            return found
+        return found.piece(0) if found.pieces else b""
+
+    def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes | ValuePieces:
+        """All values of a key in a window."""
+        return self._by_key(self._uses[transform_id, tag]).values(window, key)
+
+    def keys(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
+        """The distinct keys of a window."""
+        return self._by_key(self._uses[transform_id, tag]).keys(window)
+
+    def groups(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
+        """Each key of a window with the number of its values and its values."""
+        return self._by_key(self._uses[transform_id, tag]).groups(window)
+
+    def _by_key(self, use: SideInputUse) -> SideData:
+        """All windows of a side input, by window and key."""
+        keyed = self._keyed.get(use.name)
+        if keyed is None:
+            data = _in_order(self._shown.get(use.name, {}).values())
+            if sum(one.facts.size for one in data) <= IN_MEMORY_BYTES:
+                keyed = InMemory.read(self._folder, data)
+            else:
+                keyed = open_index(self._folder, use.buffer_id, data)
+            self._keyed[use.name] = keyed
+        return keyed
+
+
+def _in_order(windows: Iterable[Sequence[Data]]) -> tuple[Data, ...]:
+    """The data of all windows, each once, and after what comes before it in any window.
+
+    Each window has its data in the order in which it came, so these orders agree.
+    """
+    sorter: TopologicalSorter[Data] = TopologicalSorter()
+    for data in windows:
+        for place, one in enumerate(data):
+            sorter.add(one, *data[max(0, place - 1) : place])
+    return tuple(sorter.static_order())

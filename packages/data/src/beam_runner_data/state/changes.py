@@ -1,0 +1,110 @@
+"""The changes of a bundle as the entries of a segment, and how much they hide of what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import attrs
+from beam_runner_engine.keyed.cells import CellDelta, CellId, Range
+
+from beam_runner_data.state.overlay import fetch_weights, live_rows
+from beam_runner_data.state.records import (
+    HIDES,
+    ROW,
+    Entry,
+    SegmentReader,
+    coalesce,
+    encode_cell,
+    encode_values,
+)
+from beam_runner_data.state.small import SmallSegment, small_segment
+
+_ROWS = 1024
+"""How many rows are looked at one by one, for what is more than a lookup."""
+_PLACES = 64
+"""How many ranges and how many subkeys that a bundle removes are weighed."""
+
+
+def draft_segment(
+    readers: Sequence[SegmentReader],
+    deltas: Mapping[CellId, CellDelta],
+    taken_from_front: Collection[CellId],
+) -> SmallSegment:
+    """The deltas as a segment on top of those that are read, oldest first; it is in no file yet.
+
+    Cells in `taken_from_front` are queues: their first subkeys go away again and again, and the
+    beginning that is gone becomes one range, so that a scan need not step over each of them.
+    """
+    sorted_cells = sorted((encode_cell(cell), cell) for cell in deltas)
+    changes = [
+        (
+            encoded,
+            _without_front(readers, encoded, deltas[cell])
+            if cell in taken_from_front and deltas[cell].removed
+            else deltas[cell],
+        )
+        for encoded, cell in sorted_cells
+    ]
+    draft = small_segment((entry for change in changes for entry in _entries(*change)), None)
+    draft.net -= _hidden(readers, changes)
+    return draft
+
+
+def _entries(cell: bytes, delta: CellDelta) -> Iterator[Entry]:
+    ranges = () if delta.cleared else coalesce(delta.removed_ranges)
+    if delta.cleared or ranges:
+        yield cell, HIDES, b"", delta.cleared, ranges
+    removed = frozenset[bytes]() if delta.cleared else delta.removed
+    for subkey in sorted(removed.union(delta.added)):
+        values = delta.added.get(subkey)
+        data = None if values is None else encode_values(values)
+        yield cell, ROW, subkey, delta.hides(subkey), data
+
+
+def _without_front(readers: Sequence[SegmentReader], cell: bytes, delta: CellDelta) -> CellDelta:
+    """The same change, with the removed subkeys before the first that stays as one range."""
+    if delta.cleared:
+        return delta
+    stays = None
+    for number, (subkey, _) in enumerate(live_rows(readers, cell, b"", None, fetch_weights)):
+        if number == _ROWS or not delta.hides(subkey):
+            stays = subkey
+            break
+    if stays is None:
+        return CellDelta(cleared=True, added=delta.added)
+    return attrs.evolve(
+        delta,
+        removed_ranges=((b"", stays), *delta.removed_ranges),
+        removed=frozenset(subkey for subkey in delta.removed if subkey >= stays),
+    )
+
+
+def _hidden(readers: Sequence[SegmentReader], changes: Sequence[tuple[bytes, CellDelta]]) -> int:
+    """About how many bytes of live data the changes hide; of many places some are looked at."""
+    if not readers:
+        return 0
+    ranges: list[tuple[bytes, Range]] = []
+    subkeys: list[tuple[bytes, Range]] = []
+    for cell, delta in changes:
+        if delta.cleared:
+            ranges.append((cell, (b"", None)))
+        else:
+            ranges += ((cell, bounds) for bounds in coalesce(delta.removed_ranges))
+            subkeys += ((cell, (subkey, subkey + b"\0")) for subkey in delta.removed)
+    hidden = 0
+    for places in (ranges, subkeys):
+        looked_at = places[:: len(places) // _PLACES + 1]
+        weight = sum(_live_weight(readers, cell, bounds) for cell, bounds in looked_at)
+        hidden += weight * len(places) // max(1, len(looked_at))
+    return hidden
+
+
+def _live_weight(readers: Sequence[SegmentReader], cell: bytes, bounds: Range) -> int:
+    """The weight of what is live between the bounds; after many rows also of what is not."""
+    start, end = bounds
+    weight = 0
+    for number, (subkey, weights) in enumerate(live_rows(readers, cell, start, end, fetch_weights)):
+        if number == _ROWS:
+            return weight + sum(reader.weight_between(cell, subkey, end) for reader in readers)
+        weight += sum(weights)
+    return weight

@@ -1,0 +1,161 @@
+"""Compaction: which segments of a shard are to be merged, and merging them.
+
+Segments are of tiers by size, each eight times the one below; a segment counts as of the highest
+tier at or after it, so that tiers only fall from the oldest to the newest. Eight neighbours of one
+tier are merged into one, mostly of the next tier. So a byte is copied O(log(size of the shard))
+times, three to six for 100 MB in commits of any sizes, and there are at most seven segments per
+tier. Where half of the data is hidden by newer segments all segments are merged, which pays for
+itself and is what makes deleted data go away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from itertools import groupby
+from pathlib import Path
+
+import attrs
+
+from beam_runner_data.rows.refs import Segment, StateCommit
+from beam_runner_data.state.overlay import merge
+from beam_runner_data.state.records import SegmentReader
+from beam_runner_data.state.segments import open_segment, write_segment
+
+NEIGHBOURS = 8
+_LOWEST_TIER = 512
+
+
+@attrs.frozen
+class CompactionPlan:
+    """A merge that is due.
+
+    Attributes:
+        segments: neighbours in the shard's list, oldest first.
+        oldest: whether they begin the list: only then can what hides, and hides nothing any more,
+            be left out.
+    """
+
+    segments: tuple[Segment, ...]
+    oldest: bool
+
+
+@attrs.frozen
+class Compaction:
+    """A merge that was done, to be put into the shard's list.
+
+    Attributes:
+        plan: what was merged.
+        merged: what takes its place; None if nothing is left of it.
+    """
+
+    plan: CompactionPlan
+    merged: Segment | None
+
+    def applied_to(self, segments: Sequence[Segment]) -> StateCommit:
+        """Puts the merged segment into the list, which may have grown at its end.
+
+        Raises:
+            ValueError: the list doesn't hold the plan's segments as it did; nothing is to be done
+                but to delete the merged file.
+        """
+        old = self.plan.segments
+        start = segments.index(old[0]) if old[0] in segments else 0
+        stop = start + len(old)
+        if tuple(segments[start:stop]) != old or (self.plan.oldest and start):
+            raise ValueError(f"the segments that {self.merged} replaces are not in the list")
+        new = () if self.merged is None else (self.merged,)
+        return StateCommit((*segments[:start], *new, *segments[stop:]))
+
+
+def compact(folder: Path, plan: CompactionPlan, name: str) -> Compaction:
+    """Merges the plan's segments into a new file; takes about a second for 100 MB.
+
+    Args:
+        folder: the job's.
+        plan: from `ShardStore.compaction_due`.
+        name: the new file's, relative to the folder; no other attempt may have it.
+
+    Raises:
+        SegmentError: a file is damaged or missing.
+    """
+    with ExitStack() as stack:
+        readers = [
+            stack.enter_context(closing(open_segment(folder, segment))) for segment in plan.segments
+        ]
+        merged = write_merged(
+            folder,
+            name,
+            readers,
+            oldest=plan.oldest,
+            level=level_above(plan.segments),
+        )
+    return Compaction(plan, merged)
+
+
+def write_merged(
+    folder: Path,
+    name: str,
+    readers: Sequence[SegmentReader],
+    *,
+    oldest: bool,
+    level: int,
+) -> Segment | None:
+    """Writes what the readers, oldest first, say together; None if they say nothing."""
+    net = None if oldest else sum(reader.net for reader in readers)
+    entries = merge(readers, oldest=oldest)
+    return write_segment(folder, name, entries, net=net, level=level)
+
+
+def level_above(segments: Sequence[Segment]) -> int:
+    """The level of a merge of these."""
+    return 1 + max(segment.level for segment in segments)
+
+
+def mostly_hidden(readers: Sequence[SegmentReader]) -> bool:
+    """Whether half of the data of these, which are all of a shard's, is hidden or more."""
+    weight = sum(reader.weight for reader in readers)
+    return 2 * sum(reader.net for reader in readers) <= weight
+
+
+def full_tier(sizes: Sequence[int], most: int | None = None) -> tuple[int, int] | None:
+    """From where to where segments of these sizes, oldest first, are to be merged; None if not.
+
+    What would fill the next tier is merged with it at once, as long as all is at most `most`.
+    """
+    found: tuple[int, int] | None = None
+    collapsed = list(sizes)
+    while True:
+        run = _newest_full(collapsed)
+        if run is None or (found and not run[0] <= found[0] < run[1]):
+            return found
+        start, stop = run
+        if found:
+            stop += found[1] - found[0] - 1
+        size = sum(sizes[start:stop])
+        if most is not None and size > most:
+            return found
+        found = (start, stop)
+        collapsed = [*sizes[:start], size, *sizes[stop:]]
+
+
+def _newest_full(sizes: Sequence[int]) -> tuple[int, int] | None:
+    highest = 0
+    tiers = []
+    for size in reversed(sizes):
+        highest = max(highest, _tier(size))
+        tiers.append(highest)
+    stop = len(sizes)
+    for _, run in groupby(tiers):
+        start = stop - len(list(run))
+        if stop - start >= NEIGHBOURS:
+            return start, stop
+        stop = start
+    return None
+
+
+def _tier(size: int) -> int:
+    tier = 0
+    while size >= _LOWEST_TIER * NEIGHBOURS ** (tier + 1):
+        tier += 1
+    return tier

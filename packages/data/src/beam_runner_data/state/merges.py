@@ -1,0 +1,112 @@
+"""Larger merges of state, run beside the bundles: begun after one commit, adopted by a later one."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+import attrs
+from beam_runner_model.threads import start_helper
+
+from beam_runner_data.rows.refs import Segment, StateCommit
+from beam_runner_data.state.compaction import Compaction, CompactionPlan, compact
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class StateMerges:
+    """Runs merges in threads of their own, one at a time: what bundles need of the core comes first.
+
+    Args:
+        folder: the job's.
+        own: where in it this process keeps what no commit names: it goes with the process.
+    """
+
+    def __init__(self, folder: Path, own: str) -> None:
+        self.folder = folder
+        self._own = own
+        self._begun = 0
+        self._turn = threading.Lock()
+
+    def begin(self, plan: CompactionPlan) -> StateMerge:
+        """Begins a merge, or has it wait for its turn."""
+        self._begun += 1
+        merge = StateMerge(self.folder, plan)
+        name = f"{self._own}/merge-{self._begun}"
+        start_helper(lambda: self._run(merge, name), "state merge")
+        return merge
+
+    def _run(self, merge: StateMerge, name: str) -> None:
+        with self._turn:
+            merge.run(name)
+
+
+class StateMerge:
+    """One merge of some of a shard's segments. All methods but `run` belong to the shard's thread."""
+
+    def __init__(self, folder: Path, plan: CompactionPlan) -> None:
+        self._folder = folder
+        self._plan = plan
+        self._result: Future[Compaction] = Future()
+
+    def run(self, name: str) -> None:
+        """Merges into a file of this name, unless nobody wants it any more."""
+        if not self._result.set_running_or_notify_cancel():
+            return
+        try:
+            compaction = compact(self._folder, self._plan, name)
+        except BaseException as error:
+            # State stays as it is, in more segments; bundles will say if it can't be read.
+            _LOGGER.warning("state was not merged: %s", error)
+            self._result.set_exception(error)
+        else:
+            self._result.set_result(compaction)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._result.done()
+
+    def kept(self, segments: Sequence[Segment]) -> int:
+        """How many of the oldest segments must stay as they are for it; 0 if it is in vain."""
+        return _end_of(self._plan.segments, segments)
+
+    def adopt(self, commit: StateCommit, name: str) -> StateCommit:
+        """What a commit becomes with the merged segment, which gets this name; waits for nothing.
+
+        The commit stays as it is if the merge failed, or if the shard's state is not that which was
+        merged, because another process has merged it meanwhile.
+        """
+        if self._result.exception() is not None:
+            return commit
+        done = self._result.result()
+        try:
+            if done.merged is None:
+                return done.applied_to(commit.segments)
+            named = attrs.evolve(done, merged=attrs.evolve(done.merged, path=name))
+            adopted = named.applied_to(commit.segments)
+        except ValueError:
+            self.drop()
+            return commit
+        (self._folder / done.merged.path).rename(self._folder / name)
+        return adopted
+
+    def drop(self) -> None:
+        """Gives the merge up, and its file once it is there."""
+        if not self._result.cancel():
+            self._result.add_done_callback(self._remove)
+
+    def _remove(self, result: Future[Compaction]) -> None:
+        if result.exception() is None and (merged := result.result().merged) is not None:
+            with contextlib.suppress(OSError):
+                (self._folder / merged.path).unlink()
+
+
+def _end_of(part: Sequence[Segment], segments: Sequence[Segment]) -> int:
+    start = segments.index(part[0]) if part[0] in segments else 0
+    stop = start + len(part)
+    return stop if tuple(segments[start:stop]) == tuple(part) else 0

@@ -1,0 +1,154 @@
+"""Segments on top of each other, oldest first: what is live in them, and what they are merged."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, TypeAlias, TypeVar
+
+from beam_runner_data.state.records import (
+    HIDES,
+    ROW,
+    Entry,
+    Hides,
+    SegmentReader,
+    decode_values,
+    encode_values,
+)
+
+_T = TypeVar("_T")
+Fetch: TypeAlias = Callable[
+    [SegmentReader, bytes, bytes, bytes | None], Iterator[tuple[bytes, bool, _T | None]]
+]
+
+
+def fetch_data(
+    reader: SegmentReader, cell: bytes, start: bytes, end: bytes | None
+) -> Iterator[tuple[bytes, bool, bytes | None]]:
+    """For `live_rows`: their data."""
+    return reader.rows(cell, start, end)
+
+
+def fetch_weights(
+    reader: SegmentReader, cell: bytes, start: bytes, end: bytes | None
+) -> Iterator[tuple[bytes, bool, int | None]]:
+    """For `live_rows`: their weights."""
+    return reader.weights(cell, start, end)
+
+
+def live_row(readers: Sequence[SegmentReader], cell: bytes, subkey: bytes) -> list[bytes]:
+    """The data at a subkey, oldest first; empty if the subkey is absent."""
+    found: list[bytes] = []
+    for reader in reversed(readers):
+        row = reader.row(cell, subkey)
+        if row is not None:
+            replaces, data = row
+            if data is not None:
+                found.append(data)
+            if replaces:
+                break
+        hides = reader.hides(cell)
+        if hides is not None and hides.hides(subkey):
+            break
+    found.reverse()
+    return found
+
+
+def live_rows(
+    readers: Sequence[SegmentReader],
+    cell: bytes,
+    start: bytes,
+    end: bytes | None,
+    fetch: Fetch[_T],
+) -> Iterator[tuple[bytes, list[_T]]]:
+    """The subkeys that are present from `start` to before `end`, with what each has, oldest first.
+
+    Ascending and fetched as it is used. Ranges that newer segments hide are jumped over.
+    """
+    layers: list[Iterator[tuple[bytes, int, bool, _T | None]]] = []
+    newer = Hides()
+    for age, reader in enumerate(reversed(readers)):
+        first = newer.end_of_range(start)
+        if first is not None:
+            layers.append(_layer(fetch(reader, cell, first, end), age, newer))
+        hides = reader.hides(cell)
+        if hides is not None:
+            newer = newer.over(hides)
+            if newer.cleared:
+                break
+    for subkey, versions in groupby(_merged(layers), key=itemgetter(0)):
+        found: list[_T] = []
+        for _, _, replaces, payload in versions:
+            if payload is not None:
+                found.append(payload)
+            if replaces:
+                break
+        if found:
+            found.reverse()
+            yield subkey, found
+
+
+def merge(readers: Sequence[SegmentReader], *, oldest: bool) -> Iterator[Entry]:
+    """The entries of one segment that says what these say, oldest first, in place of them.
+
+    If nothing is older there is nothing to hide, and what hides and nothing else goes away.
+    """
+    streams = [_tagged(reader, age) for age, reader in enumerate(reversed(readers))]
+    here: bytes | None = None
+    hides: list[tuple[int, Hides]] = []
+    together = Hides()
+    for (cell, kind, subkey), versions in groupby(_merged(streams), key=itemgetter(0, 1, 2)):
+        if cell != here:
+            here, hides, together = cell, [], Hides()
+        if kind == HIDES:
+            hides = [(age, Hides(flag, payload)) for _, _, _, age, flag, payload in versions]
+            for _, one in hides:
+                together = together.over(one)
+            if not oldest:
+                yield cell, HIDES, b"", together.cleared, together.ranges
+            continue
+        replaces, data = _fold(subkey, versions, hides)
+        if oldest:
+            replaces = False
+        if data is not None or (replaces and not together.hides(subkey)):
+            yield cell, ROW, subkey, replaces, data
+
+
+def _fold(
+    subkey: bytes, versions: Iterator[tuple[Any, ...]], hides: Sequence[tuple[int, Hides]]
+) -> tuple[bool, bytes | None]:
+    """Replaces and data of rows at one subkey, newest first, but for what newer segments hide."""
+    last = min((age for age, one in hides if one.hides(subkey)), default=None)
+    found: list[bytes] = []
+    replaces = False
+    for _, _, _, age, flag, payload in versions:
+        if last is not None and age > last:
+            break
+        if payload is not None:
+            found.append(payload)
+        if flag:
+            replaces = True
+            break
+    if len(found) > 1:
+        found.reverse()
+        return replaces, encode_values(decode_values(found))
+    return replaces, found[0] if found else None
+
+
+def _layer(
+    rows: Iterator[tuple[bytes, bool, _T | None]], age: int, newer: Hides
+) -> Iterator[tuple[bytes, int, bool, _T | None]]:
+    for subkey, replaces, payload in rows:
+        if not newer.ranges or not newer.hides(subkey):
+            yield subkey, age, replaces, payload
+
+
+def _tagged(reader: SegmentReader, age: int) -> Iterator[tuple[Any, ...]]:
+    for cell, kind, subkey, flag, payload in reader.entries():
+        yield cell, kind, subkey, age, flag, payload
+
+
+def _merged(streams: Sequence[Iterator[_T]]) -> Iterator[_T]:
+    return streams[0] if len(streams) == 1 else heapq.merge(*streams)  # type: ignore[type-var]

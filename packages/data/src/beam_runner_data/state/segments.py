@@ -1,0 +1,100 @@
+"""Segments of state: immutable files of what bundles changed, each under a name of its own.
+
+Small ones are loaded whole (`small`), large ones read by cell and subkey (`table`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import xxhash
+
+from beam_runner_data.rows.errors import SegmentError
+from beam_runner_data.rows.refs import Segment
+from beam_runner_data.state.records import Entry, SegmentReader
+from beam_runner_data.state.small import MAGIC as SMALL
+from beam_runner_data.state.small import load_small, small_segment
+from beam_runner_data.state.table import MAGIC as TABLE
+from beam_runner_data.state.table import TableSegment, write_table
+
+SMALL_BYTES = 256 << 10
+"""Segments up to about this size are small."""
+
+
+def write_segment(
+    folder: Path,
+    name: str,
+    entries: Iterable[Entry],
+    *,
+    net: int | None,
+    level: int,
+) -> Segment | None:
+    """Writes entries, which are in order, as a segment; None, and no file, if there are none.
+
+    Args:
+        folder: the job's.
+        name: the file's, relative to the folder; no other attempt may have it.
+        entries: used once, and not held in memory as a whole if they are many.
+        net: `SegmentReader.net`; None if the segment is all that there is.
+        level: `Segment.level`.
+
+    Raises:
+        FileExistsError: the name is not unique.
+    """
+    remaining = iter(entries)
+    first, is_small = _as_far_as_small(remaining)
+    if not first:
+        return None
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    with path.open("xb") as file:
+        try:
+            if is_small:
+                contents = small_segment(first, net).dump()
+                file.write(contents)
+                checksum = xxhash.xxh3_64_intdigest(contents)
+            else:
+                checksum = write_table(file, itertools.chain(first, remaining), net)
+            file.flush()
+            size = file.tell()
+        except BaseException:
+            path.unlink()
+            raise
+    return Segment(name, size, level, checksum)
+
+
+def _as_far_as_small(entries: Iterator[Entry]) -> tuple[list[Entry], bool]:
+    """Takes entries until they are too large for a small segment; and whether all of them fit."""
+    taken: list[Entry] = []
+    size = 0
+    for entry in entries:
+        taken.append(entry)
+        cell, _, subkey, _, payload = entry
+        size += len(cell) + len(subkey) + (len(payload) if isinstance(payload, bytes) else 0)
+        if size > SMALL_BYTES:
+            return taken, False
+    return taken, True
+
+
+def open_segment(folder: Path, segment: Segment) -> SegmentReader:
+    """Opens a segment for reading, or raises `SegmentError`."""
+    path = folder / segment.path
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            magic = file.read(len(SMALL))
+            contents = magic + file.read() if magic == SMALL else b""
+    except FileNotFoundError as error:
+        raise SegmentError.missing(path) from error
+    except OSError as error:
+        raise SegmentError.unreadable(path, error) from error
+    if size != segment.size:
+        raise SegmentError.damaged(path, f"it has {size} bytes instead of {segment.size}")
+    if magic == SMALL:
+        return load_small(path, contents, segment.checksum)
+    if magic == TABLE:
+        return TableSegment(path, segment.checksum)
+    raise SegmentError.damaged(path, "it doesn't begin as a segment does")

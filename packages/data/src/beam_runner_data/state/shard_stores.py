@@ -1,0 +1,225 @@
+"""The stores of the key shards that a process works on: kept open, and for a loop held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from beam_runner_engine.keyed.cells import CellDelta, CellId, scan_over
+
+from beam_runner_data.rows.refs import Segment, StateCommit
+from beam_runner_data.state.compaction import compact
+from beam_runner_data.state.merges import StateMerge, StateMerges
+from beam_runner_data.state.store import ShardStore
+
+_KEPT_STORES = 64
+
+
+class CommittingStore:
+    """A shard's store whose commits see to the larger merges that are due.
+
+    Args:
+        folder: the job's.
+        segments: the committed ones, oldest first.
+        merges: runs the larger merges beside the bundles; None has the commits do them.
+    """
+
+    def __init__(
+        self, folder: Path, segments: tuple[Segment, ...], merges: StateMerges | None = None
+    ) -> None:
+        self._folder = folder
+        self._store = ShardStore(folder, segments)
+        self._merges = merges
+        self._merge: StateMerge | None = None
+        self.read = self._store.read
+        self.scan = self._store.scan
+
+    def show(self, segments: tuple[Segment, ...]) -> None:
+        """Reads these segments from now on; what is open of them stays open."""
+        if self._store.segments != segments:
+            self._store.advance(StateCommit(segments))
+
+    def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit:
+        """Writes a bundle's changes, and adopts what was merged since the last commit."""
+        merge = self._merge
+        keep = 0 if merge is None else merge.kept(self._store.segments)
+        commit = self._store.write_commit(deltas, name, keep=keep)
+        if merge is not None and merge.is_done:
+            commit = merge.adopt(commit, f"{name}-merged")
+            self._merge = None
+        self._store.advance(commit)
+        plan = None if self._merge else self._store.compaction_due()
+        if plan is None:
+            return commit
+        if self._merges is not None:
+            self._merge = self._merges.begin(plan)
+            return commit
+        commit = compact(self._folder, plan, f"{name}-merged").applied_to(commit.segments)
+        self._store.advance(commit)
+        if all(segment.path != name for segment in commit.segments):
+            # Merged before anybody heard of it, so nobody else would remove it.
+            (self._folder / name).unlink(missing_ok=True)
+        return commit
+
+    def close(self) -> None:
+        """Gives all files back."""
+        if self._merge is not None:
+            self._merge.drop()
+        self._store.close()
+
+
+class ShardStores:
+    """The stores of the key shards that this process has worked on lately.
+
+    Args:
+        folder: the job's.
+        own: where in it this process keeps what no commit names.
+    """
+
+    def __init__(self, folder: Path, own: str = "process") -> None:
+        self._folder = folder
+        self._merges = StateMerges(folder, own)
+        self._stores: dict[tuple[str, int], CommittingStore] = {}
+
+    def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> CommittingStore:
+        """The store of a shard with exactly these segments."""
+        store = self._stores.pop((stage, shard), None)
+        if store is None:
+            store = CommittingStore(self._folder, segments, self._merges)
+        store.show(segments)
+        while len(self._stores) >= _KEPT_STORES:
+            self._stores.pop(next(iter(self._stores))).close()
+        self._stores[stage, shard] = store
+        return store
+
+
+class LoopStores:
+    """The stores of one loop inside a task: what its bundles change stays in memory for a while.
+
+    Bundles open stores and read them; what happens to a bundle's changes is the loop's to say, by
+    `accept`, `flush` and `write_last`, one at a time.
+
+    Args:
+        folder: the job's.
+        segments: the state that the loop begins with.
+    """
+
+    def __init__(
+        self, folder: Path, segments: Mapping[tuple[str, int], tuple[Segment, ...]]
+    ) -> None:
+        self._folder = folder
+        self._segments = segments
+        self._stores: dict[tuple[str, int], LoopStore] = {}
+        self._flushed: dict[tuple[str, int], StateCommit] = {}
+
+    def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> LoopStore:
+        """The store of a shard as the loop has left it so far."""
+        store = self._stores.get((stage, shard))
+        if store is None:
+            begin = self._segments.get((stage, shard), ())
+            store = self._stores[stage, shard] = LoopStore(self._folder, begin)
+        return store
+
+    def is_known(self, stage: str, shard: int) -> bool:
+        """Whether a bundle has opened the store of a shard."""
+        return (stage, shard) in self._stores
+
+    def accept(self, stage: str, shard: int) -> None:
+        """What the last bundle of a shard has changed is part of the loop's state now."""
+        self._stores[stage, shard].accept()
+
+    def flush(self, name: str) -> dict[tuple[str, int], StateCommit]:
+        """Writes what was accepted, to files named after ``name``; by stage and shard.
+
+        Bundles may run meanwhile: for them nothing changes. If a file can't be written, nothing is flushed, and
+        the files so far are removed; it can be done again under another name.
+        """
+        changed = [(place, store) for place, store in self._stores.items() if store.accepted]
+        try:
+            self._flushed = {
+                place: _written(
+                    self._folder, store.segments, store.accepted, f"{name}-state-{number}"
+                )
+                for number, (place, store) in enumerate(changed)
+            }
+        except BaseException:
+            for path in self._folder.glob(f"{name}-state-*"):
+                with suppress(OSError):
+                    path.unlink()
+            raise
+        return self._flushed
+
+    def build_on_flushed(self) -> None:
+        """What was flushed is the state that bundles find from now on; none may run."""
+        for place, commit in self._flushed.items():
+            self._stores[place].begin_with(commit)
+        self._flushed = {}
+
+    def write_last(self, stage: str, shard: int, name: str) -> StateCommit:
+        """Writes what the last bundle of a shard has changed, on top of what was flushed."""
+        store = self._stores[stage, shard]
+        flushed = self._flushed.get((stage, shard), StateCommit(store.segments))
+        return _written(self._folder, flushed.segments, store.pending, name)
+
+
+class LoopStore:
+    """A shard's committed state under what the bundles of a loop have changed.
+
+    Attributes:
+        segments: the committed state.
+        accepted: what bundles have changed since.
+        pending: what the last bundle has changed, if the loop has not accepted it.
+    """
+
+    def __init__(self, folder: Path, segments: tuple[Segment, ...]) -> None:
+        self._base = ShardStore(folder, segments)
+        self.segments = segments
+        self.accepted: dict[CellId, CellDelta] = {}
+        self.pending: Mapping[CellId, CellDelta] = {}
+
+    def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
+        """The values at a subkey, None if absent."""
+        delta = self.accepted.get(cell)
+        if delta is None:
+            return self._base.read(cell, subkey)
+        before = None if delta.hides(subkey) else self._base.read(cell, subkey)
+        added = delta.added.get(subkey)
+        return before if added is None else [*(before or ()), *added]
+
+    def scan(
+        self, cell: CellId, start: bytes, end: bytes | None
+    ) -> Iterator[tuple[bytes, Sequence[Any]]]:
+        """The subkeys from ``start`` to before ``end``, ascending."""
+        delta = self.accepted.get(cell)
+        base = self._base.scan(cell, start, end)
+        return base if delta is None else scan_over(base, delta, start, end)
+
+    def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
+        """Keeps what a bundle has changed apart, until the loop says what becomes of it."""
+        self.pending = deltas
+        return None
+
+    def accept(self) -> None:
+        """Makes what the last bundle has changed part of the state."""
+        for cell, delta in self.pending.items():
+            before = self.accepted.get(cell)
+            self.accepted[cell] = delta if before is None else before.then(delta)
+        self.pending = {}
+
+    def begin_with(self, commit: StateCommit) -> None:
+        """All that was accepted is in the committed state now, which is this."""
+        self._base.advance(commit)
+        self.segments = commit.segments
+        self.accepted = {}
+
+
+def _written(
+    folder: Path, segments: tuple[Segment, ...], deltas: Mapping[CellId, CellDelta], name: str
+) -> StateCommit:
+    store = CommittingStore(folder, segments)
+    try:
+        return store.write_commit(deltas, name)
+    finally:
+        store.close()

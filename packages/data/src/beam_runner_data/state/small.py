@@ -1,0 +1,129 @@
+"""Small segments: all entries in one piece with a checksum, loaded whole.
+
+Most commits are a few kilobytes, for which making a database would cost ten times as much.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import msgpack
+import xxhash
+from beam_runner_engine.keyed.cells import Range
+
+from beam_runner_data.rows.errors import SegmentError
+from beam_runner_data.state.records import (
+    HIDES,
+    ROW,
+    Entry,
+    Hides,
+    weight_of,
+)
+
+MAGIC = b"beam state small"
+
+_Rows: TypeAlias = dict[bytes, tuple[bool, bytes | None]]
+_Cell: TypeAlias = tuple[bool, tuple[Range, ...], _Rows]
+
+
+class SmallSegment:
+    """A `SegmentReader` of what is in memory."""
+
+    def __init__(self, cells: dict[bytes, _Cell], weight: int, net: int) -> None:
+        self._cells = cells
+        self._subkeys: dict[bytes, list[bytes]] = {}
+        self.weight = weight
+        self.net = net
+
+    def hides(self, cell: bytes) -> Hides | None:
+        """What it hides of a cell; None for nothing."""
+        found = self._cells.get(cell)
+        return Hides(found[0], found[1]) if found and (found[0] or found[1]) else None
+
+    def row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
+        """Replaces and data of a row; None if there is no such row."""
+        found = self._cells.get(cell)
+        return found[2].get(subkey) if found else None
+
+    def rows(
+        self, cell: bytes, start: bytes, end: bytes | None
+    ) -> Iterator[tuple[bytes, bool, bytes | None]]:
+        """Subkey, replaces and data of the rows from `start` to before `end`."""
+        found = self._cells.get(cell)
+        if found is None:
+            return
+        rows = found[2]
+        subkeys = self._subkeys.get(cell)
+        if subkeys is None:
+            subkeys = self._subkeys[cell] = list(rows)
+        for position in range(bisect_left(subkeys, start), len(subkeys)):
+            subkey = subkeys[position]
+            if end is not None and subkey >= end:
+                return
+            replaces, data = rows[subkey]
+            yield subkey, replaces, data
+
+    def weights(
+        self, cell: bytes, start: bytes, end: bytes | None
+    ) -> Iterator[tuple[bytes, bool, int | None]]:
+        """As `rows`, with the weight of the row in place of its data."""
+        for subkey, replaces, data in self.rows(cell, start, end):
+            yield subkey, replaces, None if data is None else weight_of(subkey, len(data))
+
+    def weight_between(self, cell: bytes, start: bytes, end: bytes | None) -> int:
+        """The sum of these weights."""
+        return sum(weight or 0 for _, _, weight in self.weights(cell, start, end))
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries in order."""
+        for cell, (cleared, ranges, rows) in self._cells.items():
+            if cleared or ranges:
+                yield cell, HIDES, b"", cleared, ranges
+            for subkey, (replaces, data) in rows.items():
+                yield cell, ROW, subkey, replaces, data
+
+    def size(self) -> int:
+        """About how many bytes its file has."""
+        rows = sum(len(rows) for _, _, rows in self._cells.values())
+        return self.weight + 64 * (len(self._cells) + rows)
+
+    def close(self) -> None:
+        """There is no file to give back."""
+
+    def dump(self) -> bytes:
+        """The file's contents."""
+        cells = [
+            (cell, cleared, ranges, [(subkey, *row) for subkey, row in rows.items()])
+            for cell, (cleared, ranges, rows) in self._cells.items()
+        ]
+        return MAGIC + msgpack.packb((cells, self.weight, self.net))
+
+
+def small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegment:
+    """A segment of these entries; see `SegmentReader.net`, None if it is all that there is."""
+    cells: dict[bytes, _Cell] = {}
+    weight = 0
+    for cell, kind, subkey, flag, payload in entries:
+        if kind == HIDES:
+            cells[cell] = (flag, payload, {})
+        else:
+            if cell not in cells:
+                cells[cell] = (False, (), {})
+            cells[cell][2][subkey] = (flag, payload)
+            weight += 0 if payload is None else weight_of(subkey, len(payload))
+    return SmallSegment(cells, weight, weight if net is None else net)
+
+
+def load_small(path: Path, contents: bytes, checksum: int) -> SmallSegment:
+    """Reads what `SmallSegment.dump` gave, which has this checksum, or raises `SegmentError`."""
+    if xxhash.xxh3_64_intdigest(contents) != checksum:
+        raise SegmentError.damaged(path, "it has another checksum")
+    found, weight, net = msgpack.unpackb(memoryview(contents)[len(MAGIC) :], use_list=False)
+    cells = {
+        cell: (cleared, ranges, {subkey: (replaces, data) for subkey, replaces, data in rows})
+        for cell, cleared, ranges, rows in found
+    }
+    return SmallSegment(cells, weight, net)

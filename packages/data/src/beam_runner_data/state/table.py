@@ -1,0 +1,297 @@
+"""Large segments: a sorted table in blocks, written once and read by cell and subkey.
+
+Entries lie in order, so that a merge reads and writes from front to back. A block has two parts: the
+places of its entries with their weights, and their data. So what a change hides is weighed without reading
+any data. An index at the end tells where blocks are, what they begin with, and the checksum of each part,
+which is checked whenever it is read; the index's own is in the reference to the segment.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
+
+import attrs
+import msgpack
+import xxhash
+from beam_runner_engine.keyed.cells import Range
+
+from beam_runner_data.rows.errors import SegmentError
+from beam_runner_data.state.records import HIDES, ROW, Entry, Hides, weight_of
+
+MAGIC = b"beam state table"
+
+_BLOCK_BYTES = 4096
+_KEPT_BLOCKS = 128
+_END = struct.Struct(">QQ")
+"""Where the index begins, and its length."""
+
+_Key: TypeAlias = tuple[bytes, int, bytes]
+"""Cell, kind and subkey."""
+
+
+class _Block(NamedTuple):
+    """Where a block is, and what of it."""
+
+    first: _Key
+    at: int
+    places: int
+    data: int
+    places_checksum: int
+    data_checksum: int
+    weight: int
+
+
+@attrs.frozen
+class _Places:
+    """The entries of a block, without their data."""
+
+    keys: Sequence[_Key]
+    flags: Sequence[bool]
+    sizes: Sequence[int | None]
+    """Of their data; None for a row without."""
+    starts: Sequence[int]
+    """Of their data in that of the block."""
+
+    def weight(self, number: int) -> int | None:
+        """That of a row."""
+        size = self.sizes[number]
+        return None if size is None else weight_of(self.keys[number][2], size)
+
+
+class TableSegment:
+    """A `SegmentReader` of a table; may move between threads, but serves one at a time.
+
+    Args:
+        path: the file's.
+        checksum: what `write_table` returned.
+    """
+
+    def __init__(self, path: Path, checksum: int) -> None:
+        self._path = path
+        self._file = path.open("rb", buffering=0)
+        try:
+            size = os.fstat(self._file.fileno()).st_size
+            end = self._read(size - _END.size, _END.size)
+            index = self._read(*_END.unpack(end))
+            if xxhash.xxh3_64_intdigest(index + end) != checksum:
+                raise SegmentError.damaged(path, "its index has another checksum")
+        except BaseException:
+            self._file.close()
+            raise
+        blocks, self.weight, self.net, self._hides_something = msgpack.unpackb(
+            index, use_list=False
+        )
+        self._blocks = [_Block(*block) for block in blocks]
+        self._firsts = [block.first for block in self._blocks]
+        self._places: OrderedDict[int, _Places] = OrderedDict()
+        self._data: OrderedDict[int, bytes] = OrderedDict()
+
+    def hides(self, cell: bytes) -> Hides | None:
+        """What it hides of a cell; None for nothing."""
+        found = self._find((cell, HIDES, b"")) if self._hides_something else None
+        if found is None:
+            return None
+        block, number = found
+        ranges = _ranges(self._payload(block, number) or b"")
+        return Hides(self._places_of(block).flags[number], ranges)
+
+    def row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
+        """Replaces and data of a row; None if there is no such row."""
+        found = self._find((cell, ROW, subkey))
+        if found is None:
+            return None
+        return self._places_of(found[0]).flags[found[1]], self._payload(*found)
+
+    def rows(
+        self, cell: bytes, start: bytes, end: bytes | None
+    ) -> Iterator[tuple[bytes, bool, bytes | None]]:
+        """Subkey, replaces and data of the rows from `start` to before `end`."""
+        for block, number in self._between(cell, start, end):
+            places = self._places_of(block)
+            yield places.keys[number][2], places.flags[number], self._payload(block, number)
+
+    def weights(
+        self, cell: bytes, start: bytes, end: bytes | None
+    ) -> Iterator[tuple[bytes, bool, int | None]]:
+        """As `rows`, with the weight of the row in place of its data."""
+        for block, number in self._between(cell, start, end):
+            places = self._places_of(block)
+            yield places.keys[number][2], places.flags[number], places.weight(number)
+
+    def weight_between(self, cell: bytes, start: bytes, end: bytes | None) -> int:
+        """The sum of these weights; looks into the first and the last block only."""
+        low, high = (cell, ROW, start), _after(cell, end)
+        first = max(0, bisect_right(self._firsts, low) - 1)
+        last = bisect_left(self._firsts, high)
+        weight = 0
+        for block in range(first, last):
+            if first < block < last - 1:
+                weight += self._blocks[block].weight
+                continue
+            places = self._places_of(block)
+            for number in range(bisect_left(places.keys, low), bisect_left(places.keys, high)):
+                weight += places.weight(number) or 0
+        return weight
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries in order."""
+        for block in range(len(self._blocks)):
+            places = self._places_of(block)
+            for number, (cell, kind, subkey) in enumerate(places.keys):
+                payload: Any = self._payload(block, number)
+                if kind == HIDES:
+                    payload = _ranges(payload)
+                yield cell, kind, subkey, places.flags[number], payload
+
+    def close(self) -> None:
+        """Gives the file back; iterators in use end with an error."""
+        self._file.close()
+
+    def _find(self, key: _Key) -> tuple[int, int] | None:
+        """The block and the number in it of an entry."""
+        block = bisect_right(self._firsts, key) - 1
+        if block < 0:
+            return None
+        keys = self._places_of(block).keys
+        number = bisect_left(keys, key)
+        return (block, number) if number < len(keys) and keys[number] == key else None
+
+    def _between(self, cell: bytes, start: bytes, end: bytes | None) -> Iterator[tuple[int, int]]:
+        low, high = (cell, ROW, start), _after(cell, end)
+        for block in range(max(0, bisect_right(self._firsts, low) - 1), len(self._blocks)):
+            if self._firsts[block] >= high:
+                return
+            keys = self._places_of(block).keys
+            for number in range(bisect_left(keys, low), bisect_left(keys, high)):
+                yield block, number
+
+    def _places_of(self, number: int) -> _Places:
+        found = self._places.get(number)
+        if found is None:
+            block = self._blocks[number]
+            encoded = self._checked(block.at, block.places, block.places_checksum)
+            keys, flags, sizes = msgpack.unpackb(encoded, use_list=False)
+            starts = [0, *accumulate(size or 0 for size in sizes)]
+            found = _Places(keys, flags, sizes, starts)
+            _keep(self._places, number, found)
+        return found
+
+    def _payload(self, number: int, entry: int) -> bytes | None:
+        places = self._places_of(number)
+        if places.sizes[entry] is None:
+            return None
+        data = self._data.get(number)
+        if data is None:
+            block = self._blocks[number]
+            data = self._checked(block.at + block.places, block.data, block.data_checksum)
+            _keep(self._data, number, data)
+        return data[places.starts[entry] : places.starts[entry + 1]]
+
+    def _checked(self, at: int, size: int, checksum: int) -> bytes:
+        data = self._read(at, size)
+        if xxhash.xxh3_64_intdigest(data) != checksum:
+            raise SegmentError.damaged(self._path, f"what lies at byte {at} has another checksum")
+        return data
+
+    def _read(self, at: int, size: int) -> bytes:
+        try:
+            data = os.pread(self._file.fileno(), size, at)
+        except OSError as error:
+            raise SegmentError.unreadable(self._path, error) from error
+        except (OverflowError, ValueError) as error:
+            raise SegmentError.damaged(
+                self._path, f"it names an impossible place: {error}"
+            ) from error
+        if len(data) != size:
+            raise SegmentError.damaged(self._path, "it is too short")
+        return data
+
+
+class _Writer:
+    """A table that is being written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._at = file.tell()
+        self.blocks: list[tuple[Any, ...]] = []
+        self.weight = 0
+        self.hides_something = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._keys: list[_Key] = []
+        self._flags: list[bool] = []
+        self._sizes: list[int | None] = []
+        self._data: list[bytes] = []
+        self._size = self._weight = 0
+
+    def add(self, entry: Entry) -> None:
+        """Takes the next entry."""
+        cell, kind, subkey, flag, payload = entry
+        if kind == HIDES:
+            self.hides_something = True
+            payload = msgpack.packb(payload)
+        elif payload is not None:
+            self._weight += weight_of(subkey, len(payload))
+        self._keys.append((cell, kind, subkey))
+        self._flags.append(flag)
+        self._sizes.append(None if payload is None else len(payload))
+        if payload is not None:
+            self._data.append(payload)
+        self._size += len(cell) + len(subkey) + len(payload or b"")
+        if self._size >= _BLOCK_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the block that was begun."""
+        if not self._keys:
+            return
+        places = msgpack.packb((self._keys, self._flags, self._sizes))
+        data = b"".join(self._data)
+        sums = xxhash.xxh3_64_intdigest(places), xxhash.xxh3_64_intdigest(data)
+        self._file.write(places)
+        self._file.write(data)
+        self.blocks.append((self._keys[0], self._at, len(places), len(data), *sums, self._weight))
+        self._at += len(places) + len(data)
+        self.weight += self._weight
+        self._begin()
+
+
+def write_table(file: BinaryIO, entries: Iterable[Entry], net: int | None) -> int:
+    """Writes the entries, which are in order, into an empty file; returns what it is checked by.
+
+    `net` is `SegmentReader.net`, None if the segment is all that there is.
+    """
+    file.write(MAGIC)
+    writer = _Writer(file)
+    for entry in entries:
+        writer.add(entry)
+    writer.flush()
+    weight = writer.weight
+    totals = (weight, weight if net is None else net, writer.hides_something)
+    index = msgpack.packb((writer.blocks, *totals))
+    index += _END.pack(file.tell(), len(index))
+    file.write(index)
+    return xxhash.xxh3_64_intdigest(index)
+
+
+def _after(cell: bytes, end: bytes | None) -> _Key:
+    """What no row of the cell before `end` reaches."""
+    return (cell, ROW + 1, b"") if end is None else (cell, ROW, end)
+
+
+def _ranges(encoded: bytes) -> tuple[Range, ...]:
+    return tuple(tuple(bounds) for bounds in msgpack.unpackb(encoded))
+
+
+def _keep(kept: OrderedDict[int, Any], number: int, value: Any) -> None:
+    kept[number] = value
+    if len(kept) > _KEPT_BLOCKS:
+        kept.popitem(last=False)

@@ -1,0 +1,281 @@
+"""Files of a store at hand: there when they are needed, fetched once a machine, and never more than the disk can take."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from beam_runner_runtime.driver.job_data import StoredJobData
+from beam_runner_storage.stores.ports import StoreError
+from beam_runner_storage.unavailable import NeighbourUnavailable
+from faulty_store import MemoryStore
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_data.fetching.copies import LocalCopies
+from beam_runner_data.fetching.machine_files import MachineFiles
+from beam_runner_data.rows.files import RowFileWriter, read_ref
+from beam_runner_data.rows.refs import FileRows, Segment
+from beam_runner_data.rows.row import Row, RowKind
+
+NAMES = "abcdefgh"
+
+
+@attrs.define(eq=False)
+class Watched(MemoryStore):
+    """Tells what was fetched whole; one that ``fails`` answers nothing."""
+
+    fetched: list[str] = attrs.field(factory=list)
+    fails: bool = False
+
+    def put(self, name: str, source: Path) -> None:
+        self._answer()
+        super().put(name, source)
+
+    def fetch(self, name: str, target: Path) -> int:
+        self._answer()
+        self.fetched.append(name)
+        return super().fetch(name, target)
+
+    def names(self) -> Iterator[str]:
+        self._answer()
+        return super().names()
+
+    def _answer(self) -> None:
+        if self.fails:
+            raise StoreError("503 SlowDown")
+
+
+def segment(name: str) -> Segment:
+    return Segment(name, 1)
+
+
+def copies_of(machine: MachineFiles, folder: Path, spare: int = 0) -> LocalCopies:
+    folder.mkdir()
+    return LocalCopies(machine, folder, spare)
+
+
+def process(store: MemoryStore, folder: Path, spare: int = 0) -> LocalCopies:
+    """The copies of one process of the machine whose folder this is."""
+    return copies_of(MachineFiles(store, folder), folder / "own", spare)
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.sets(st.sampled_from(NAMES), max_size=4)), max_size=12
+    ),
+    st.integers(0, 9),
+    st.integers(0, 9),
+)
+def test_what_is_needed_is_here_and_what_is_not_takes_no_more_than_it_may(
+    tmp_path_factory: pytest.TempPathFactory,
+    needs: list[tuple[int, set[str]]],
+    most: int,
+    spare: int,
+) -> None:
+    """Of two processes on one machine."""
+    size = 4096  # a block of the disk
+    store = MemoryStore({name: name.encode() * size for name in NAMES})
+    folder = tmp_path_factory.mktemp("copies")
+    machine = MachineFiles(store, folder, most * size)
+    both = [copies_of(machine, folder / str(number), spare * size) for number in (0, 1)]
+    needed: list[set[str]] = [set(), set()]
+    for number, names in needs:
+        both[number].need(map(segment, names))
+        needed[number] = names
+        for one, its in enumerate(needed):
+            here = files_in(folder / str(one))
+            assert its <= here.keys()
+            assert all(store.files[name] == contents for name, contents in here.items())
+            assert len(here) <= max(spare, len(its))
+        unused = [path for path in (folder / "files").iterdir() if path.stat().st_nlink == 1]
+        # It is looked at when something comes, and before the names of others are given up.
+        assert len(unused) <= most + len(NAMES)
+
+
+def test_what_no_process_has_any_more_goes_when_it_is_too_much(tmp_path: Path) -> None:
+    store = MemoryStore({name: name.encode() * 4096 for name in NAMES})
+    machine = MachineFiles(store, tmp_path, 2 * 4096)
+    one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
+    other.need([segment("a")])
+    for name in "bcdefg":
+        one.need([segment(name)])
+    here = files_in(tmp_path / "files")
+    # Of what nobody has the two that came last, or were looked at before they were given up.
+    assert here.keys() >= {"a", "g"}
+    assert len(here) <= 5
+    assert files_in(tmp_path / "other") == {"a": b"a" * 4096}
+
+
+def test_what_is_here_is_not_fetched_again_by_any_process(tmp_path: Path) -> None:
+    store = Watched({"a": b"1", "b": b"2"})
+    machine = MachineFiles(store, tmp_path)
+    one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
+    one.need([segment("a")])
+    one.need([segment("a"), segment("b")])
+    one.need([])
+    other.need([segment("b"), segment("a")])
+    assert store.fetched == ["a", "b"]
+    assert files_in(tmp_path / "other") == {"a": b"1", "b": b"2"}
+    assert files_in(tmp_path / "one") == {}
+
+
+def test_processes_that_want_the_same_at_once_fetch_it_once(tmp_path: Path) -> None:
+    store = Watched({name: name.encode() for name in NAMES})
+    machines = [MachineFiles(store, tmp_path) for _ in range(4)]
+    all_copies = [copies_of(made, tmp_path / str(n)) for n, made in enumerate(machines)]
+    threads = [
+        threading.Thread(target=copies.need, args=(list(map(segment, NAMES)),))
+        for copies in all_copies
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(store.fetched) == sorted(NAMES)
+    for number in range(4):
+        assert files_in(tmp_path / str(number)) == store.files
+
+
+def test_rows_of_one_file_come_as_they_are_needed_by_one_or_the_other(tmp_path: Path) -> None:
+    writer = RowFileWriter(tmp_path / "written")
+    for number in range(40):
+        writer.write(Row(0, RowKind.ELEMENTS, bytes([number]) * 300_000, 1))
+    ref = FileRows("1-1-1-0.arrow", (3,), checksum=writer.close())
+    store = Watched()
+    store.put(ref.path, tmp_path / "written")
+    machine = MachineFiles(store, tmp_path)
+    one, other = (copies_of(machine, tmp_path / name, 1 << 30) for name in ("one", "other"))
+
+    def read(name: str, *rows: int) -> list[int]:
+        return [data[0] for _, data in read_ref(tmp_path / name, attrs.evolve(ref, rows=rows))]
+
+    one.need([ref])
+    assert read("one", 3) == [3]
+    other.need([attrs.evolve(ref, rows=(30, 31)), attrs.evolve(ref, rows=(12,))])
+    assert read("other", 30, 12, 31) == [30, 12, 31]
+    one.need([attrs.evolve(ref, rows=(12, 20))])
+    assert read("one", 3, 12, 20) == [3, 12, 20]
+    here = (tmp_path / "files" / ref.path).stat()
+    assert here.st_blocks * 512 < here.st_size * 0.6
+    assert store.fetched == []
+
+
+def test_what_this_process_has_written_is_in_the_store_once_kept(tmp_path: Path) -> None:
+    store = Watched()
+    machine = MachineFiles(store, tmp_path)
+    one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
+    (tmp_path / "one" / "new").write_bytes(b"rows")
+    one.need([segment("new")])  # as the loop inside a task does, before it tells of it
+    one.need([])
+    assert store.files == {}
+    one.keep(["new"])
+    assert store.files == {"new": b"rows"}
+    other.need([segment("new")])
+    assert files_in(tmp_path / "other") == {"new": b"rows"}
+    assert store.fetched == []
+
+
+def test_what_a_loop_has_begun_with_and_written_stays_until_another_begins(tmp_path: Path) -> None:
+    store = MemoryStore({"state": b"1", "a": b"2", "b": b"3"})
+    copies = process(store, tmp_path)
+    copies.hold({"state"})
+    own = tmp_path / "own"
+    (own / "written").write_bytes(b"4")
+    copies.keep(["written"], hold=True)
+    for name in ("a", "b"):
+        copies.need([segment(name)])
+        assert files_in(own).keys() == {"state", "written", name}
+    copies.hold(())
+    assert files_in(own).keys() == {"b"}
+
+
+def test_store_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
+    copies = process(Watched(fails=True), tmp_path)
+    (tmp_path / "own" / "new").write_bytes(b"rows")
+    with pytest.raises(NeighbourUnavailable, match="503 SlowDown"):
+        copies.need([segment("a")])
+    with pytest.raises(NeighbourUnavailable, match="503 SlowDown"):
+        copies.keep(["new"])
+
+
+def test_a_file_that_the_store_has_lost_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="no lost"):
+        process(MemoryStore(), tmp_path).need([segment("lost")])
+
+
+def test_an_index_that_one_process_has_built_is_there_for_all(tmp_path: Path) -> None:
+    machine = MachineFiles(MemoryStore(), tmp_path)
+    for name in ("one", "other"):
+        copies_of(machine, tmp_path / name)
+    (tmp_path / "one" / "side" / "index").mkdir()
+    assert (tmp_path / "other" / "side" / "index").is_dir()
+
+
+_WAITS = """
+import sys
+from pathlib import Path
+from beam_runner_data.fetching.machine_files import MachineFiles
+from faulty_store import MemoryStore
+
+class Hanging(MemoryStore):
+    def fetch(self, name, target):
+        print("asked", flush=True)
+        sys.stdin.read()
+
+folder = Path(sys.argv[1])
+MachineFiles(Hanging(), folder).have("a", None, folder / "b")
+"""
+
+
+def test_who_is_killed_while_it_fetches_holds_nobody_up(tmp_path: Path) -> None:
+    doubles = str(Path(__file__).parents[4] / "tests" / "doubles")
+    hanging = subprocess.Popen(
+        [sys.executable, "-c", _WAITS, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, doubles])},
+    )
+    assert hanging.stdout is not None
+    assert hanging.stdout.readline() == b"asked\n"
+    copies = process(MemoryStore({"a": b"1"}), tmp_path)
+    thread = threading.Thread(target=copies.need, args=([segment("a")],))
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive()
+    hanging.kill()
+    hanging.wait()
+    thread.join(20)
+    assert files_in(tmp_path / "own") == {"a": b"1"}
+
+
+def test_garbage_goes_and_what_is_needed_stays() -> None:
+    store = MemoryStore(dict.fromkeys(["1-3-1-0.arrow", "1-3-2-0.arrow", "1-4-1", "left"], b""))
+    data = StoredJobData(store)
+    data.sweep(["1-3-1-0.arrow", "1-3-2-0.arrow", "1-4-1"])
+    assert "left" not in store.files
+    data.remove(["1-4-1", "unknown"])
+    data.remove_like(re.compile(r"1-3.*"), ["1-3-2-0.arrow"])
+    with_one_left = dict(store.files)
+    data.remove_all()
+    assert store.files == {}
+    assert with_one_left.keys() <= {"1-4-1", "1-3-1-0.arrow", "1-3-2-0.arrow"}
+
+
+def test_garbage_that_a_store_does_not_take_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    data = StoredJobData(Watched({"a": b""}, fails=True))
+    data.sweep([])
+    data.remove(["a"])
+    data.remove_all()
+    assert "garbage stays for now: 503 SlowDown" in caplog.text

@@ -1,0 +1,114 @@
+"""Grouping, in columns and of few rows, obeys the same rules as every other bulk grouper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+from beam_runner_engine.keyed.bulk import bulk_grouper
+from beam_runner_engine.testing.bulk_contract import BulkCase, bulk_cases, check_bulk_grouper
+from beam_runner_model.chunks import GroupChunk
+from beam_runner_model.strategy import MergeStatus, WindowingStrategy
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.value_pieces import ValuePieces
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import OpaqueWindows
+from beam_runner_model.windows import OpaqueWindow
+from column_groups import ColumnsGrouper, JoinParity, keyed, whole
+
+from beam_runner_data.grouping.few_groups import group_few
+from beam_runner_data.grouping.groups import group_chunks
+from beam_runner_data.rows.columns import by_shard, from_bytes, to_bytes
+
+
+def _computable(case: BulkCase) -> bool:
+    return not (isinstance(case.strategy.window_fn, OpaqueWindows) and case.strategy.merges)
+
+
+@pytest.mark.parametrize(
+    "case", list(filter(_computable, bulk_cases())), ids=lambda case: case.name
+)
+@pytest.mark.parametrize("group", [group_chunks, group_few])
+def test_obeys_the_contract(case: BulkCase, group: Callable[..., Iterator[GroupChunk]]) -> None:
+    check_bulk_grouper(partial(ColumnsGrouper, group=group), case)
+
+
+@pytest.mark.parametrize("combiner", list(TimestampCombiner))
+@pytest.mark.parametrize("windows", [1, 7])
+def test_windows_that_only_an_sdk_merges(combiner: TimestampCombiner, windows: int) -> None:
+    strategy = WindowingStrategy(
+        window_fn=OpaqueWindows("custom"),
+        merge_status=MergeStatus.NEEDS_MERGE,
+        timestamp_combiner=combiner,
+    )
+    ends = [n % windows for n in range(100)]
+    merger = JoinParity()
+    graded = ColumnsGrouper(strategy, merger=merger), bulk_grouper(strategy, JoinParity())
+    for grouper in graded:
+        for half in (range(50), range(50, 100)):
+            grouper.add(
+                [b"%d" % (n % 3) for n in half],
+                [encode_window(OpaqueWindow(b"w", ends[n])) for n in half],
+                list(half),
+                [b"%d" % n for n in half],
+            )
+    ours, expected = (
+        sorted((g.key, g.window, g.timestamp, tuple(g.values)) for g in grouper.groups())
+        for grouper in graded
+    )
+    assert ours == expected
+    assert len(ours) == 3 * min(windows, 2)
+    assert merger.asked == 1
+
+
+def test_windows_that_nobody_can_merge() -> None:
+    strategy = WindowingStrategy(OpaqueWindows("odd"), merge_status=MergeStatus.NEEDS_MERGE)
+    grouper = ColumnsGrouper(strategy)
+    grouper.add([b"k"], [encode_window(OpaqueWindow(b"w", 0))], [0], [b"v"])
+    with pytest.raises(ValueError, match="only the SDK knows"):
+        list(grouper.groups())
+
+
+def test_chunks_have_few_bytes_and_large_groups_come_in_pieces() -> None:
+    small = [(b"k%d" % number, b"%d" % number) for number in range(10_000)]
+    large = [(b"large", b"%07d|" % number * 1000) for number in range(1000)]
+    medium = [(b"m%d" % number, b"x" * 1_000_000) for number in range(10)]
+    rows = [*small[:5000], *large, *medium, *small[5000:]]
+    batch = keyed([key for key, _ in rows], b"", None, [value for _, value in rows])
+    found: dict[bytes, bytes] = {}
+    for chunk in group_chunks([batch], WindowingStrategy()):
+        assert len(chunk.keys) <= 4096
+        if len(chunk.keys) > 1:
+            assert sum(map(len, chunk.values)) <= 4 << 20
+        for key, values in zip(chunk.keys, chunk.values, strict=True):
+            assert isinstance(values, ValuePieces) == (key == b"large")
+            if isinstance(values, ValuePieces):
+                assert len(values) == 8_000_000
+                assert {values.piece(n)[-1:] for n in range(values.pieces)} == {b"|"}
+            found[key] = whole(values)
+    assert found == dict([*small, *medium, (b"large", b"".join(value for _, value in large))])
+
+
+def test_shared_windows_survive_the_way_through_a_blob() -> None:
+    batch = from_bytes(to_bytes(keyed([b"a", b"b"], b"w", None, [b"1", b"2"])))
+    assert (batch.schema.metadata or {})[b"window"] == b"w"
+    assert batch.column("key").to_pylist() == [b"a", b"b"]
+
+
+def test_shards_hold_every_row_once_and_equal_keys_together() -> None:
+    keys = [b"k%d" % (i % 50) for i in range(1000)]
+    values = [b"%d" % i for i in range(1000)]
+    parts = dict(by_shard(keyed(keys, b"", None, values), 7))
+    rows = [row for part in parts.values() for row in part.column("value").to_pylist()]
+    assert sorted(rows) == sorted(values)
+    seen: set[bytes] = set()
+    for part in parts.values():
+        distinct = set(part.column("key").to_pylist())
+        assert not distinct & seen
+        seen |= distinct
+
+
+def test_the_shard_of_a_key_is_the_same_in_every_process() -> None:
+    # CRC-32 of b"apple" is 2838417488: a literal, so that a change of hash is noticed.
+    assert [shard for shard, _ in by_shard(keyed([b"apple"], b"", None, [b"1"]), 1000)] == [488]

@@ -1,0 +1,163 @@
+"""A shard that does not fit into memory is grouped as one that does, whatever fits."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import attrs
+import pyarrow as pa
+import pytest
+from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.keyed.ports import WindowMerger
+from beam_runner_engine.testing.bulk_contract import BulkCase, bulk_cases, check_bulk_grouper
+from beam_runner_model.chunks import GroupChunk, Settle
+from beam_runner_model.strategy import MergeStatus, WindowingStrategy
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.value_pieces import ValuePieces
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import FixedWindows, OpaqueWindows, Sessions
+from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow
+from column_groups import ColumnsGrouper, JoinParity, keyed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_runner_data.grouping.groups import group_chunks
+from beam_runner_data.grouping.large_shards import LargeShard
+from beam_runner_data.rows.spilling import ROW_BYTES, SpillFiles
+
+SHARDS = 2
+GLOBAL = encode_window(GLOBAL_WINDOW)
+
+
+def spilled(
+    budget: int,
+    batches: Sequence[pa.RecordBatch],
+    strategy: WindowingStrategy,
+    merger: WindowMerger | None = None,
+) -> Iterator[GroupChunk]:
+    """Groups in this budget, and looks that nothing is left."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shard = LargeShard(strategy, merger, budget, SHARDS, SpillFiles(folder, "1-1-1"))
+        weight = sum(batch.nbytes + ROW_BYTES * len(batch) for batch in batches)
+        for chunk in shard.chunks(batches, weight):
+            if not isinstance(chunk, Settle):
+                yield chunk
+        assert list(folder.iterdir()) == []
+
+
+def _computable(case: BulkCase) -> bool:
+    return not (isinstance(case.strategy.window_fn, OpaqueWindows) and case.strategy.merges)
+
+
+@pytest.mark.parametrize(
+    "case", list(filter(_computable, bulk_cases())), ids=lambda case: case.name
+)
+@pytest.mark.parametrize("budget", [300, 3000])
+def test_obeys_the_contract(case: BulkCase, budget: int) -> None:
+    check_bulk_grouper(partial(ColumnsGrouper, group=partial(spilled, budget)), case)
+
+
+STRATEGIES = (
+    WindowingStrategy(),
+    WindowingStrategy(FixedWindows(10)),
+    WindowingStrategy(Sessions(3), merge_status=MergeStatus.NEEDS_MERGE),
+    WindowingStrategy(OpaqueWindows("custom"), merge_status=MergeStatus.NEEDS_MERGE),
+)
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.sampled_from([b"", b"a", b"b", b"hot", b"hot"]), st.integers(0, 30)),
+        max_size=60,
+    ),
+    cut=st.integers(1, 20),
+    strategy=st.sampled_from(STRATEGIES),
+    combiner=st.sampled_from(TimestampCombiner),
+    budget=st.sampled_from([1, 200, 1000, 5000]),
+)
+@settings(max_examples=60)
+def test_gives_the_groups_of_memory(
+    rows: list[tuple[bytes, int]],
+    cut: int,
+    strategy: WindowingStrategy,
+    combiner: TimestampCombiner,
+    budget: int,
+) -> None:
+    strategy = attrs.evolve(strategy, timestamp_combiner=combiner)
+    groupers = [
+        ColumnsGrouper(strategy, merger=JoinParity(), group=how)
+        for how in (group_chunks, partial(spilled, budget))
+    ]
+    for grouper in groupers:
+        for begin in range(0, len(rows), cut):
+            part = rows[begin : begin + cut]
+            grouper.add(
+                [key for key, _ in part],
+                [_window(strategy, time) for _, time in part],
+                [time for _, time in part],
+                [b"value %d" % number for number in range(begin, begin + len(part))],
+            )
+    in_memory, in_files = (sorted(map(_comparable, grouper.groups())) for grouper in groupers)
+    assert in_files == in_memory
+
+
+def _window(strategy: WindowingStrategy, time: int) -> bytes:
+    match strategy.window_fn:
+        case FixedWindows(size):
+            return encode_window(IntervalWindow(time - time % size, time - time % size + size))
+        case Sessions(gap):
+            return encode_window(IntervalWindow(time, time + gap))
+        case OpaqueWindows():
+            return encode_window(JoinParity.window(time % 7))
+    return GLOBAL
+
+
+def _comparable(group: Group) -> tuple[bytes, bytes, int, tuple[bytes, ...]]:
+    return group.key, group.window, group.timestamp, tuple(group.values)
+
+
+def test_a_hot_key_is_not_taken_into_memory(tmp_path: Path) -> None:
+    cold = [b"%d" % number for number in range(50)]
+    hot = [b"%07d|" % number * 1000 for number in range(1000)]
+    keys = [*cold, *[b"hot"] * len(hot)]
+    values = [*cold, *hot]
+    files = SpillFiles(tmp_path, "1-1-1")
+    shard = LargeShard(WindowingStrategy(), None, 1 << 20, SHARDS, files)
+    batches = [
+        keyed(keys[begin : begin + 100], GLOBAL, None, values[begin : begin + 100])
+        for begin in range(0, len(keys), 100)
+    ]
+    chunks = shard.chunks(batches, 8 << 20)
+    found = 0
+    for chunk in chunks:
+        if isinstance(chunk, Settle):
+            continue
+        found += len(chunk.keys)
+        for key, count, of_key in zip(chunk.keys, chunk.counts, chunk.values, strict=True):
+            assert isinstance(of_key, ValuePieces) == (key == b"hot")
+            if isinstance(of_key, ValuePieces):
+                assert count == len(hot)
+                for _ in range(2):
+                    pieces = [of_key.piece(number) for number in range(of_key.pieces)]
+                    assert b"".join(pieces) == b"".join(hot)
+                assert len(of_key) == sum(map(len, hot))
+                assert max(map(len, pieces)) < 3 << 20
+    assert found == len(cold) + 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_broken_off_leaves_files_only_until_the_attempt_ends(tmp_path: Path) -> None:
+    files = SpillFiles(tmp_path, "1-1-1")
+    shard = LargeShard(WindowingStrategy(), None, 100, SHARDS, files)
+    keys = [b"%d" % number for number in range(100)]
+    chunks = shard.chunks([keyed(keys, GLOBAL, None, keys)], 10_000)
+    next(chunks)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names
+    assert all(name.startswith("1-1-1-") for name in names)
+    files.close()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,139 @@
+"""Files of rows: read as they were written, row by row, and only once they are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from beam_runner_data.rows.errors import RowsError
+from beam_runner_data.rows.files import RowFile, RowFileWriter, read_ref
+from beam_runner_data.rows.refs import FileRows, InlineRows, RowsRef
+from beam_runner_data.rows.row import Row, RowKind
+
+ROWS = [
+    Row(n % 3, RowKind.KEYED if n % 2 else RowKind.ELEMENTS, bytes([n]) * n, n) for n in range(10)
+]
+NAME = "made-on-demand/1-2-3.arrow"
+
+
+def written(folder: Path) -> int:
+    writer = RowFileWriter(folder / NAME)
+    for row in ROWS:
+        writer.write(row)
+    return writer.close()
+
+
+def read(folder: Path, ref: RowsRef) -> list[tuple[RowKind, bytes]]:
+    return [(kind, bytes(memoryview(data))) for kind, data in read_ref(folder, ref)]
+
+
+def plain(*rows: Row) -> list[tuple[RowKind, bytes]]:
+    return [(row.kind, row.data) for row in rows]
+
+
+@pytest.mark.parametrize("numbers", [range(10), (), (3,), (9, 0, 4, 4)])
+def test_any_rows_in_any_order(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+    ref = FileRows(NAME, tuple(numbers), checksum=written(tmp_path))
+    assert read(tmp_path, ref) == plain(*(ROWS[n] for n in numbers))
+
+
+@pytest.mark.parametrize("order", [range(10), range(9, -1, -1), (3, 0, 9, 1, 8, 2, 7, 5, 4, 6)])
+def test_rows_put_in_another_order_have_its_numbers(tmp_path: Path, order: Sequence[int]) -> None:
+    writer = RowFileWriter(tmp_path / NAME)
+    for row in ROWS:
+        writer.write(row)
+    checksum = writer.close(order)
+    assert read(tmp_path, FileRows(NAME, tuple(range(10)), checksum=checksum)) == plain(
+        *(ROWS[n] for n in order)
+    )
+    places = RowFile(tmp_path / NAME, checksum).directory["at"].tolist()
+    assert places == sorted(places)
+
+
+def test_rows_that_travel_with_their_reference(tmp_path: Path) -> None:
+    ref = InlineRows("name", tuple((row.kind, row.data) for row in ROWS[2:5]))
+    assert read(tmp_path, ref) == plain(*ROWS[2:5])
+
+
+def test_a_file_given_up_is_gone(tmp_path: Path) -> None:
+    writer = RowFileWriter(tmp_path / NAME)
+    writer.write(ROWS[1])
+    writer.discard()
+    assert not (tmp_path / NAME).exists()
+
+
+def test_a_file_given_up_after_it_was_closed_is_gone(tmp_path: Path) -> None:
+    """One output of a bundle may be closed when the next one fails."""
+    writer = RowFileWriter(tmp_path / NAME)
+    writer.write(ROWS[1])
+    writer.close()
+    writer.discard()
+    assert not (tmp_path / NAME).exists()
+
+
+def test_a_file_that_was_not_closed_can_not_be_read(tmp_path: Path) -> None:
+    writer = RowFileWriter(tmp_path / NAME)
+    writer.write(ROWS[1])
+    with pytest.raises(RowsError, match=f"{NAME} is damaged"):
+        read(tmp_path, FileRows(NAME, (0,)))
+    writer.discard()
+
+
+def test_data_outlives_the_reading_and_the_file(tmp_path: Path) -> None:
+    """Rows are mapped, not copied: their buffers must keep the mapping alive."""
+    ref = FileRows(NAME, tuple(range(10)), checksum=written(tmp_path))
+    buffers = [data for _, data in read_ref(tmp_path, ref)]
+    (tmp_path / NAME).unlink()
+    assert [bytes(memoryview(data)) for data in buffers] == [row.data for row in ROWS]
+
+
+def test_a_row_is_not_copied(tmp_path: Path) -> None:
+    checksum = written(tmp_path)
+    file = RowFile(tmp_path / NAME, checksum)
+    for number in (0, 9):
+        kind, data = file.row(number)
+        assert (kind, data.to_pybytes()) == (ROWS[number].kind, ROWS[number].data)
+        assert file.row(number)[1].address == data.address
+
+
+@pytest.mark.parametrize("kind", ["flipped", "zeroed", "cut off"])
+def test_no_damage_is_silent(tmp_path: Path, kind: str) -> None:
+    """Padding between rows may be anything; whatever else changes is told, before anybody uses it."""
+    ref = FileRows(NAME, tuple(range(10)), checksum=written(tmp_path))
+    right = read(tmp_path, ref)
+    path = tmp_path / NAME
+    content = path.read_bytes()
+    told = 0
+    for at in range(len(content)):
+        changed = bytearray(content)
+        if kind == "flipped":
+            changed[at] ^= 1 << at % 8
+        elif kind == "zeroed":
+            changed[at : at + 16] = bytes(len(changed[at : at + 16]))
+        else:
+            del changed[at:]
+        path.write_bytes(changed)
+        try:
+            found = read(tmp_path, ref)
+        except RowsError as error:
+            told += f"the data file {path} is damaged" in str(error)
+        else:
+            assert found == right
+    assert told > len(content) // 3
+
+
+def test_another_file_of_rows_is_not_read(tmp_path: Path) -> None:
+    ref = FileRows(NAME, (0,), checksum=written(tmp_path))
+    writer = RowFileWriter(tmp_path / NAME)
+    for row in reversed(ROWS):
+        writer.write(row)
+    writer.close()
+    with pytest.raises(RowsError, match="is damaged"):
+        read(tmp_path, ref)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RowsError, match=f"{tmp_path}/gone is missing: was it deleted"):
+        read(tmp_path, FileRows("gone", (0,)))

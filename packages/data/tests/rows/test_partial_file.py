@@ -1,0 +1,137 @@
+"""A file of which some rows are here: those that were asked for are right, and no more was fetched than is worth it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from beam_runner_storage.stores.ports import MissingFileError, StoreError
+from faulty_store import FaultyLine, MemoryStore
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_data.rows import extents, partial_file
+from beam_runner_data.rows.files import RowFile, RowFileWriter
+from beam_runner_data.rows.partial_file import PartialFile
+from beam_runner_data.rows.row import Row, RowKind
+
+NAME = "1-2-1-0.arrow"
+WORTH = 300
+"""Bytes of a request, in place of a megabyte."""
+
+
+@pytest.fixture(autouse=True)
+def _little(monkeypatch: pytest.MonkeyPatch) -> None:
+    little(monkeypatch)
+
+
+def little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial_file, "REQUEST_BYTES", WORTH)
+    monkeypatch.setattr(extents, "REQUEST_BYTES", WORTH)
+
+
+def contents(number: int, size: int) -> bytes:
+    return bytes([number % 256]) * size
+
+
+def stored(folder: Path, sizes: list[int]) -> tuple[MemoryStore, int]:
+    """A store with a file of rows of these sizes, and its checksum."""
+    writer = RowFileWriter(folder / "written")
+    for number, size in enumerate(sizes):
+        writer.write(Row(0, RowKind.ELEMENTS, contents(number, size), 1))
+    checksum = writer.close()
+    store = MemoryStore()
+    store.put(NAME, folder / "written")
+    return store, checksum
+
+
+def check(path: Path, checksum: int, sizes: list[int], rows: set[int]) -> None:
+    file = RowFile(path, checksum)
+    for row in rows:
+        assert file.row(row)[1].to_pybytes() == contents(row, sizes[row])
+
+
+@given(
+    st.lists(st.integers(0, 900), min_size=1, max_size=40),
+    st.lists(st.sets(st.integers(0, 39), max_size=6), max_size=6),
+    st.randoms(use_true_random=False),
+)
+def test_what_was_asked_for_is_there_whatever_gets_lost(
+    tmp_path_factory: pytest.TempPathFactory,
+    sizes: list[int],
+    asked: list[set[int]],
+    random: object,
+) -> None:
+    folder = tmp_path_factory.mktemp("partial")
+    store, checksum = stored(folder, sizes)
+    line = FaultyLine(store, random, 0.3)  # type: ignore[arg-type]
+    path = folder / NAME
+    for numbers in asked:
+        rows = {number % len(sizes) for number in numbers}
+        while True:
+            try:
+                PartialFile(line, NAME, path).have(rows)
+                break
+            except StoreError:
+                assert not path.exists() or path.stat().st_size == len(store.files[NAME])
+        check(path, checksum, sizes, rows)
+    if PartialFile(store, NAME, path).is_whole:
+        assert path.read_bytes() == store.files[NAME]
+
+
+def test_rows_are_fetched_and_what_lies_between_is_not(tmp_path: Path) -> None:
+    sizes = [1000] * 50
+    store, checksum = stored(tmp_path, sizes)
+    file = PartialFile(store, NAME, tmp_path / NAME)
+    directory = 50 * 32 + 16
+    assert (
+        file.have({3, 4}) == directory + 2 * 1024 - 24
+    )  # what is behind the last row is not needed
+    assert file.have({4}) == 0
+    assert file.have({3, 9}) == 1000
+    check(tmp_path / NAME, checksum, sizes, {3, 4, 9})
+    assert not file.is_whole
+    with pytest.raises(Exception, match="row 7 has another checksum"):
+        check(tmp_path / NAME, checksum, sizes, {7})
+    assert file.have(range(50)) > 40_000
+    assert file.is_whole
+    assert file.have({7}) == 0
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_a_file_that_is_no_more_than_a_request_comes_whole(tmp_path: Path) -> None:
+    store, checksum = stored(tmp_path, [10, 20])
+    file = PartialFile(store, NAME, tmp_path / NAME)
+    assert file.have({1}) == len(store.files[NAME])
+    assert file.is_whole
+    check(tmp_path / NAME, checksum, [10, 20], {0, 1})
+
+
+@pytest.mark.parametrize("damage", [b"", b"no rows at all" * 100])
+def test_what_is_no_file_of_rows_comes_whole_for_its_reader_to_refuse(
+    tmp_path: Path, damage: bytes
+) -> None:
+    store = MemoryStore({NAME: damage})
+    PartialFile(store, NAME, tmp_path / NAME).have({0, 7})
+    assert (tmp_path / NAME).read_bytes() == damage
+
+
+def test_rows_that_a_file_does_not_have_are_for_its_reader_to_refuse(tmp_path: Path) -> None:
+    store, _ = stored(tmp_path, [1000] * 3)
+    PartialFile(store, NAME, tmp_path / NAME).have({3})
+    assert (tmp_path / NAME).read_bytes() == store.files[NAME]
+
+
+def test_all_of_it_takes_the_place_of_a_part(tmp_path: Path) -> None:
+    store, _ = stored(tmp_path, [1000] * 3)
+    file = PartialFile(store, NAME, tmp_path / NAME)
+    file.have({0})
+    assert file.have_all() == len(store.files[NAME])
+    assert (tmp_path / NAME).read_bytes() == store.files[NAME]
+    assert file.have_all() == 0
+
+
+def test_what_the_store_has_lost_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError, match=NAME):
+        PartialFile(MemoryStore(), NAME, tmp_path / NAME).have({0})
+    assert list(tmp_path.iterdir()) == []

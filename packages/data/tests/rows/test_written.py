@@ -1,0 +1,249 @@
+"""What a bundle writes: inline while it is little, in one file else; cut so that its facts are true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+from beam_runner_engine.scheduler import Output
+from beam_runner_model.buffers import BufferKind, BufferPlan
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import FixedWindows, OpaqueWindows
+from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, OpaqueWindow
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from small_plans import buffer
+
+from beam_runner_data.rows import written
+from beam_runner_data.rows.files import read_ref
+from beam_runner_data.rows.refs import FileRows, InlineRows
+from beam_runner_data.rows.row import Row, RowKind
+from beam_runner_data.rows.written import INLINE_BYTES, LITTLE_BYTES, WrittenBuffer
+
+KB = 1024
+
+
+def row(size: int = 10, shard: int = 0, count: int = 1, **more: object) -> Row:
+    return Row(shard, RowKind.ELEMENTS, b"x" * size, count, **more)  # type: ignore[arg-type]
+
+
+def write(
+    folder: Path, kind: BufferKind | BufferPlan, *rows: Row, pieces: int = 4
+) -> tuple[Output, ...]:
+    plan = buffer("b", kind) if isinstance(kind, BufferKind) else kind
+    buffered = WrittenBuffer(plan, pieces, folder, "1-2-3-0")
+    for one in rows:
+        buffered.write(one)
+    return buffered.close()
+
+
+def data_of(folder: Path, outputs: tuple[Output, ...]) -> list[bytes]:
+    return [
+        bytes(memoryview(data))
+        for output in outputs
+        for _, data in read_ref(folder, output.data.ref)
+    ]
+
+
+def test_nothing_is_no_data(tmp_path: Path) -> None:
+    for kind in BufferKind:
+        assert write(tmp_path, kind) == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("works", "together"), [((3, 4), 7), ((3, None), None), ((None, None), None)]
+)
+def test_what_rows_stand_for_adds_up(
+    works: tuple[int | None, ...], together: int | None, tmp_path: Path
+) -> None:
+    (output,) = write(tmp_path, BufferKind.DEALT, *[row(work=one) for one in works])
+    assert output.data.facts.work == together
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_up_to_the_limit_it_travels_with_the_reply(tmp_path: Path, rows: int) -> None:
+    outputs = write(tmp_path, BufferKind.STORED, *[row(INLINE_BYTES // rows)] * rows)
+    assert all(isinstance(output.data.ref, InlineRows) for output in outputs)
+    assert list(tmp_path.iterdir()) == []
+    assert data_of(tmp_path, outputs) == [b"x" * (INLINE_BYTES // rows)] * rows
+
+
+@pytest.mark.parametrize("sizes", [[INLINE_BYTES + 1], [KB] * 33, [1, INLINE_BYTES, 1]])
+def test_beyond_the_limit_it_is_in_one_file(tmp_path: Path, sizes: list[int]) -> None:
+    outputs = write(tmp_path, BufferKind.STORED, *map(row, sizes))
+    assert {output.data.ref.path for output in outputs} == {"1-2-3-0.arrow"}
+    assert [path.name for path in tmp_path.iterdir()] == ["1-2-3-0.arrow"]
+    assert data_of(tmp_path, outputs) == [b"x" * size for size in sizes]
+
+
+def test_what_is_given_up_leaves_no_file(tmp_path: Path) -> None:
+    for close in (False, True):
+        buffered = WrittenBuffer(buffer("b", BufferKind.STORED), 4, tmp_path, "name")
+        buffered.write(row(INLINE_BYTES + 1))
+        if close:
+            buffered.close()
+        buffered.discard()
+        assert list(tmp_path.iterdir()) == []
+    WrittenBuffer(buffer("b", BufferKind.STORED), 4, tmp_path, "name").discard()
+
+
+written_rows = st.lists(
+    st.builds(row, st.integers(0, 50), st.integers(0, 3), st.integers(1, 9)), max_size=30
+)
+
+
+@pytest.mark.parametrize("limit", [-1, 10**9], ids=["file", "inline"])
+@pytest.mark.parametrize("kind", list(BufferKind))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=written_rows, pieces=st.integers(1, 5), piece_bytes=st.integers(1, 200))
+def test_each_row_is_in_one_piece_and_facts_are_true(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int,
+    kind: BufferKind,
+    rows: list[Row],
+    pieces: int,
+    piece_bytes: int,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(written, "INLINE_BYTES", limit)
+        patch.setattr(written, "PIECE_BYTES", piece_bytes)
+        outputs = write(tmp_path, kind, *rows, pieces=pieces)
+    assert len({output.data.ref for output in outputs}) == len(outputs)
+    facts = [output.data.facts for output in outputs]
+    assert sum(each.count for each in facts) == sum(one.count for one in rows)
+    assert sum(each.size for each in facts) == sum(len(one.data) for one in rows)
+    for output in outputs:
+        assert output.collection == "b"
+        found = data_of(tmp_path, (output,))
+        assert output.data.facts.size == sum(map(len, found))
+        assert output.data.facts.count > 0
+    if kind is BufferKind.STORED:
+        assert data_of(tmp_path, outputs) == [one.data for one in rows]
+        assert len(outputs) <= pieces + 1
+    if kind.is_keyed:
+        assert sorted(f.shard for f in facts if f.shard is not None) == sorted(
+            {one.shard for one in rows}
+        )
+    elif kind is BufferKind.DEALT:
+        assert len(facts) == len({one.shard for one in rows})
+    if not kind.is_keyed:
+        assert {each.shard for each in facts} <= {None}
+
+
+@pytest.mark.parametrize(("size", "in_order"), [(1, True), (LITTLE_BYTES // 4, False)])
+def test_little_that_is_dealt_stays_in_order_where_it_counts(
+    tmp_path: Path, size: int, in_order: bool
+) -> None:
+    rows = [row(size + place, shard=place % 2) for place in range(4)]
+    plan = attrs.evolve(buffer("b", BufferKind.DEALT), in_order=True)
+    outputs = write(tmp_path, plan, *rows)
+    sizes = [len(one) for one in data_of(tmp_path, outputs)]
+    assert sizes == [size + place for place in ((0, 1, 2, 3) if in_order else (0, 2, 1, 3))]
+    assert len(outputs) == (4 if in_order else 2)
+
+
+@pytest.mark.parametrize("kind", [BufferKind.STORED, BufferKind.DEALT, BufferKind.KEYED])
+def test_each_piece_is_of_one_window_if_it_must_be(tmp_path: Path, kind: BufferKind) -> None:
+    windows = [IntervalWindow(0, 10), IntervalWindow(10, 20)]
+    rows = [
+        row(shard=shard, windows=frozenset((encode_window(window),)))
+        for window in windows
+        for shard in (0, 1, 0)
+    ]
+    plan = BufferPlan("b", kind, WindowingStrategy(FixedWindows(10)), windows=True)
+    outputs = write(tmp_path, plan, *rows)
+    told = [output.data.facts.windows for output in outputs]
+    assert set(told) == {frozenset((window,)) for window in windows}
+    assert len(outputs) == (2 if kind is BufferKind.STORED else 4)
+    assert sum(output.data.facts.count for output in outputs) == len(rows)
+
+
+def test_a_shards_rows_are_its_own(tmp_path: Path) -> None:
+    rows = [Row(n % 3, RowKind.KEYED, b"%d" % n, n + 1, 100 - n) for n in range(9)]
+    outputs = write(tmp_path, BufferKind.GROUPED, *rows)
+    for output in outputs:
+        facts = output.data.facts
+        mine = [one for one in rows if one.shard == facts.shard]
+        assert data_of(tmp_path, (output,)) == [one.data for one in mine]
+        assert facts.count == sum(one.count for one in mine)
+        assert facts.min_timestamp == min(one.min_timestamp for one in mine)
+
+
+def test_large_stored_data_is_cut_for_several_readers(tmp_path: Path) -> None:
+    outputs = write(tmp_path, BufferKind.STORED, *[row(512 * KB)] * 16, pieces=4)
+    assert [len(output.data.ref.rows) for output in outputs] == [4, 4, 4, 4]
+
+
+def test_small_stored_data_is_one_piece(tmp_path: Path) -> None:
+    (output,) = write(tmp_path, BufferKind.STORED, *[row(KB)] * 100, pieces=4)
+    assert isinstance(output.data.ref, FileRows)
+
+
+SIDE = BufferKind.SIDE_MULTIMAP
+FIXED = WindowingStrategy(window_fn=FixedWindows(10))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "told", "windows"),
+    [
+        (WindowingStrategy(), {encode_window(GLOBAL_WINDOW)}, {GLOBAL_WINDOW}),
+        (
+            FIXED,
+            {encode_window(IntervalWindow(0, 10)), encode_window(IntervalWindow(10, 20))},
+            {IntervalWindow(0, 10), IntervalWindow(10, 20)},
+        ),
+        (
+            WindowingStrategy(OpaqueWindows("custom")),
+            {encode_window(OpaqueWindow(b"any", 5)), encode_window(OpaqueWindow(b"thing", 5))},
+            {OpaqueWindow(b"any", 5), OpaqueWindow(b"thing", 5)},
+        ),
+    ],
+)
+def test_a_side_input_tells_its_windows(
+    tmp_path: Path, strategy: WindowingStrategy, told: set[bytes], windows: set[object]
+) -> None:
+    rows = [row(windows=frozenset({each})) for each in sorted(told)]
+    (output,) = write(tmp_path, BufferPlan("b", SIDE, strategy), *rows)
+    assert output.data.facts.windows == windows
+
+
+def test_where_a_row_does_not_tell_its_windows_nobody_does(tmp_path: Path) -> None:
+    rows = row(windows=frozenset({encode_window(GLOBAL_WINDOW)})), row()
+    (output,) = write(tmp_path, BufferPlan("b", SIDE, WindowingStrategy()), *rows)
+    assert output.data.facts.windows is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 300)), min_size=1, max_size=60),
+    st.sampled_from([BufferKind.GROUPED, BufferKind.KEYED, BufferKind.DEALT]),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_rows_of_a_shard_lie_together_where_they_are_fetched_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[int, int]], kind: BufferKind
+) -> None:
+    monkeypatch.setattr(written, "REQUEST_BYTES", 500)
+    made = WrittenBuffer(buffer("b", kind), 4, tmp_path, "1-2-3-0", 0, in_extents=True)
+    for number, (shard, size) in enumerate(rows):
+        made.write(row(size + 1, shard, number + 1))
+    by_shard: dict[int, list[int]] = {}
+    for shard, size in rows:
+        by_shard.setdefault(shard, []).append(size + 1)
+    outputs = made.close()
+    found = [[len(one) for one in data_of(tmp_path, (output,))] for output in outputs]
+    assert sorted(found) == sorted(by_shard.values())
+    refs = [output.data.ref for output in outputs]
+    if len(rows) * 64 > 500:
+        for ref in refs:
+            assert isinstance(ref, FileRows)
+            assert list(ref.rows) == list(range(ref.rows[0], ref.rows[-1] + 1))
+
+
+def test_a_file_that_is_no_more_than_a_request_is_left_as_it_is(tmp_path: Path) -> None:
+    made = WrittenBuffer(buffer("b", BufferKind.GROUPED), 4, tmp_path, "1-2-3-0", in_extents=True)
+    for shard in (0, 1, 0, 1):
+        made.write(row(INLINE_BYTES, shard))
+    assert [output.data.ref.rows for output in made.close()] == [(0, 2), (1, 3)]  # type: ignore[union-attr]

@@ -1,0 +1,159 @@
+"""The index of a side input is built once, whoever needs it and whoever dies while building it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from beam_runner_engine.scheduler import Data
+from beam_runner_model.buffers import BufferKind
+from sample_chunks import GLOBAL, keyed_chunk
+from small_plans import buffer
+
+from beam_runner_data.rows.errors import FileError
+from beam_runner_data.rows.outputs import row_port
+from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_data.side_inputs import side_index_build
+from beam_runner_data.side_inputs.side_index import SideIndex, indexes_of, remove_with_indexes
+from beam_runner_data.side_inputs.side_index_build import open_index
+
+FORK = multiprocessing.get_context("fork")
+
+
+def data(folder: Path, name: str, *values: bytes) -> Data:
+    output = WrittenBuffer(buffer("b", BufferKind.SIDE_MULTIMAP), 1, folder, name)
+    row_port(BufferKind.SIDE_MULTIMAP, 1, 0, output.write).write(keyed_chunk(values))
+    (out,) = output.close()
+    return out.data
+
+
+def large(folder: Path, name: str) -> Data:
+    return data(folder, name, b"a" * 30_000, b"b" * 30_000, b"a!")
+
+
+def built(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("side/*/*") if path.is_dir()]
+
+
+def read_a(index: SideIndex) -> bytes:
+    values = index.values(GLOBAL, b"a")
+    assert isinstance(values, bytes)
+    return values
+
+
+def test_values_are_read_from_where_they_were_written(tmp_path: Path) -> None:
+    one = large(tmp_path, "1")
+    index = open_index(tmp_path, "s", [one, data(tmp_path, "2", b"a?")])
+    assert read_a(index) == b"a" * 30_000 + b"a!" + b"a?"
+    assert index.values(b"another window", b"a") == b""
+    (path,) = built(tmp_path)
+    assert sum(file.stat().st_size for file in path.iterdir()) < 1500
+
+
+def test_it_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = large(tmp_path, "1")
+    open_index(tmp_path, "s", [one])
+
+    def no_second(*_: Any) -> None:
+        raise AssertionError("built twice")
+
+    monkeypatch.setattr(side_index_build, "_build", no_second)
+    assert read_a(open_index(tmp_path, "s", [one])) == b"a" * 30_000 + b"a!"
+
+
+def in_other_processes(count: int, work: Callable[[], None]) -> list[int | None]:
+    processes = [FORK.Process(target=work) for _ in range(count)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(30)
+    return [process.exitcode for process in processes]
+
+
+def test_many_processes_build_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = large(tmp_path, "1")
+    real = side_index_build._build
+
+    def counting(folder: Path, path: Path, data: Any) -> None:
+        with (tmp_path / "builds").open("ab") as file:
+            file.write(b"x")
+        real(folder, path, data)
+
+    monkeypatch.setattr(side_index_build, "_build", counting)
+    assert in_other_processes(4, lambda: read_a(open_index(tmp_path, "s", [one]))) == [0] * 4
+    assert (tmp_path / "builds").read_bytes() == b"x"
+
+
+def test_the_next_builds_it_if_the_builder_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = large(tmp_path, "1")
+    with monkeypatch.context() as dying:
+        dying.setattr(side_index_build._Builder, "finish", lambda self: os._exit(9))
+        assert in_other_processes(1, lambda: read_a(open_index(tmp_path, "s", [one]))) == [9]
+    assert [path.suffix for path in built(tmp_path)] == [".part"]
+    assert read_a(open_index(tmp_path, "s", [one])) == b"a" * 30_000 + b"a!"
+    assert [path.suffix for path in built(tmp_path)] == [""]
+
+
+def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
+    one = large(tmp_path, "1")
+    (tmp_path / "1.arrow").unlink()
+    with pytest.raises(FileError):
+        open_index(tmp_path, "s", [one])
+    assert built(tmp_path) == []
+
+
+def test_it_goes_with_its_data(tmp_path: Path) -> None:
+    index = open_index(tmp_path, "s", [large(tmp_path, "1"), large(tmp_path, "2")])
+    remove_with_indexes(tmp_path, "2.arrow")
+    assert len(built(tmp_path)) == 1
+    remove_with_indexes(tmp_path, "1.arrow")
+    assert built(tmp_path) == []
+    assert not indexes_of(tmp_path, "1.arrow").exists()
+    with pytest.raises(FileError):
+        read_a(index)
+
+
+def test_old_versions_go_when_there_are_new_ones(tmp_path: Path) -> None:
+    parts = [large(tmp_path, str(number)) for number in range(6)]
+    for count in range(1, 7):
+        assert read_a(open_index(tmp_path, "s", parts[:count])).count(b"!") == count
+    assert len(built(tmp_path)) == 3
+    assert read_a(open_index(tmp_path, "s", parts[:1])).count(b"!") == 1
+
+
+def everything(index: SideIndex) -> list[bytes]:
+    answers = [index.values(GLOBAL, key) for key in (b"a", b"b", b"absent")]
+    answers += [index.keys(GLOBAL), index.groups(GLOBAL)]
+    return [
+        whole if isinstance(whole, bytes) else b"".join(map(whole.piece, range(whole.pieces)))
+        for whole in answers
+    ]
+
+
+def test_no_damage_is_silent(tmp_path: Path) -> None:
+    """Of the index or of the data that it points into."""
+    parts = [large(tmp_path, "1"), data(tmp_path, "2", b"a?", b"c")]
+    right = everything(open_index(tmp_path, "s", parts))
+    (path,) = built(tmp_path)
+    told = 0
+    for file in (*path.iterdir(), tmp_path / "1.arrow"):
+        content = file.read_bytes()
+        for at in range(0, len(content), max(1, len(content) // 60)):
+            changed = bytearray(content)
+            changed[at] ^= 1 << at % 8
+            file.write_bytes(changed)
+            try:
+                found = everything(SideIndex(tmp_path, path))
+            except FileError as error:
+                told += str(file) in str(error)
+            else:
+                assert found == right
+        file.write_bytes(content)
+    assert told > 200
+    assert everything(SideIndex(tmp_path, path)) == right

@@ -1,0 +1,149 @@
+"""Stores of key shards within a process: larger merges beside the bundles, and no file nobody knows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from beam_runner_engine.keyed.cells import CellDelta, CellId
+
+from beam_runner_data.rows.refs import Segment, StateCommit
+from beam_runner_data.state import merges
+from beam_runner_data.state.compaction import NEIGHBOURS
+from beam_runner_data.state.shard_stores import CommittingStore, ShardStores
+from beam_runner_data.state.store import MERGED_IN_COMMIT
+
+CELL = CellId("value", b"key", b"")
+OWN = "process-here-1"
+Segments = tuple[Segment, ...]
+
+
+def delta(number: int) -> dict[CellId, CellDelta]:
+    """So large that no commit merges it with others."""
+    value = bytes([number]) * MERGED_IN_COMMIT
+    return {CELL: CellDelta(removed=frozenset({b"%d" % number}), added={b"%d" % number: (value,)})}
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def remove_unnamed(folder: Path, before: Segments, commit: StateCommit) -> None:
+    """As the server does when it has committed."""
+    for segment in set(before) - set(commit.segments):
+        (folder / segment.path).unlink()
+
+
+def values(store: CommittingStore) -> dict[bytes, int]:
+    return {subkey: found[0][0] for subkey, found in store.scan(CELL, b"", None)}
+
+
+def wait_for_merge(folder: Path, seconds: float = 60) -> str:
+    deadline = time.monotonic() + seconds
+    while any(thread.name == "state merge" for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (found,) = (name for name in files(folder) if name.startswith(OWN))
+    return found
+
+
+def test_commits_without_threads_merge_at_once_and_name_all_that_is_new(tmp_path: Path) -> None:
+    segments: Segments = ()
+    merged = False
+    for number in range(20):
+        store = CommittingStore(tmp_path, segments)
+        before = segments
+        changed = {CELL: CellDelta(removed=frozenset({b""}), added={b"": (b"." * (1 << 20),)})}
+        commit = store.write_commit(changed, f"1-{number}-1")
+        segments = commit.segments
+        store.close()
+        merged = merged or any(segment.path.endswith("-merged") for segment in segments)
+        remove_unnamed(tmp_path, before, commit)
+        assert files(tmp_path) == {segment.path for segment in segments}
+    assert merged
+
+
+def eight_commits(stores: ShardStores, folder: Path) -> Segments:
+    segments: Segments = ()
+    for number in range(NEIGHBOURS):
+        commit = stores.open("stage", 0, segments).write_commit(delta(number), f"1-{number}-1")
+        remove_unnamed(folder, segments, commit)
+        segments = commit.segments
+    return segments
+
+
+def test_a_large_merge_is_adopted_by_a_later_commit(tmp_path: Path) -> None:
+    stores = ShardStores(tmp_path, OWN)
+    segments = eight_commits(stores, tmp_path)
+    assert len(segments) == NEIGHBOURS
+    wait_for_merge(tmp_path)
+    store = stores.open("stage", 0, segments)
+    commit = store.write_commit(delta(99), "1-99-1")
+    assert [segment.path for segment in commit.segments] == ["1-99-1-merged", "1-99-1"]
+    remove_unnamed(tmp_path, segments, commit)
+    assert files(tmp_path) == {segment.path for segment in commit.segments}
+    assert values(store) == {b"%d" % n: n for n in (*range(NEIGHBOURS), 99)}
+
+
+def test_commits_go_on_while_it_is_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+    monkeypatch.setattr(merges.StateMerge, "run", lambda merge, name: begun.append((merge, name)))
+    stores = ShardStores(tmp_path, OWN)
+    segments = eight_commits(stores, tmp_path)
+    monkeypatch.undo()
+    for number in range(20, 24):
+        commit = stores.open("stage", 0, segments).write_commit(delta(number), f"1-{number}-1")
+        segments = commit.segments
+    while not begun:
+        time.sleep(0.01)
+    assert len(segments) == NEIGHBOURS + 4, "what is being merged stays as it is"
+    ((merge, name),) = begun
+    merge.run(name)
+    store = stores.open("stage", 0, segments)
+    commit = store.write_commit(delta(30), "1-30-1")
+    assert len(commit.segments) == 6
+    assert commit.segments[0].path == "1-30-1-merged"
+    assert values(store) == {b"%d" % n: n for n in (*range(NEIGHBOURS), *range(20, 24), 30)}
+
+
+def test_a_merge_of_what_another_process_has_merged_is_dropped(tmp_path: Path) -> None:
+    stores = ShardStores(tmp_path, OWN)
+    segments = eight_commits(stores, tmp_path)
+    name = wait_for_merge(tmp_path)
+    other = CommittingStore(tmp_path, segments)
+    commit = other.write_commit(delta(50), "2-50-1")
+    assert commit.segments[0].path == "2-50-1-merged"
+    other.close()
+    remove_unnamed(tmp_path, segments, commit)
+    store = stores.open("stage", 0, commit.segments)
+    after = store.write_commit(delta(51), "1-51-1")
+    assert after.segments == (*commit.segments, *after.segments[-1:])
+    assert name not in files(tmp_path)
+    assert len(values(store)) == NEIGHBOURS + 2
+
+
+def test_a_store_that_is_closed_leaves_no_merge(tmp_path: Path) -> None:
+    stores = ShardStores(tmp_path, OWN)
+    segments = eight_commits(stores, tmp_path)
+    wait_for_merge(tmp_path)
+    stores.open("stage", 0, segments).close()
+    assert files(tmp_path) == {segment.path for segment in segments}
+
+
+def test_a_merge_that_fails_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(merges, "compact", fail)
+    stores = ShardStores(tmp_path, OWN)
+    segments = eight_commits(stores, tmp_path)
+    deadline = time.monotonic() + 60
+    while "state was not merged: no space left on device" not in caplog.text:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    commit = stores.open("stage", 0, segments).write_commit(delta(20), "1-20-1")
+    assert commit.segments[:-1] == segments

@@ -1,0 +1,126 @@
+"""The command ``beam-spark-jobserver``: its flags about Spark, and the commands beside the server."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import attrs
+from beam_runner_server import flag_values
+from beam_runner_server.plain import PlainProcesses, version_of
+from beam_runner_server.ports import Platform
+
+from beam_spark_executor import pack, share_classes
+from beam_spark_executor.spark.platform import SparkPlatform
+from beam_spark_executor.spark.settings import (
+    DEFAULT_MASTER,
+    SparkSettings,
+    SparkUnavailable,
+    check_master,
+)
+
+SUBMIT_SCRIPT = Path(__file__).parent / "spark_submit" / "beam_spark_jobserver.py"
+"""What ``spark-submit`` runs as the server."""
+
+_SCRIPT_HELP = "print the file for spark-submit: spark-submit $(beam-spark-jobserver --spark-submit-script) FLAGS"
+_LOG_LEVELS = {"debug": "info", "info": "warn", "warning": "warn", "error": "error"}
+"""Spark's own level by the server's."""
+
+
+@attrs.frozen
+class SparkProgram:
+    """The command of a server on Spark (`beam_runner_server.ports.Program`)."""
+
+    name: str = "beam-spark-jobserver"
+    distribution: str = "beam-spark-executor"
+    description: str = (
+        "Serves the Beam Job API and runs the jobs on Apache Spark. `pack -o FILE.tar.gz` makes an archive of this"
+        " Python and its packages for executors that have none. `share-classes` makes a file with which Spark starts"
+        " in half of the CPU time."
+    )
+    commands: Mapping[str, Callable[[Sequence[str]], int]] = attrs.field(
+        factory=lambda: {"pack": pack.main, "share-classes": share_classes.main}
+    )
+
+    @property
+    def versions(self) -> str:
+        """What ``--version`` prints."""
+        spark, beam = (importlib.metadata.version(one) for one in ("pyspark", "apache-beam"))
+        return f"{self.name} {version_of(self.distribution)} (PySpark {spark}, Apache Beam {beam})"
+
+    def add_flags(self, flag: Callable[..., Any]) -> None:
+        """Adds the flags about Spark, and ``--without-spark``."""
+        flag(
+            "--spark-master-url",
+            type=_master_url,
+            metavar="URL",
+            help=f"Spark master (default: that of the ambient Spark session, else {DEFAULT_MASTER})",
+        )
+        flag(
+            "--spark-conf",
+            type=_spark_property,
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="a Spark property, as in spark.driver.memory=4g; may be repeated",
+        )
+        flag(
+            "--without-spark",
+            type=flag_values.cores,
+            nargs="?",
+            const=os.cpu_count() or 1,
+            metavar="CORES",
+            help="run jobs in plain processes of this machine, without Spark and Java, to try pipelines and to test"
+            " (default for CORES: all of this machine)",
+        )
+        flag("--spark-submit-script", action=_PrintScript, nargs=0, help=_SCRIPT_HELP)
+
+    def platform(self, found: argparse.Namespace) -> Platform:
+        """Returns Spark, or plain processes where ``--without-spark`` asks for them.
+
+        Raises:
+            ValueError: a flag about Spark is there beside ``--without-spark``.
+        """
+        if found.without_spark is None:
+            return SparkPlatform(
+                SparkSettings(
+                    master=found.spark_master_url,
+                    conf=dict(found.spark_conf),
+                    log_level=_LOG_LEVELS[found.log_level],
+                )
+            )
+        if found.spark_master_url or found.spark_conf:
+            flag = "--spark-master-url" if found.spark_master_url else "--spark-conf"
+            raise ValueError(
+                f"--without-spark runs jobs in plain processes of this machine: {flag} has no effect there"
+            )
+        return PlainProcesses(found.without_spark)
+
+
+class _PrintScript(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> NoReturn:
+        print(SUBMIT_SCRIPT)
+        parser.exit()
+
+
+def _master_url(text: str) -> str:
+    """The URL of a Spark master."""
+    try:
+        check_master(text)
+    except SparkUnavailable as error:
+        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
+    return text
+
+
+def _spark_property(text: str) -> tuple[str, str]:
+    """A Spark property and its value."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise argparse.ArgumentTypeError(
+            f"expected KEY=VALUE with a key that begins with 'spark.', got {text!r}"
+        )
+    return key, value

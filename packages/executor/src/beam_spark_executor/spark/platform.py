@@ -1,0 +1,55 @@
+"""Spark as the platform of a server, from before its Java process has started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+from beam_runner_runtime.processes import reaper
+
+from beam_spark_executor.spark.settings import SparkSettings
+
+if TYPE_CHECKING:
+    from beam_runner_runtime.processes.zygote import Zygote
+
+    from beam_spark_executor.spark.placement import SparkPlacement
+    from beam_spark_executor.spark.session import RunningSpark
+
+
+@attrs.define
+class SparkPlatform:
+    """Spark with these settings (`beam_runner_server.ports.Platform`).
+
+    Nothing imports PySpark before `begin` or `placement`.
+    """
+
+    settings: SparkSettings = attrs.field(factory=SparkSettings)
+    _spark: RunningSpark | None = attrs.field(default=None, init=False, eq=False)
+    _zygote: Zygote | None = attrs.field(default=None, init=False, eq=False)
+
+    def begin(self) -> None:
+        """Starts Spark's Java process, if it is to be one of ours."""
+        from beam_spark_executor.spark.session import RunningSpark
+
+        self._spark = RunningSpark(self.settings)
+        self._spark.begin()
+
+    def fork_ahead(self) -> None:
+        """Forks the process that Spark's Python daemons are forked from, if Java was started by `begin`."""
+        if self._spark is None or not self._spark.pipes or not reaper.is_possible():
+            return
+        from beam_spark_executor.spark import python_daemon
+
+        self._zygote = python_daemon.fork_ahead(self._spark.pipes)
+
+    def placement(self) -> SparkPlacement:
+        """Returns the placement."""
+        from beam_spark_executor.spark.placement import SparkPlacement
+        from beam_spark_executor.spark.session import RunningSpark
+
+        return SparkPlacement(self._spark or RunningSpark(self.settings), self._zygote)
+
+    def kill(self) -> None:
+        """Kills the Java process that `begin` started."""
+        if self._spark is not None:
+            self._spark.kill()

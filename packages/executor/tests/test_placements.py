@@ -1,0 +1,135 @@
+"""What the driver may rely on, whatever runs its worker processes: Spark, or plain processes of this machine.
+
+That nothing is left of a placement that has been stopped is tested where each is: a process of tests has one Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from beam_runner_runtime.channel.stand_by import StandDown
+from beam_runner_runtime.processes.placement import PlainPlacement
+from beam_runner_server.ports import PlacementService
+from placed_jobs import SECONDS, PlacedJob, PlacedJobs, served, wait_until_gone
+from processes import alive
+
+from beam_spark_executor.spark.placement import SparkPlacement
+from beam_spark_executor.spark.session import RunningSpark
+from beam_spark_executor.spark.settings import SparkSettings
+
+CORES = 2
+MANY = 6
+
+
+@pytest.fixture(scope="module", params=["plain", pytest.param("spark", marks=pytest.mark.spark)])
+def placement(request: pytest.FixtureRequest) -> Iterator[PlacementService]:
+    placement: PlacementService
+    if request.param == "spark":
+        # The session of all tests, of as many cores: it is taken, and left running.
+        request.getfixturevalue("spark")
+        placement = SparkPlacement(RunningSpark(SparkSettings()))
+    else:
+        placement = PlainPlacement(CORES)
+    placement.check()
+    placement.start()
+    yield placement
+    placement.stop()
+
+
+@pytest.fixture(scope="module")
+def jobs(placement: PlacementService) -> Iterator[dict[str, PlacedJob]]:
+    with served(placement) as jobs:
+        yield jobs
+
+
+@pytest.fixture
+def place(
+    placement: PlacementService, jobs: dict[str, PlacedJob], tmp_path: Path
+) -> Iterator[PlacedJobs]:
+    place = PlacedJobs(placement, jobs, tmp_path)
+    yield place
+    place.end()
+
+
+@pytest.mark.timeout(400)
+def test_it_says_what_it_is_and_how_many_lanes_there_may_be(place: PlacedJobs) -> None:
+    assert place.placement.is_alive
+    assert place.placement.is_on_this_machine
+    assert place.placement.cores == CORES
+    # One of Spark's is taken by the task that stands by.
+    assert place.placement.slots in (CORES * 6, CORES * 6 - 1)
+    assert all((place.placement.name, place.placement.where, place.placement.loss))
+
+
+@pytest.mark.timeout(400)
+def test_lanes_of_a_job_are_served_side_by_side_and_then_again(place: PlacedJobs) -> None:
+    job = place.job("side-by-side")
+    first, second = job.open(0), job.open(1)
+    assert os.getpid() != first.hello.pid != second.hello.pid != os.getpid()
+    job.close(0, first)
+    again = job.open(2)
+    assert again.hello.pid != second.hello.pid
+    job.close(2, again)
+    job.close(1, second)
+
+
+@pytest.mark.timeout(400)
+def test_many_lanes_that_start_at_once_have_a_process_each(place: PlacedJobs) -> None:
+    job = place.job("many")
+    for lane in range(MANY):
+        job.start(lane)
+    links = dict(job.opened.get(timeout=SECONDS) for _ in range(MANY))
+    assert len({link.hello.pid for link in links.values()}) == MANY
+    for lane, link in links.items():
+        job.close(lane, link)
+
+
+@pytest.mark.timeout(400)
+def test_jobs_never_share_a_process(place: PlacedJobs) -> None:
+    one, other = place.job("one"), place.job("other")
+    link = one.open(0)
+    one.close(0, link)
+    assert other.open(0).hello.pid != link.hello.pid
+
+
+@pytest.mark.timeout(400)
+def test_a_lane_whose_process_is_lost_is_tried_again(place: PlacedJobs) -> None:
+    job = place.job("lost")
+    lost = job.open(0)
+    os.kill(lost.hello.pid, signal.SIGKILL)
+    again = job.next_opened(0)
+    assert again.hello.pid != lost.hello.pid
+    assert job.ended.empty()
+    job.close(0, again)
+
+
+@pytest.mark.timeout(400)
+def test_one_that_is_always_lost_is_given_up_with_a_reason(place: PlacedJobs) -> None:
+    job = place.job("always-lost")
+    job.start(0)
+    for _ in range(4):
+        os.kill(job.next_opened(0).hello.pid, signal.SIGKILL)
+    number, error = job.ended.get(timeout=SECONDS)
+    assert (number, bool(error)) == (0, True)
+    assert job.opened.empty()
+
+
+@pytest.mark.timeout(400)
+def test_cancelling_ends_the_lanes_of_one_job(place: PlacedJobs) -> None:
+    job, other = place.job("cancelled"), place.job("goes-on")
+    links, stays = [job.open(0), job.open(1)], other.open(0)
+    job.placed.cancel()
+    assert {job.ended.get(timeout=SECONDS)[0] for _ in range(2)} == {0, 1}
+    for link in links:
+        wait_until_gone(link.hello.pid)
+    assert alive(stays.hello.pid)
+    assert job.opened.empty()
+    other.close(0, stays)
+
+
+def test_nobody_stands_by_under_a_number_that_nobody_gave(place: PlacedJobs) -> None:
+    assert place.placement.order(10**6) == StandDown()

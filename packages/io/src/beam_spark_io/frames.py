@@ -1,0 +1,111 @@
+"""DataFrames of the program's own Spark session as PCollections, and PCollections as DataFrames."""
+
+from __future__ import annotations
+
+import atexit
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from apache_beam import pvalue
+from apache_beam.runners.runner import PipelineState
+from apache_beam.transforms.ptransform import PTransform
+from beam_runner_planner.table_specs import VIEW, WrongTable
+from beam_runner_storage.temporary import TemporaryFolder
+
+from beam_spark_io.reading import ReadFromSpark
+from beam_spark_io.sessions import session_here
+from beam_spark_io.writing import WriteToSpark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class FromDataFrame(ReadFromSpark):
+    """See `from_dataframe`."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        _check(frame)
+        name = f"{VIEW}{uuid.uuid4().hex}"
+        frame.createGlobalTempView(name)
+        super().__init__(table=f"global_temp.{name}", schema=frame.schema)
+
+    def default_label(self) -> str:
+        """Its name in a pipeline."""
+        return "from_dataframe"
+
+
+def from_dataframe(frame: DataFrame) -> PTransform:
+    """Reads the rows of a DataFrame, as `ReadFromSpark` does.
+
+        people = pipeline | from_dataframe(spark.table("people").where("age > 17"))
+
+    For programs on whose own SparkSession `BeamSparkRunner` runs: a server elsewhere does not know the
+    DataFrame. Spark computes it when the pipeline runs, once more each time. It has a name in Spark's catalog
+    until the session ends.
+
+    Raises:
+        ValueError: it is no DataFrame, one of a stream, has two columns of one name, or a type that can't be in rows.
+    """
+    return FromDataFrame(frame)
+
+
+def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None) -> DataFrame:
+    """Runs the pipeline of ``rows``, all of it, waits for its end, and gives the rows as a DataFrame.
+
+        pipeline = beam.Pipeline(runner=BeamSparkRunner())
+        ages = pipeline | from_dataframe(frame) | beam.Map(lambda row: beam.Row(age=row.age + 1))
+        to_dataframe(ages).show()
+
+    They are kept as Parquet files, and not in memory. Not to be called within the ``with`` of the pipeline, which would run
+    it once more. Who calls it twice for one pipeline runs that twice; the rows given first stay as they are.
+
+    Args:
+        rows: bounded, with columns as `WriteToSpark` wants them.
+        path: of a folder that executors can reach: each call keeps its files in a new folder of that one. Without it
+            they are in a temporary folder until the program ends: where Spark runs on this machine.
+        schema: the columns, if the type of the elements does not tell them.
+
+    Raises:
+        ValueError: these are no rows of a pipeline, this program has no SparkSession, or a path is needed.
+        RuntimeError: the pipeline failed, or did not come to its end.
+    """
+    if not isinstance(rows, pvalue.PCollection):
+        raise WrongTable(f"to_dataframe takes a PCollection, not {type(rows).__name__}")
+    session = session_here()
+    if session is None:
+        raise WrongTable(
+            "to_dataframe gives a DataFrame of this program's SparkSession, and there is none: make one before the"
+            " pipeline runs"
+        )
+    folder = f"{(path or _temporary(session)).rstrip('/')}/rows-{uuid.uuid4().hex}"
+    # A pipeline that is run again has this in it, too: what was written is left alone then.
+    _ = rows | f"to_dataframe({folder})" >> WriteToSpark(
+        "parquet", folder, mode="ignore", schema=schema
+    )
+    state = rows.pipeline.run().wait_until_finish()
+    if state != PipelineState.DONE:
+        raise RuntimeError(
+            f"the pipeline did not come to its end, and is {state}: no rows are given"
+        )
+    return session.read.parquet(folder)
+
+
+def _temporary(session: SparkSession) -> str:
+    master = str(session.sparkContext.master)
+    if not master.startswith("local") or master.startswith("local-cluster"):
+        raise WrongTable(
+            f"Spark runs on other machines ({master}): give to_dataframe a path= that they can reach"
+        )
+    folder = TemporaryFolder("frames-")
+    atexit.register(folder.remove)
+    return str(folder.path)
+
+
+def _check(frame: Any) -> None:
+    if not hasattr(frame, "createGlobalTempView"):
+        raise WrongTable(f"from_dataframe takes a DataFrame of Spark, not {type(frame).__name__}")
+    if frame.isStreaming:
+        raise WrongTable("from_dataframe reads what has an end, and this DataFrame is a stream's")
+    twice = [name for name in frame.columns if frame.columns.count(name) > 1]
+    if twice:
+        raise WrongTable(f"the DataFrame has two columns {twice[0]!r}: rename one of them")

@@ -1,0 +1,242 @@
+"""Batches of Arrow's columns become rows, and rows become batches: in the SDK, beside user code."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import keyword
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.transforms.window import GlobalWindow, TimestampedValue, WindowedValue
+from apache_beam.utils.timestamp import Timestamp
+from beam_runner_data.rows.columns import from_bytes, to_bytes
+
+Convert = Callable[[Any], Any]
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_FIRST_ROWS = 100
+_MOST_ROWS = 20_000
+_BATCH_BYTES = 1 << 20
+"""Batches are about as large; rows are weighed by the batch before."""
+
+
+class RowsOfBatches(beam.DoFn):
+    """Makes rows of batches.
+
+    Args:
+        make: of the values of a row, one argument each: a NamedTuple; None for ``beam.Row``.
+    """
+
+    def __init__(self, make: Callable[..., Any] | None = None) -> None:
+        self._make = make
+
+    def process(self, element: bytes) -> Iterator[Any]:
+        """The rows of a batch, in their order."""
+        batch = from_bytes(element)
+        columns = [_values(column) for column in batch.columns]
+        return map(self._make or row_maker(tuple(batch.schema.names)), *columns)
+
+
+class RowsAtTimes(beam.DoFn):
+    """Makes rows of batches, each at the time that it has in a column.
+
+    Args:
+        column: its name; it is a timestamp, and has no nulls.
+        make: as `RowsOfBatches` has it.
+    """
+
+    def __init__(self, column: str, make: Callable[..., Any] | None = None) -> None:
+        self._column = column
+        self._rows = RowsOfBatches(make)
+
+    def process(self, element: bytes) -> Iterator[TimestampedValue]:
+        """The rows of a batch, in their order."""
+        times = _values(from_bytes(element).column(self._column))
+        return map(TimestampedValue, self._rows.process(element), times)
+
+
+@functools.cache
+def row_maker(names: tuple[str, ...]) -> Callable[..., beam.Row]:
+    """What makes a ``beam.Row`` of the values of these fields, one argument each.
+
+    Where the names can stand in a program it is compiled for them: it takes less than half as long then, and attributes
+    that are set one by one need no dictionary. Python reads other letters than ASCII's as those that look like them.
+    """
+    if not all(map(_can_be_compiled, names)):
+        return lambda *values: beam.Row(**dict(zip(names, values, strict=True)))
+    arguments = [f"value_{number}" for number in range(len(names))]
+    sets = [f" row.{name} = {value}" for name, value in zip(names, arguments, strict=True)]
+    lines = (f"def make({', '.join(arguments)}):", " row = new(Row)", *sets, " return row")
+    known: dict[str, Any] = {"new": object.__new__, "Row": beam.Row}
+    exec("\n".join(lines), known)
+    made: Callable[..., beam.Row] = known["make"]
+    return made
+
+
+def _can_be_compiled(name: str) -> bool:
+    return (
+        name.isascii()
+        and name.isidentifier()
+        and not keyword.iskeyword(name)
+        and not name.startswith("__")
+    )
+
+
+class BatchesOfRows(beam.DoFn):
+    """Makes batches of rows: of NamedTuples, ``beam.Row`` or dicts, whose fields are found by name.
+
+    Args:
+        schema: the columns.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._rows: list[tuple[Any, ...]] = []
+        self._enough = _FIRST_ROWS
+
+    def setup(self) -> None:
+        """Knows no kind of rows yet."""
+        self._pickers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+
+    def start_bundle(self) -> None:
+        """Begins with nothing, also after a bundle that failed."""
+        self._rows = []
+
+    def process(self, element: Any) -> list[bytes] | None:
+        """Takes a row; gives a batch once there are enough.
+
+        Raises:
+            ValueError: a field is missing, or a value is none that its column can have.
+        """
+        # What is kept is values: Python's collector looks through objects that pile up, and not through those.
+        kind = type(element)
+        pick = self._pickers.get(kind)
+        if pick is None:
+            pick = self._pickers[kind] = _picker(kind, self._schema.names)
+        try:
+            self._rows.append(pick(element))
+        except (AttributeError, KeyError) as error:
+            missing = error.name if isinstance(error, AttributeError) else error.args[0]
+            raise ValueError(
+                f"a row has no field {missing!r}, which is a column of the table"
+            ) from None
+        return [self._batch()] if len(self._rows) >= self._enough else None
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        """Gives what is left."""
+        if self._rows:
+            window = GlobalWindow()
+            yield WindowedValue(self._batch(), window.max_timestamp(), [window])
+
+    def _batch(self) -> bytes:
+        rows, self._rows = self._rows, []
+        values = zip(*rows, strict=True)
+        columns = [_column(field, each) for field, each in zip(self._schema, values, strict=True)]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        fitting = len(rows) * _BATCH_BYTES // max(1, batch.nbytes)
+        self._enough = max(1, min(fitting, 2 * self._enough, _MOST_ROWS))
+        return to_bytes(batch)
+
+
+def _picker(kind: type, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """What gives the values of such rows, by Python's own getters where these give a tuple and take no name apart."""
+    if issubclass(kind, tuple) and getattr(kind, "_fields", ()) == tuple(names):
+        return tuple
+    is_dict = issubclass(kind, dict)
+    if len(names) < 2 or any("." in name for name in names):
+        one: Callable[[Any, str], Any] = operator.getitem if is_dict else getattr
+        return lambda row: tuple(one(row, name) for name in names)
+    return operator.itemgetter(*names) if is_dict else operator.attrgetter(*names)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """The values of a column as rows have them."""
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+        return [None if each is None else Timestamp(micros=each) for each in micros]
+    values: list[Any] = column.to_pylist()
+    convert = _to_python(column.type)
+    return values if convert is None else [None if v is None else convert(v) for v in values]
+
+
+def _to_python(arrow: pa.DataType) -> Convert | None:
+    """What makes of a value of Arrow's one as rows have it; None if it is the same."""
+    if pa.types.is_timestamp(arrow) and arrow.tz is not None:
+        return _instant
+    if pa.types.is_struct(arrow):
+        parts = [(field.name, _or_none(_to_python(field.type))) for field in arrow]
+        return lambda value: beam.Row(**{name: convert(value[name]) for name, convert in parts})
+    if pa.types.is_map(arrow):
+        key, item = _or_none(_to_python(arrow.key_type)), _or_none(_to_python(arrow.item_type))
+        return lambda value: {key(k): item(v) for k, v in value}
+    if pa.types.is_list(arrow):
+        element = _to_python(arrow.value_type)
+        if element is not None:
+            each = _or_none(element)
+            return lambda value: [each(v) for v in value]
+    return None
+
+
+def _column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    """A column of its values.
+
+    Raises:
+        ValueError: there is one that the column can't have.
+    """
+    name = field.name
+    try:
+        convert = _to_arrow(field.type)
+        if convert is not None:
+            values = [None if value is None else convert(value) for value in values]
+        column = pa.array(values, field.type)
+    except (pa.ArrowException, TypeError, OverflowError, AttributeError, KeyError) as error:
+        raise ValueError(
+            f"the column {name!r} is {field.type}, and a row has another value: {error}"
+        ) from error
+    if column.null_count and not field.nullable:
+        raise ValueError(
+            f"the column {name!r} has no nulls, and a row has None: declare it as Optional"
+        )
+    return column
+
+
+def _to_arrow(arrow: pa.DataType) -> Convert | None:
+    """What makes of a row's value one that Arrow takes; None if it takes it as it is."""
+    if pa.types.is_timestamp(arrow):
+        return _moment
+    if pa.types.is_struct(arrow):
+        parts = [(field.name, _or_none(_to_arrow(field.type))) for field in arrow]
+        return lambda value: {
+            name: convert(value[name] if isinstance(value, dict) else getattr(value, name))
+            for name, convert in parts
+        }
+    if pa.types.is_map(arrow):
+        key, item = _or_none(_to_arrow(arrow.key_type)), _or_none(_to_arrow(arrow.item_type))
+        return lambda value: [(key(k), item(v)) for k, v in value.items()]
+    if pa.types.is_list(arrow):
+        each = _or_none(_to_arrow(arrow.value_type))
+        return lambda value: [each(v) for v in value]
+    return None
+
+
+def _instant(value: datetime.datetime) -> Timestamp:
+    return Timestamp(micros=(value - _EPOCH) // _MICROSECOND)
+
+
+def _moment(value: Any) -> Any:
+    return value.micros if isinstance(value, Timestamp) else value
+
+
+def _or_none(convert: Convert | None) -> Convert:
+    if convert is None:
+        return _same
+    return lambda value: None if value is None else convert(value)
+
+
+def _same(value: Any) -> Any:
+    return value

@@ -1,0 +1,1 @@
+"""What Spark itself does for tables and streams, on the server."""

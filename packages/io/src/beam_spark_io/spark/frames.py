@@ -1,0 +1,153 @@
+"""The DataFrame of what is to be read, at once or as it comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from beam_runner_planner.table_specs import VIEW, StreamSource, TableSource, WrongTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_BY_SCHEMA = frozenset({"csv", "json", "text"})
+"""Formats that don't tell types themselves, so that Spark is told."""
+_ALIKE = {
+    **dict.fromkeys(("byte", "short", "integer", "long"), "an integer"),
+    **dict.fromkeys(("float", "double"), "a floating point number"),
+}
+
+
+def frame_of(session: SparkSession, source: TableSource) -> DataFrame:
+    """What is to be read, with the columns that are wanted.
+
+    Raises:
+        WrongTable: it has other columns than were declared.
+        Exception: whatever Spark has to say against it.
+    """
+    return _wanted(_whole(session, source), source)
+
+
+def stream_of(session: SparkSession, source: StreamSource) -> DataFrame:
+    """What is to be read as it comes, with the columns that are wanted.
+
+    Raises:
+        WrongTable: it has other columns than were declared, or no such column of times.
+        Exception: whatever Spark has to say against it.
+    """
+    reader = session.readStream.format(source.format).options(**source.share)
+    reader = reader.options(**source.options)
+    if source.schema and source.has_files:
+        reader = reader.schema(struct_of(source.schema))
+    frame = _wanted(reader.load(source.path) if source.path else reader.load(), source)
+    if not source.timestamp:
+        return frame
+    types = {field["name"]: field["type"] for field in json.loads(frame.schema.json())["fields"]}
+    found = types.get(source.timestamp)
+    if found is None:
+        raise WrongTable(
+            f"{source.name} has no column {source.timestamp!r} of times; it has {', '.join(types)}"
+        )
+    if found != "timestamp":
+        raise WrongTable(
+            f"the column {source.timestamp!r} of {source.name} is of Spark's type {_told(found)}, and event"
+            " times are of the type timestamp"
+        )
+    return frame
+
+
+def struct_of(schema: str) -> StructType:
+    """Spark's type of rows, of its JSON."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(schema))
+
+
+def quoted(name: str) -> str:
+    """A column's name as expressions have it, whatever is in it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _wanted(frame: DataFrame, source: TableSource) -> DataFrame:
+    declared = json.loads(source.schema)["fields"] if source.schema else []
+    if source.where:
+        frame = frame.where(source.where)
+    wanted = source.columns or tuple(field["name"] for field in declared)
+    if wanted:
+        missing = _missing(wanted, frame)
+        if missing:
+            raise WrongTable(
+                f"{source.name} has no column {missing[0]!r}; it has {', '.join(frame.columns)}"
+            )
+        frame = frame.select(*map(quoted, wanted))
+    types = {field["name"]: field["type"] for field in declared}
+    for field in json.loads(frame.schema.json())["fields"]:
+        name, found = field["name"], field["type"]
+        if name in types and not _is_alike(types[name], found):
+            raise WrongTable(
+                f"the column {name!r} of {source.name} is of Spark's type {_told(found)}, and was declared"
+                f" as {_told(types[name])}"
+            )
+    return frame
+
+
+def _whole(session: SparkSession, source: TableSource) -> DataFrame:
+    if source.sql:
+        # A command would be carried out at once, whoever else uses what it changes. This knows queries alone.
+        session._jsparkSession.sessionState().sqlParser().parseQuery(source.sql)
+        return session.sql(source.sql)
+    reader = session.read.options(**source.options)
+    if source.table:
+        if VIEW in source.table and not session.catalog.tableExists(source.table):
+            raise WrongTable(
+                "the DataFrame is one of another Spark than the server's: from_dataframe is for programs on whose"
+                " own SparkSession BeamSparkRunner runs. Write it to files, and read these"
+            )
+        return reader.table(source.table)
+    reader = reader.format(source.format)
+    if source.schema and source.format in _BY_SCHEMA:
+        reader = reader.schema(struct_of(source.schema))
+    return reader.load(source.path) if source.path else reader.load()
+
+
+def _missing(wanted: tuple[str, ...], frame: DataFrame) -> list[str]:
+    # Spark does not tell upper from lower case in names, unless it was asked to.
+    known = {name.lower() for name in frame.columns}
+    return [name for name in wanted if name.lower() not in known]
+
+
+def _is_alike(declared: Any, found: Any) -> bool:
+    """Whether values of both types are the same in Python."""
+    if isinstance(declared, str) or isinstance(found, str):
+        return _kind(declared) == _kind(found)
+    if declared["type"] != found["type"]:
+        return False
+    ours, theirs = list(_parts(declared)), list(_parts(found))
+    return len(ours) == len(theirs) and all(
+        one == other and _is_alike(a, b) for (one, a), (other, b) in zip(ours, theirs, strict=True)
+    )
+
+
+def _parts(told: Any) -> Iterator[tuple[str, Any]]:
+    """Name and type of what a type is made of."""
+    if told["type"] == "struct":
+        for field in told["fields"]:
+            yield field["name"], field["type"]
+    for part in ("elementType", "keyType", "valueType"):
+        if part in told:
+            yield part, told[part]
+
+
+def _kind(told: Any) -> str:
+    if not isinstance(told, str):
+        return str(told["type"])
+    name = told.partition("(")[0]
+    if name in ("char", "varchar") or name.startswith("string"):
+        return "string"
+    return _ALIKE.get(name, name)
+
+
+def _told(told: Any) -> str:
+    return told if isinstance(told, str) else str(told["type"])

@@ -1,0 +1,62 @@
+"""What is wrong with a Kafka, soon and in a sentence: its own clients, which Spark has, try for minutes, and then tell a stack."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from beam_runner_planner.table_specs import TableSource, WrongTable, option_of
+
+_KAFKA = "kafka"
+_ADDRESSES = "kafka.bootstrap.servers"
+_SECONDS = 3.0
+_NO_TOPIC = ("UnknownTopicOrPartition", "does not host this topic-partition")
+
+
+@contextlib.contextmanager
+def explained(source: TableSource, *, anew: bool = True) -> Iterator[None]:
+    """Within it Spark reads a source; of one that is no Kafka it sees nothing.
+
+    Args:
+        source: what is read.
+        anew: whether nothing was read of it yet: then somebody is to answer, who later on may be away for a while.
+
+    Raises:
+        WrongTable: nobody listens at any of its addresses, or it has no such topic.
+    """
+    if source.format.lower() != _KAFKA:
+        yield
+        return
+    if anew:
+        _check_answers(option_of(source.options, _ADDRESSES))
+    try:
+        yield
+    except Exception as error:
+        if not any(sign in str(error) for sign in _NO_TOPIC):
+            raise
+        topics = option_of(source.options, "subscribe") or option_of(source.options, "assign")
+        raise WrongTable(f"Kafka has no such topic, or no such partition: {topics}") from error
+
+
+def _check_answers(addresses: str) -> None:
+    reasons = []
+    for address in filter(None, map(str.strip, addresses.split(","))):
+        if (reason := _reason_of_silence(address)) is None:
+            return
+        reasons.append(f"{address}: {reason}")
+    if reasons:
+        raise WrongTable(f"no Kafka answers, as {_ADDRESSES} has it ({'; '.join(reasons)})")
+
+
+def _reason_of_silence(address: str) -> str | None:
+    try:
+        place = urlsplit(f"//{address}")
+        host, port = place.hostname, place.port
+        if not host or not port:
+            return "it is to be HOST:PORT"
+        with socket.create_connection((host, port), _SECONDS):
+            return None
+    except (OSError, ValueError) as error:
+        return str(getattr(error, "strerror", None) or error)

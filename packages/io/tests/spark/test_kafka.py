@@ -1,0 +1,58 @@
+"""That no Kafka answers is told at once, and only then."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+from beam_runner_planner.table_specs import TableSource, WrongTable
+
+from beam_spark_io.spark.kafka import explained
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.fixture
+def nobody() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def at(servers: str, format: str = "kafka") -> TableSource:
+    return TableSource(format, options={"Kafka.bootstrap.servers": servers})
+
+
+def test_one_that_answers_is_enough(address: str, nobody: str) -> None:
+    with explained(at(f"{nobody}, {address}")):
+        pass
+
+
+def test_why_none_answers_is_told_of_each_where_nothing_was_read(nobody: str) -> None:
+    source = at(f"{nobody},no-port")
+    with explained(source, anew=False):
+        pass
+    told = f"{nobody}: Connection refused; no-port: it is to be HOST:PORT"
+    with pytest.raises(WrongTable, match=told), explained(source):
+        pytest.fail("it is read")
+
+
+def test_what_is_not_told_or_not_kafkas_is_sparks_to_look_at(nobody: str) -> None:
+    for source in (at(""), at(nobody, "other")):
+        with pytest.raises(LookupError), explained(source):
+            raise LookupError(
+                "does not host this topic-partition" if source.format == "other" else ""
+            )
+
+
+def test_a_topic_that_is_not_there_is_named() -> None:
+    source = TableSource("kafka", options={"subscribe": "orders"})
+    with (
+        pytest.raises(WrongTable, match="no such topic, or no such partition: orders"),
+        explained(source),
+    ):
+        raise RuntimeError("org.apache.kafka.common.errors.UnknownTopicOrPartitionException")

@@ -1,0 +1,54 @@
+"""A position is what a query needs to go on, and no more the longer a stream is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from beam_spark_io.spark.stream_position import Position
+
+
+def checkpoint(folder: Path, names: list[str]) -> Path:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    return folder
+
+
+def test_a_position_comes_back(tmp_path: Path) -> None:
+    names = ["metadata", "offsets/3", "commits/3", "sources/0/0"]
+    folder = checkpoint(tmp_path / "one", [*names, "offsets/.3.crc"])
+    position = Position.of_folder(folder)
+    assert Position.from_bytes(position.to_bytes()) == position
+    position.restore(tmp_path / "two")
+    assert Position.of_folder(tmp_path / "two") == position
+    assert sorted(position.files) == sorted(names)
+
+
+def test_nothing_is_the_beginning(tmp_path: Path) -> None:
+    assert Position.from_bytes(b"") == Position()
+    Position().restore(tmp_path / "new")
+    assert Position.of_folder(tmp_path / "new") == Position()
+
+
+def test_equal_positions_are_equal_elements() -> None:
+    one = Position({"a": b"1", "b": b"2"})
+    assert one.to_bytes() == Position({"b": b"2", "a": b"1"}).to_bytes()
+
+
+def test_what_is_not_read_again_is_left_out(tmp_path: Path) -> None:
+    numbers = range(8, 13)
+    names = [f"{log}/{n}" for log in ("offsets", "commits") for n in numbers]
+    names += ["sources/0/7", "sources/0/8", "sources/0/9.compact", "sources/0/10", "sources/0/11"]
+    names += ["sources/1/0", "metadata"]
+    assert sorted(Position.of_folder(checkpoint(tmp_path, names)).files) == [
+        "commits/11",
+        "commits/12",
+        "metadata",
+        "offsets/11",
+        "offsets/12",
+        "sources/0/10",
+        "sources/0/11",
+        "sources/0/9.compact",
+        "sources/1/0",
+    ]

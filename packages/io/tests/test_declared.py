@@ -1,0 +1,37 @@
+"""Which columns rows have is asked of the session on which the pipeline will run."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from beam_spark_io.declared import asked
+from beam_spark_io.schemas import spark_of_arrow
+
+COLUMNS = pa.schema([("id", pa.int64())])
+
+
+def frame_of(session: Any) -> Any:
+    return SimpleNamespace(schema=SimpleNamespace(json=lambda: spark_of_arrow(session.columns)))
+
+
+def test_the_session_of_another_thread_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As notebooks and web servers have it: where a pipeline is built, no session is active."""
+    context = object()
+    session = SimpleNamespace(sparkContext=context, columns=COLUMNS)
+    kind = SimpleNamespace(getActiveSession=lambda: None, _instantiatedSession=session)
+    sql = SimpleNamespace(SparkSession=kind)
+    core = SimpleNamespace(SparkContext=SimpleNamespace(_active_spark_context=context))
+    monkeypatch.setitem(sys.modules, "pyspark", core)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", sql)
+    monkeypatch.setitem(sys.modules, "pyspark.sql.session", sql)
+    assert asked(frame_of) == COLUMNS
+
+
+def test_without_a_session_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pyspark.sql.session", raising=False)
+    assert asked(frame_of) is None

@@ -1,0 +1,121 @@
+"""DataFrames as PCollections and back, as far as no pipeline has to run; tests/doors runs some."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
+from beam_runner_planner.table_specs import VIEW, TableSource, WrongTable
+from beam_runner_storage.temporary import remove_left
+
+from beam_spark_io import frames, from_dataframe, to_dataframe
+from beam_spark_io.spark.frames import frame_of
+
+
+class Ends(PipelineRunner):
+    """Ends every pipeline in a state, without running it."""
+
+    def __init__(self, state: str) -> None:
+        self.state = state
+
+    def run_pipeline(self, pipeline: beam.Pipeline, options: Any) -> PipelineResult:
+        result = PipelineResult(self.state)
+        result.wait_until_finish = lambda duration=None: self.state  # type: ignore[method-assign]
+        return result
+
+
+def rows(state: str) -> beam.PCollection:
+    return beam.Pipeline(runner=Ends(state)) | beam.Create([beam.Row(n=1)])
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    made = SimpleNamespace(
+        sparkContext=SimpleNamespace(master="local[2]"),
+        read=SimpleNamespace(parquet=lambda folder: f"rows of {folder}"),
+    )
+    monkeypatch.setattr(frames, "session_here", lambda: made)
+    return made
+
+
+def test_rows_are_given_of_a_pipeline_that_has_come_to_its_end(session: SimpleNamespace) -> None:
+    given = str(to_dataframe(rows(PipelineState.DONE), "out/"))
+    again = str(to_dataframe(rows(PipelineState.DONE), "out"))
+    assert given.startswith("rows of out/rows-") and again.startswith("rows of out/rows-")
+    assert given != again
+    assert "beam-spark-frames-" in str(to_dataframe(rows(PipelineState.DONE)))
+
+
+def test_rows_that_a_killed_program_has_left_go_with_the_next_start(
+    session: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    killed = os.fork()
+    if killed == 0:
+        try:
+            to_dataframe(rows(PipelineState.DONE))
+        finally:
+            os._exit(0)
+    os.waitpid(killed, 0)
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert folder.stat().st_mode & 0o777 == 0o700
+    remove_left()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("state", [PipelineState.CANCELLED, PipelineState.DRAINED])
+def test_no_rows_are_given_of_one_that_has_not(session: SimpleNamespace, state: str) -> None:
+    with pytest.raises(RuntimeError, match=f"did not come to its end, and is {state}"):
+        to_dataframe(rows(state), "out")
+
+
+@pytest.mark.parametrize("master", ["yarn", "spark://host:7077", "local-cluster[2,1,1024]"])
+def test_a_path_is_asked_for_where_spark_runs_on_other_machines(
+    session: SimpleNamespace, master: str
+) -> None:
+    session.sparkContext.master = master
+    with pytest.raises(WrongTable, match="give to_dataframe a path="):
+        to_dataframe(rows(PipelineState.DONE))
+
+
+def test_a_program_without_a_session_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "session_here", lambda: None)
+    with pytest.raises(WrongTable, match="and there is none"):
+        to_dataframe(rows(PipelineState.DONE))
+
+
+def frame(**told: Any) -> SimpleNamespace:
+    made = {"isStreaming": False, "columns": ["n"], "createGlobalTempView": pytest.fail}
+    return SimpleNamespace(**{**made, **told})
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ([1, 2], "takes a DataFrame of Spark, not list"),
+        (frame(isStreaming=True), "is a stream's"),
+        (frame(columns=["n", "m", "n"]), "two columns 'n'"),
+    ],
+)
+def test_what_is_no_dataframe_that_can_be_read_is_refused(given: Any, refused: str) -> None:
+    with pytest.raises(WrongTable, match=refused):
+        from_dataframe(given)
+
+
+def test_what_is_no_pcollection_is_refused() -> None:
+    with pytest.raises(WrongTable, match="takes a PCollection, not list"):
+        to_dataframe([1])  # type: ignore[arg-type]
+
+
+def test_a_dataframe_that_the_servers_spark_does_not_know_is_refused_in_a_sentence() -> None:
+    catalog = SimpleNamespace(tableExists=lambda name: False)
+    session: Any = SimpleNamespace(read=SimpleNamespace(options=dict), catalog=catalog)
+    with pytest.raises(WrongTable, match="one of another Spark than the server's"):
+        frame_of(session, TableSource(table=f"global_temp.{VIEW}12"))

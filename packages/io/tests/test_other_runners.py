@@ -1,0 +1,25 @@
+"""Runners that know nothing of Spark's tables refuse them, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.transforms.ptransform import PTransform
+
+from beam_spark_io import ReadFromSpark, ReadStreamFromSpark
+
+COLUMNS = pa.schema([("id", pa.int64())])
+
+
+@pytest.mark.parametrize("read", [ReadFromSpark, ReadStreamFromSpark])
+def test_another_runner_says_which_one_reads_it(read: Callable[..., PTransform]) -> None:
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    pipeline | "Events" >> read("parquet", path="events", schema=COLUMNS)
+    with pytest.raises(
+        RuntimeError, match="'Events/Spark'.*run the pipeline with .*BeamSparkRunner"
+    ):
+        pipeline.run()

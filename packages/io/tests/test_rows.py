@@ -1,0 +1,98 @@
+"""Rows become batches and rows again; what is no such row is told by its column."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.transforms.window import WindowedValue
+from apache_beam.utils.timestamp import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_spark_io.rows import BatchesOfRows, RowsAtTimes, RowsOfBatches
+from beam_spark_io.schemas import arrow_schema
+
+
+class Row(typing.NamedTuple):
+    id: int
+    text: str | None
+    at: Timestamp
+    many: typing.Sequence[Timestamp]
+
+
+MOMENTS = st.integers(-(10**15), 10**15).map(lambda micros: Timestamp(micros=micros))
+ROWS = st.builds(
+    Row,
+    st.integers(-(2**63), 2**63 - 1),
+    st.none() | st.text(st.characters(codec="utf-8")),
+    MOMENTS,
+    st.lists(MOMENTS, max_size=3),
+)
+
+
+def batches(rows: list[Any], schema: Any = Row) -> list[bytes]:
+    fn = BatchesOfRows(arrow_schema(schema))
+    fn.setup()
+    fn.start_bundle()
+    found = [batch for row in rows for batch in fn.process(row) or ()]
+    return [*found, *(last.value for last in fn.finish_bundle() if isinstance(last, WindowedValue))]
+
+
+@given(st.lists(ROWS, max_size=250))
+def test_rows_come_back(rows: list[Row]) -> None:
+    read = RowsOfBatches(Row)
+    assert [row for batch in batches(rows) for row in read.process(batch)] == rows
+
+
+@given(st.lists(ROWS, max_size=250))
+def test_rows_come_at_the_times_of_a_column(rows: list[Row]) -> None:
+    read = RowsAtTimes("at", Row)
+    found = [each for batch in batches(rows) for each in read.process(batch)]
+    assert [(each.value, each.timestamp) for each in found] == [(row, row.at) for row in rows]
+
+
+def test_fields_are_found_by_name() -> None:
+    row = Row(1, "a", Timestamp(0), [])
+    turned = typing.NamedTuple("turned", reversed(list(typing.get_type_hints(Row).items())))
+    others = [kind(**row._asdict()) for kind in (dict, beam.Row, turned)]
+    (batch,) = batches([row, *others])
+    assert list(RowsOfBatches(Row).process(batch)) == [row] * 4
+    assert [found.id for found in RowsOfBatches().process(batch)] == [1] * 4
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["id"], ["id", "a.b"], ["id", "class"], ["id", "row", "new"], ["__class__", "é"], ["\u00b5m"]],
+)
+def test_fields_have_whatever_names(names: list[str]) -> None:
+    row = {name: len(name) for name in names}
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    given = [row] if "__class__" in names else [row, beam.Row(**row)]
+    (batch,) = batches(given, schema)
+    assert [made.as_dict() for made in RowsOfBatches().process(batch)] == [row] * len(given)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"id": 1}, "no field 'text'"),
+        ({"id": "x", "text": "", "at": Timestamp(0), "many": []}, "the column 'id' is int64"),
+        ({"id": None, "text": "", "at": Timestamp(0), "many": []}, "'id' has no nulls"),
+        ({"id": 2**63, "text": "", "at": Timestamp(0), "many": []}, "the column 'id' is int64"),
+    ],
+)
+def test_what_a_column_cannot_have_is_told(value: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        batches([value])
+
+
+def test_batches_are_about_a_megabyte() -> None:
+    made = batches(
+        [{"text": "x" * 10_000} for _ in range(1000)], pa.schema([("text", pa.string())])
+    )
+    assert len(made) > 5
+    assert all(len(batch) < 4 << 20 for batch in made)

@@ -1,0 +1,91 @@
+"""Types of columns are the same whichever way they are told."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import typing
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from apache_beam.utils.timestamp import Timestamp
+from pyspark.sql import types
+
+from beam_spark_io.schemas import (
+    UnknownType,
+    arrow_of_spark,
+    arrow_schema,
+    row_type,
+    spark_of_arrow,
+)
+
+
+class Inner(typing.NamedTuple):
+    name: str
+
+
+class Every(typing.NamedTuple):
+    number: int
+    maybe: float | None
+    flag: bool
+    text: str
+    raw: bytes
+    price: decimal.Decimal
+    day: datetime.date
+    local: datetime.datetime
+    moment: Timestamp
+    many: typing.Sequence[int]
+    some: typing.Mapping[str, int | None]
+    inner: Inner
+
+
+SPARK = types.StructType(
+    [
+        types.StructField("number", types.LongType(), False),
+        types.StructField("maybe", types.DoubleType(), True),
+        types.StructField("flag", types.BooleanType(), False),
+        types.StructField("text", types.StringType(), False),
+        types.StructField("raw", types.BinaryType(), False),
+        types.StructField("price", types.DecimalType(38, 18), False),
+        types.StructField("day", types.DateType(), False),
+        types.StructField("local", types.TimestampNTZType(), False),
+        types.StructField("moment", types.TimestampType(), False),
+        types.StructField("many", types.ArrayType(types.LongType(), False), False),
+        types.StructField("some", types.MapType(types.StringType(), types.LongType(), True), False),
+        types.StructField(
+            "inner",
+            types.StructType([types.StructField("name", types.StringType(), False)]),
+            False,
+        ),
+    ]
+)
+
+
+def test_a_named_tuple_and_sparks_own_schema_are_the_same_columns() -> None:
+    columns = arrow_schema(Every)
+    assert columns == arrow_schema(SPARK) == arrow_of_spark(SPARK.json())
+    assert types.StructType.fromJson(json.loads(spark_of_arrow(columns))) == SPARK
+
+
+def test_columns_are_the_types_that_rows_have() -> None:
+    columns = arrow_schema(Every)
+    assert arrow_schema(row_type(columns)) == columns
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (types.StructType([types.StructField("v", types.DayTimeIntervalType())]), "interval"),
+        (pa.schema([("v", pa.duration("s"))]), "duration"),
+    ],
+)
+def test_types_that_rows_or_spark_lack_are_told_with_their_column(declared: Any, said: str) -> None:
+    with pytest.raises(UnknownType, match=f"the column 'v' .*{said}"):
+        columns = arrow_schema(declared)
+        spark_of_arrow(columns)
+
+
+def test_what_is_no_row_tells_no_columns() -> None:
+    assert arrow_schema(int) is None

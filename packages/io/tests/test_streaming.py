@@ -1,0 +1,34 @@
+"""What `ReadStreamFromSpark` is made of, and what is refused where it is said."""
+
+from __future__ import annotations
+
+import typing
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.utils.timestamp import Timestamp
+
+from beam_spark_io import ReadStreamFromSpark
+
+
+class Event(typing.NamedTuple):
+    id: int
+    at: Timestamp
+
+
+def test_rows_are_unbounded_and_have_their_type() -> None:
+    rows = beam.Pipeline() | ReadStreamFromSpark("json", path="in", schema=Event, timestamp="at")
+    assert not rows.is_bounded
+    assert rows.element_type is Event
+
+
+def test_columns_that_are_picked_are_those_of_the_rows() -> None:
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
+    rows = beam.Pipeline() | ReadStreamFromSpark("json", path="in", schema=schema, columns=["id"])
+    assert [name for name, _ in rows.element_type._fields] == ["id"]
+
+
+def test_times_that_are_in_no_column_are_refused() -> None:
+    with pytest.raises(ValueError, match="there is no column 'when' of times in schema"):
+        ReadStreamFromSpark("json", path="in", schema=Event, timestamp="when")

@@ -1,0 +1,34 @@
+"""Which staged files are packages to install, by the names that Beam's Python SDK gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from beam_runner_urns import artifacts as urns
+
+from beam_runner_model.stages import Artifact
+
+REQUIREMENTS = "requirements.txt"
+OTHER_REQUIREMENTS = "pip-requirements-"
+"""The prefix of the names of requirements files that were staged without a name."""
+EXTRA_PACKAGES = "extra_packages.txt"
+SETUP = "workflow.tar.gz"
+SDK_SOURCE = "dataflow_python_sdk.tar"
+WHEEL = ".whl"
+
+_SDK_WHEEL = "apache_beam"
+
+
+def need_installing(artifacts: Iterable[Artifact]) -> bool:
+    """Whether there are packages among staged files; other files just have to be there."""
+    return any(
+        artifact.role_urn == urns.ROLE_PIP_REQUIREMENTS_FILE
+        or artifact.staged_name in (REQUIREMENTS, EXTRA_PACKAGES, SETUP, SDK_SOURCE)
+        or is_sdk_wheel(artifact.staged_name)
+        for artifact in artifacts
+    )
+
+
+def is_sdk_wheel(name: str) -> bool:
+    """Whether a file is a wheel of Beam itself."""
+    return name.startswith(_SDK_WHEEL) and name.endswith(WHEEL)

@@ -1,0 +1,24 @@
+"""What records say of themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_model.stages import InputEdge, InputKind, StageSpec
+
+
+@pytest.mark.parametrize(
+    ("count", "title"),
+    [
+        (1, "t0"),
+        (6, "t0 + t1 + t2 + t3 + t4 + t5"),
+        (7, "t0 ... t6 (7 transforms)"),
+        (5000, "t0 ... t4999 (5,000 transforms)"),
+    ],
+)
+def test_messages_name_the_first_the_last_and_the_number_of_many_transforms(
+    count: int, title: str
+) -> None:
+    name = " + ".join(f"t{number}" for number in range(count))
+    edge = InputEdge("read", InputKind.ELEMENTS)
+    assert StageSpec("s", name, "e", b"", edge, ()).title == title

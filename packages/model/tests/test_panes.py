@@ -1,0 +1,60 @@
+"""Panes are written as Beam's `PaneInfoCoderImpl` writes them."""
+
+from __future__ import annotations
+
+import pytest
+from apache_beam.coders.coder_impl import PaneInfoCoderImpl, create_InputStream, create_OutputStream
+from apache_beam.utils.windowed_value import PaneInfo as BeamPaneInfo
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_model.panes import (
+    NO_FIRING,
+    PaneInfo,
+    PaneTiming,
+    decode_pane,
+    encode_pane,
+    skip_pane,
+)
+
+
+@st.composite
+def panes(draw: st.DrawFn) -> PaneInfo:
+    """Panes as firings make them: early ones have no nonspeculative index, unfired ones no index
+    at all.
+    """
+    timing = draw(st.sampled_from(PaneTiming))
+    index = 0 if timing is PaneTiming.UNKNOWN else draw(st.integers(0, 1000))
+    nonspeculative = draw(st.integers(0, index))
+    if timing is PaneTiming.EARLY:
+        nonspeculative = -1
+    return PaneInfo(draw(st.booleans()), draw(st.booleans()), timing, index, nonspeculative)
+
+
+@given(panes())
+def test_same_bytes_as_beam(pane: PaneInfo) -> None:
+    theirs = BeamPaneInfo(
+        pane.is_first, pane.is_last, int(pane.timing), pane.index, pane.nonspeculative_index
+    )
+    out = create_OutputStream()
+    PaneInfoCoderImpl().encode_to_stream(theirs, out, True)
+    data = encode_pane(pane)
+    assert data == out.get()
+    assert decode_pane(b"?" + data + b"?", 1) == (pane, 1 + len(data))
+    assert skip_pane(b"?" + data + b"?", 1) == 1 + len(data)
+    read = PaneInfoCoderImpl().decode_from_stream(create_InputStream(data), True)
+    assert (read.timing, read.is_first, read.is_last) == (
+        int(pane.timing),
+        pane.is_first,
+        pane.is_last,
+    )
+
+
+def test_an_unfired_pane_is_the_byte_everyone_knows() -> None:
+    assert encode_pane(NO_FIRING) == b"\x0f"
+
+
+@pytest.mark.parametrize(("data", "message"), [(b"", "no pane"), (b"\x30", "unknown encoding 3")])
+def test_bytes_that_are_no_pane_are_refused(data: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        decode_pane(data)

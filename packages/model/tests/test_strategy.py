@@ -1,0 +1,50 @@
+"""A strategy knows its windows' coder and when they expire; triggers refuse what makes no sense."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from beam_runner_model.strategy import MergeStatus, WindowingStrategy
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_model.triggers import AfterAny, AfterCount, AfterEndOfWindow, Repeatedly
+from beam_runner_model.window_coders import WindowCoder
+from beam_runner_model.window_fns import FixedWindows, GlobalWindows, OpaqueWindows
+from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow
+
+
+def test_each_window_function_has_its_natural_coder() -> None:
+    assert WindowingStrategy().window_coder is WindowCoder.GLOBAL
+    assert WindowingStrategy(FixedWindows(5)).window_coder is WindowCoder.INTERVAL
+    assert WindowingStrategy(OpaqueWindows("u")).window_coder is WindowCoder.CUSTOM
+    assert (
+        WindowingStrategy(OpaqueWindows("u"), WindowCoder.INTERVAL).window_coder
+        is WindowCoder.INTERVAL
+    )
+
+
+def test_windows_expire_after_the_allowed_lateness() -> None:
+    assert WindowingStrategy(allowed_lateness=5).expiry(IntervalWindow(0, 10)) == 14
+    assert WindowingStrategy(allowed_lateness=MAX_TIMESTAMP).expiry(GLOBAL_WINDOW) < MAX_TIMESTAMP
+
+
+def test_only_strategies_that_say_so_merge() -> None:
+    assert WindowingStrategy(merge_status=MergeStatus.NEEDS_MERGE).merges
+    assert not WindowingStrategy(merge_status=MergeStatus.ALREADY_MERGED).merges
+
+
+def test_strategies_are_values() -> None:
+    strategy = WindowingStrategy(
+        GlobalWindows(), trigger=Repeatedly(AfterEndOfWindow(early=AfterCount(2)))
+    )
+    copy = pickle.loads(pickle.dumps(strategy))
+    assert copy == strategy
+    assert hash(copy) == hash(strategy)
+
+
+def test_triggers_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        AfterCount(0)
+    with pytest.raises(ValueError, match="AfterAny needs at least one trigger"):
+        AfterAny(())

@@ -1,0 +1,34 @@
+"""Timestamp combiners give the model's output times, and combining twice is combining once."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_model.timestamp_combiners import TimestampCombiner, combine_timestamps
+from beam_runner_model.windows import IntervalWindow
+
+WINDOW = IntervalWindow(0, 100)
+TIMES = st.lists(st.integers(0, 99), min_size=1)
+
+
+def test_the_three_combiners() -> None:
+    times = [5, 3, 8]
+    assert combine_timestamps(TimestampCombiner.EARLIEST, WINDOW, times) == 3
+    assert combine_timestamps(TimestampCombiner.LATEST, WINDOW, times) == 8
+    assert combine_timestamps(TimestampCombiner.END_OF_WINDOW, WINDOW, times) == 99
+
+
+@given(st.sampled_from(TimestampCombiner), TIMES, TIMES)
+def test_combining_the_combined_is_combining_all(
+    combiner: TimestampCombiner, left: list[int], right: list[int]
+) -> None:
+    halves = [combine_timestamps(combiner, WINDOW, times) for times in (left, right)]
+    assert combine_timestamps(combiner, WINDOW, halves) == combine_timestamps(
+        combiner, WINDOW, left + right
+    )
+
+
+@given(st.sampled_from(TimestampCombiner))
+def test_nothing_is_at_the_end_of_the_window(combiner: TimestampCombiner) -> None:
+    assert combine_timestamps(combiner, WINDOW, []) == 99

@@ -1,0 +1,43 @@
+"""What is known of a trigger before it runs; that it keeps to it is in `keyed/test_triggers.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_model import triggers as t
+
+LATE = t.AfterEndOfWindow(late=t.AfterCount(1))
+
+
+@pytest.mark.parametrize(
+    ("trigger", "early"),
+    [
+        (t.DefaultTrigger(), False),
+        (t.Never(), False),
+        (t.Always(), True),
+        (t.AfterCount(1), True),
+        (t.AfterProcessingTime(), True),
+        (LATE, False),
+        (t.AfterEndOfWindow(early=t.AfterCount(1)), True),
+        (t.Repeatedly(t.AfterEndOfWindow()), False),
+        (t.AfterAll((t.AfterCount(1), t.AfterEndOfWindow())), False),
+        (t.AfterAny((t.AfterCount(1), t.AfterEndOfWindow())), True),
+        (t.AfterEach((t.AfterEndOfWindow(), t.AfterCount(1))), False),
+        (t.OrFinally(t.Never(), t.AfterCount(1)), True),
+    ],
+    ids=str,
+)
+def test_which_triggers_may_fire_before_the_end(trigger: t.Trigger, early: bool) -> None:
+    assert t.may_fire_early(trigger) is early
+
+
+@pytest.mark.parametrize("trigger", [t.DefaultTrigger(), t.Never(), t.AfterEndOfWindow(), LATE])
+def test_triggers_that_fire_once_on_bounded_input(trigger: t.Trigger) -> None:
+    assert t.fires_once(trigger)
+
+
+@pytest.mark.parametrize(
+    "trigger", [t.Repeatedly(t.AfterCount(1)), t.AfterEndOfWindow(early=t.AfterCount(1))]
+)
+def test_triggers_that_fire_more_than_once(trigger: t.Trigger) -> None:
+    assert not t.fires_once(trigger)

@@ -1,0 +1,37 @@
+"""Variable-length integers are written as Beam's `VarIntCoder` writes them."""
+
+from __future__ import annotations
+
+import pytest
+from apache_beam.coders.coders import VarIntCoder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_model.varints import CutOff, decode_varint, encode_varint, skip_varint
+
+
+@given(st.integers(-(1 << 63), (1 << 63) - 1))
+def test_same_bytes_as_beam(value: int) -> None:
+    data = encode_varint(value)
+    assert data == VarIntCoder().encode(value)
+    assert decode_varint(b"?" + data + b"?", 1) == (value, 1 + len(data))
+    assert skip_varint(b"?" + data + b"?", 1) == 1 + len(data)
+
+
+def test_too_large_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="64 signed bits"):
+        encode_varint(1 << 63)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80"])
+def test_unfinished_numbers_may_go_on(data: bytes) -> None:
+    with pytest.raises(CutOff, match="no variable-length integer"):
+        decode_varint(data)
+    with pytest.raises(IndexError):
+        skip_varint(data, 0)
+
+
+def test_endless_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="no variable-length integer") as caught:
+        decode_varint(b"\xff" * 11)
+    assert not isinstance(caught.value, CutOff)

@@ -1,0 +1,27 @@
+"""Windows are values: equal, hashable, picklable; and their last timestamps are the model's."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from beam_runner_model.times import END_OF_GLOBAL_WINDOW
+from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, OpaqueWindow
+
+
+def test_max_timestamps() -> None:
+    assert GLOBAL_WINDOW.max_timestamp() == END_OF_GLOBAL_WINDOW
+    assert IntervalWindow(0, 10).max_timestamp() == 9
+    assert OpaqueWindow(b"x", 7).max_timestamp() == 7
+
+
+def test_global_window_stays_the_only_one_when_pickled() -> None:
+    assert pickle.loads(pickle.dumps(GLOBAL_WINDOW)) is GLOBAL_WINDOW
+
+
+@pytest.mark.parametrize("window", [IntervalWindow(-5, 3), OpaqueWindow(b"x", 7)])
+def test_windows_are_equal_after_pickling(window: object) -> None:
+    copy = pickle.loads(pickle.dumps(window))
+    assert copy == window
+    assert hash(copy) == hash(window)

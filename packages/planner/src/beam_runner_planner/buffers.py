@@ -1,0 +1,94 @@
+"""Buffers: which windows are in them, and which are grouped as a whole."""
+
+from __future__ import annotations
+
+import attrs
+from beam_runner_model.buffers import BufferKind, BufferPlan
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.triggers import fires_once
+from beam_runner_urns.transforms import PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS
+
+from beam_runner_planner import _protos
+from beam_runner_planner.environments import ResolvedEnvironment
+from beam_runner_planner.graph import Graph
+from beam_runner_planner.merging import merging_plan
+from beam_runner_planner.stateful import stateful_head
+from beam_runner_planner.windowing import windowing_strategy
+
+
+def plan_buffers(
+    graph: Graph,
+    components: _protos.Components,
+    environments: dict[str, ResolvedEnvironment],
+) -> dict[str, BufferPlan]:
+    """The buffers of a graph by id; their strategies are those of what is written to them.
+
+    Args:
+        graph: the stages.
+        components: all windows in them are readable.
+        environments: by id.
+    """
+    written: dict[str, list[_protos.PCollection]] = {buffer_id: [] for buffer_id in graph.kinds}
+    for node in graph.nodes:
+        for sink in node.sinks:
+            written[sink.buffer_id].append(components.pcollections[sink.pcollection_id])
+    for node in graph.nodes:
+        # A script writes what its readers read.
+        if node.source_buffer is not None and not written[node.source_buffer]:
+            written[node.source_buffer].append(components.pcollections[node.source_pcollection])
+    strategies = {
+        strategy_id: windowing_strategy(proto, components)
+        for strategy_id, proto in components.windowing_strategies.items()
+    }
+    of_restrictions = {
+        node.source_buffer
+        for node in graph.nodes
+        if any(t.spec.urn == PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS for t in node.transforms)
+    }
+    buffers = {
+        buffer_id: _buffer(
+            buffer_id, kind, written[buffer_id], strategies, buffer_id in of_restrictions
+        )
+        for buffer_id, kind in graph.kinds.items()
+    }
+    names = _names_of_readers(graph)
+    for buffer_id, buffer in buffers.items():
+        if buffer.kind.is_keyed and written[buffer_id]:
+            strategy = components.windowing_strategies[written[buffer_id][0].windowing_strategy_id]
+            merging = merging_plan(
+                f"{buffer_id}/MergeWindows",
+                f"{names[buffer_id]}/MergeWindows",
+                strategy,
+                components,
+                environments,
+            )
+            buffers[buffer_id] = attrs.evolve(buffer, merging=merging)
+    return buffers
+
+
+def _names_of_readers(graph: Graph) -> dict[str, str]:
+    """By buffer the full name of what groups what is in it, or keeps state by its keys."""
+    names = {buffer_id: buffer_id.split(":", 1)[1] for buffer_id in graph.kinds}
+    for node in graph.nodes:
+        if node.source_buffer is not None:
+            head = stateful_head(node.transforms, node.source_pcollection)
+            if head is not None:
+                names[node.source_buffer] = head.unique_name
+    return names
+
+
+def _buffer(
+    buffer_id: str,
+    kind: BufferKind,
+    written: list[_protos.PCollection],
+    strategies: dict[str, WindowingStrategy],
+    of_restrictions: bool,
+) -> BufferPlan:
+    strategy = strategies.get(written[0].windowing_strategy_id) if written else None
+    bounded = all(p.is_bounded != _protos.IsBounded.UNBOUNDED for p in written)
+    if not kind.is_keyed or strategy is None:
+        dealt = kind is BufferKind.DEALT
+        in_order, restrictions = dealt and not of_restrictions, dealt and of_restrictions
+        return BufferPlan(buffer_id, kind, strategy, in_order=in_order, restrictions=restrictions)
+    once = kind is BufferKind.KEYED or fires_once(strategy.trigger)
+    return BufferPlan(buffer_id, kind, strategy, bulk=bounded and once, whole=bounded)

@@ -1,0 +1,211 @@
+"""Combines: before the shuffle where that changes nothing, else behind a GroupByKey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.context import Context
+from beam_runner_planner.errors import UnsupportedPipeline
+from beam_runner_planner.leaves import leaves
+from beam_runner_planner.sdks import environment_of, is_of_python
+from beam_runner_planner.steps import Step
+from beam_runner_planner.unlifting import unlifted
+
+_LIFTABLE = frozenset(
+    {"default", "always", "never", "after_processing_time", "after_synchronized_processing_time"}
+)
+
+
+def expand_combines(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+    """A phase: makes of each CombinePerKey what runs.
+
+    Whether the SDK has lifted the combine already does not matter.
+
+    Raises:
+        UnsupportedPipeline: An SDK has lifted a combine that must not be lifted, and what follows
+            is not what SDKs make of a combine.
+    """
+    for step in unlifted(list(steps), lambda step: not _may_lift(step.transform, context)):
+        if step.urn == transform_urns.COMBINE_PER_KEY:
+            yield from map(Step, _parts_of(step.transform, context))
+            continue
+        if step.urn == transform_urns.COMBINE_PER_KEY_PRECOMBINE:
+            _check_lifted(step.transform, context)
+        yield step
+
+
+def _parts_of(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
+    if _may_lift(transform, context):
+        return _lifted(transform, context)
+    if _combines_groups(transform, context):
+        return _grouped(transform, context)
+    return _as_expanded(transform, context)
+
+
+def _check_lifted(precombine: _protos.PTransform, context: Context) -> None:
+    if not _may_lift(precombine, context):
+        raise UnsupportedPipeline(
+            [
+                "a combine that the SDK has split before it groups, though windows of unbounded input"
+                " merge, groups of it have the earliest timestamp, or a trigger counts elements"
+                f" (in {precombine.unique_name!r})"
+            ]
+        )
+
+
+def _may_lift(transform: _protos.PTransform, context: Context) -> bool:
+    """Returns whether elements may be combined before they are grouped.
+
+    A precombined element has one timestamp, which holds the watermark for all that is in it. That
+    is not enough in two kinds of streams:
+
+    - Windows merge: the timestamp is at the end of the element's window. The watermark passes that
+      end, and the window closes, before the next element comes, with which it had to merge.
+    - Panes have the earliest timestamp: that of a late element must not count. Which elements are
+      late is known only where they are grouped.
+    """
+    (pcollection_id,) = transform.inputs.values()
+    pcollection = context.components.pcollections[pcollection_id]
+    strategy = context.components.windowing_strategies[pcollection.windowing_strategy_id]
+    merges = strategy.merge_status == _protos.MergeStatus.NEEDS_MERGE
+    earliest = strategy.output_time == _protos.OutputTime.EARLIEST_IN_PANE
+    if (merges or earliest) and pcollection.is_bounded == _protos.IsBounded.UNBOUNDED:
+        return False
+    return _counts_no_elements(strategy.trigger)
+
+
+def _combines_groups(transform: _protos.PTransform, context: Context) -> bool:
+    """Whether the SDK can be asked to combine the values of groups.
+
+    No SDK says so among its capabilities. Python's can; Go's can't, and has its own way in the parts.
+    """
+    environment = environment_of(transform, context.components)
+    return is_of_python(environment) or not transform.subtransforms
+
+
+def _counts_no_elements(trigger: _protos.Trigger) -> bool:
+    """Whether a trigger may see several elements as one. As deep as protobuf lets triggers be."""
+    match trigger.WhichOneof("trigger"):
+        case None:
+            return True
+        case "element_count":
+            return bool(trigger.element_count.element_count == 1)
+        case "after_end_of_window":
+            ends = trigger.after_end_of_window
+            return _counts_no_elements(ends.early_firings) and _counts_no_elements(
+                ends.late_firings
+            )
+        case "after_any":
+            return all(map(_counts_no_elements, trigger.after_any.subtriggers))
+        case "repeat":
+            return _counts_no_elements(trigger.repeat.subtrigger)
+        case kind:
+            return kind in _LIFTABLE
+
+
+def _lifted(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
+    """Precombine, group, merge accumulators, extract outputs."""
+    components = context.components
+    name = transform.unique_name
+    (input_id,) = transform.inputs.values()
+    (output_id,) = transform.outputs.values()
+    accumulator_id = _protos.CombinePayload.FromString(transform.spec.payload).accumulator_coder_id
+    key_id = components.coders[components.pcollections[input_id].coder_id].component_coder_ids[0]
+    several = context.add_coder(coder_urns.ITERABLE, [accumulator_id])
+    accumulated = context.add_coder(coder_urns.KV, [key_id, accumulator_id])
+    into, out = components.pcollections[input_id], components.pcollections[output_id]
+    precombined = context.add_pcollection(f"{name}/Precombine.out", into, coder_id=accumulated)
+    grouped = context.add_pcollection(
+        f"{name}/Group.out", out, coder_id=context.add_coder(coder_urns.KV, [key_id, several])
+    )
+    merged = context.add_pcollection(f"{name}/Merge.out", out, coder_id=accumulated)
+    yield _part(
+        context,
+        transform,
+        "Precombine",
+        transform_urns.COMBINE_PER_KEY_PRECOMBINE,
+        dict(transform.inputs),
+        {"out": precombined},
+    )
+    yield _group(context, transform, precombined, grouped)
+    yield _part(
+        context,
+        transform,
+        "Merge",
+        transform_urns.COMBINE_PER_KEY_MERGE_ACCUMULATORS,
+        {"in": grouped},
+        {"out": merged},
+    )
+    yield _part(
+        context,
+        transform,
+        "ExtractOutputs",
+        transform_urns.COMBINE_PER_KEY_EXTRACT_OUTPUTS,
+        {"in": merged},
+        dict(transform.outputs),
+    )
+
+
+def _grouped(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
+    """Group, combine the values of each group."""
+    components = context.components
+    (input_id,) = transform.inputs.values()
+    (output_id,) = transform.outputs.values()
+    key_id, value_id = components.coders[
+        components.pcollections[input_id].coder_id
+    ].component_coder_ids
+    values_id = context.add_coder(coder_urns.ITERABLE, [value_id])
+    grouped = context.add_pcollection(
+        f"{transform.unique_name}/Group.out",
+        components.pcollections[output_id],
+        coder_id=context.add_coder(coder_urns.KV, [key_id, values_id]),
+    )
+    yield _group(context, transform, input_id, grouped)
+    yield _part(
+        context,
+        transform,
+        "Combine",
+        transform_urns.COMBINE_GROUPED_VALUES,
+        {"in": grouped},
+        dict(transform.outputs),
+    )
+
+
+def _as_expanded(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
+    """The parts that the SDK has made of it."""
+    for _, part in leaves(transform.subtransforms, context.components):
+        part.unique_name = context.new_name(part.unique_name)
+        yield part
+
+
+def _group(
+    context: Context, transform: _protos.PTransform, input_id: str, output_id: str
+) -> _protos.PTransform:
+    return _protos.PTransform(
+        unique_name=context.new_name(f"{transform.unique_name}/Group"),
+        spec=_protos.FunctionSpec(urn=transform_urns.GROUP_BY_KEY),
+        inputs={"in": input_id},
+        outputs={"out": output_id},
+    )
+
+
+def _part(
+    context: Context,
+    transform: _protos.PTransform,
+    part: str,
+    urn: str,
+    inputs: dict[str, str],
+    outputs: dict[str, str],
+) -> _protos.PTransform:
+    return _protos.PTransform(
+        unique_name=context.new_name(f"{transform.unique_name}/{part}"),
+        spec=_protos.FunctionSpec(urn=urn, payload=transform.spec.payload),
+        inputs=inputs,
+        outputs=outputs,
+        annotations=transform.annotations,
+        environment_id=transform.environment_id,
+    )

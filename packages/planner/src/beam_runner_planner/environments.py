@@ -1,0 +1,215 @@
+"""Which way each SDK environment is run: embedded in the Spark Python worker, or over the Fn API.
+
+| environment | run as |
+|---|---|
+| EXTERNAL, PROCESS | that, over the Fn API |
+| DOCKER, named by the user, of another image or SDK | a container over the Fn API, where docker is there; else rejected |
+| DOCKER, the SDK's default; embedded Python | embedded; as the next where packages are to be installed |
+| embedded Python over gRPC | another process of this Python, over the Fn API |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+from apache_beam.transforms.environments import DockerEnvironment
+from beam_runner_model.jobs import Artifact as JobArtifact
+from beam_runner_model.staged_packages import need_installing
+from beam_runner_model.stages import Artifact, Environment
+from beam_runner_urns import artifacts as artifact_urns
+from beam_runner_urns import environments as environment_urns
+from beam_runner_urns import options as option_urns
+from beam_runner_urns import protocols as protocol_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.docker_here import why_no_docker
+from beam_runner_planner.errors import InvalidPipeline
+from beam_runner_planner.sdks import is_our_own, versions
+
+_PYTHON_SDK = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}apache/beam_python"
+
+# In the order in which alternatives of an anyof are taken. Docker before embedded, since the default
+# image counts as embedded anyway, and another image was asked for on purpose.
+_PREFERENCE = (
+    environment_urns.EXTERNAL,
+    environment_urns.PROCESS,
+    environment_urns.DOCKER,
+    environment_urns.EMBEDDED_PYTHON,
+)
+_ANYOF_DEPTH = 8
+
+
+@attrs.frozen
+class ResolvedEnvironment:
+    """An environment of the pipeline after the choice among its alternatives.
+
+    Attributes:
+        environment: what the harness gets.
+        embedded: whether it runs inside the Spark Python worker.
+        in_client: whether all its harnesses are threads of one Python interpreter, the client's.
+        rejection: why it can't be run at all, as a clause; empty if it can.
+    """
+
+    environment: Environment
+    embedded: bool
+    rejection: str = ""
+    in_client: bool = False
+
+
+def resolve_environments(
+    pipeline: _protos.Pipeline,
+    artifacts: Mapping[str, Sequence[JobArtifact]],
+    options_json: str = "",
+) -> dict[str, ResolvedEnvironment]:
+    """Chooses for every environment of the pipeline, by its id.
+
+    Args:
+        pipeline: with the dependencies of its environments resolved to files of the store.
+        artifacts: the stored artifacts by environment id.
+        options_json: the pipeline's options, a JSON object.
+
+    Raises:
+        InvalidPipeline: a payload can't be read, or an artifact is missing.
+    """
+    options = json.loads(options_json or "{}")
+    resolved = {}
+    for environment_id, proto in pipeline.components.environments.items():
+        try:
+            stored = artifacts.get(environment_id, ())
+            resolved[environment_id] = _resolve(proto, stored, options)
+        except _protos.DecodeError as error:
+            raise InvalidPipeline(
+                f"the environment {environment_id!r} has a payload, or artifacts with payloads, that"
+                f" are not those of {proto.urn!r}"
+            ) from error
+    return resolved
+
+
+def option(options: Mapping[str, Any], name: str) -> Any:
+    """The value of a pipeline option; None if it is not given."""
+    return options.get(f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}", options.get(name))
+
+
+def experiments(options: Mapping[str, Any]) -> list[str]:
+    """The experiments that a pipeline's options ask for."""
+    asked = option(options, "experiments")
+    return [one for one in asked if isinstance(one, str)] if isinstance(asked, list) else []
+
+
+def _names_docker(options: Mapping[str, Any]) -> bool:
+    """Whether the user has asked for docker; the SDK's default is docker, too, if nothing is said."""
+    return option(options, "environment_type") in ("DOCKER", environment_urns.DOCKER)
+
+
+def _in_client(proto: _protos.Environment, options: Mapping[str, Any]) -> bool:
+    """Whether the workers of an external pool are threads of the Python program that submits."""
+    return (
+        option(options, "environment_type") == "LOOPBACK"
+        and any(capability.startswith(_PYTHON_SDK) for capability in proto.capabilities)
+        and "use_loopback_process_worker" not in experiments(options)
+    )
+
+
+def _resolve(
+    proto: _protos.Environment, stored: Sequence[JobArtifact], options: Mapping[str, Any]
+) -> ResolvedEnvironment:
+    chosen = _alternative(proto)
+    by_hash = {artifact.sha256: artifact for artifact in stored}
+    environment = Environment(
+        urn=chosen.urn,
+        payload=chosen.payload,
+        artifacts=tuple(_artifact(d, by_hash) for d in chosen.dependencies),
+    )
+    match chosen.urn:
+        case environment_urns.EXTERNAL:
+            in_client = _in_client(proto, options)
+            return ResolvedEnvironment(environment, embedded=False, in_client=in_client)
+        case environment_urns.PROCESS:
+            return ResolvedEnvironment(environment, embedded=False)
+        case environment_urns.EMBEDDED_PYTHON:
+            return _with_this_python(environment)
+        case environment_urns.EMBEDDED_PYTHON_GRPC:
+            return _in_another_process(environment)
+        case environment_urns.DOCKER:
+            reason = _NAMED if _names_docker(options) else _why_not_embedded(chosen)
+            if not reason:
+                return _with_this_python(environment)
+            missing = why_no_docker()
+            if not missing:
+                return ResolvedEnvironment(environment, embedded=False)
+            image = _protos.DockerPayload.FromString(chosen.payload).container_image
+            return ResolvedEnvironment(
+                environment,
+                False,
+                f"the docker image {image!r}, where {missing}: {versions(proto)}; {reason}",
+            )
+        case urn:
+            return ResolvedEnvironment(environment, False, f"environments of kind {urn!r}")
+
+
+def _with_this_python(environment: Environment) -> ResolvedEnvironment:
+    """Embedded; but this process can't install packages for itself, so then in another one."""
+    if need_installing(environment.artifacts):
+        return _in_another_process(environment)
+    return ResolvedEnvironment(environment, embedded=True)
+
+
+def _in_another_process(environment: Environment) -> ResolvedEnvironment:
+    other = attrs.evolve(environment, urn=environment_urns.EMBEDDED_PYTHON, payload=b"")
+    return ResolvedEnvironment(other, embedded=False)
+
+
+def _alternative(proto: _protos.Environment, depth: int = 0) -> _protos.Environment:
+    if proto.urn != environment_urns.ANYOF:
+        return proto
+    if depth == _ANYOF_DEPTH:
+        raise InvalidPipeline("an environment is nested too deeply in alternatives")
+    alternatives = _protos.AnyOfEnvironmentPayload.FromString(proto.payload).environments
+    resolved = [_alternative(alternative, depth + 1) for alternative in alternatives]
+    for urn in _PREFERENCE:
+        for alternative in resolved:
+            if alternative.urn == urn:
+                return alternative
+    return resolved[0] if resolved else proto
+
+
+_NAMED = (
+    "install docker, or leave out --environment_type=DOCKER: what needs no other image than the "
+    "SDK's default runs in the server's own Python"
+)
+_OTHER_IMAGE = (
+    "only the SDK's default image of the server's own versions is replaced by its own Python: submit "
+    "from the same versions, install docker, or name --environment_type=LOOPBACK, EXTERNAL or PROCESS"
+)
+
+
+def _why_not_embedded(proto: _protos.Environment) -> str:
+    """Why a docker environment can't be replaced by this very Python, or nothing if it can."""
+    image = _protos.DockerPayload.FromString(proto.payload).container_image
+    own = image == DockerEnvironment.default_docker_image() and is_our_own(proto)
+    return "" if own else _OTHER_IMAGE
+
+
+def _artifact(
+    dependency: _protos.ArtifactInformation, stored: Mapping[str, JobArtifact]
+) -> Artifact:
+    name = ""
+    if dependency.role_urn == artifact_urns.ROLE_STAGING_TO:
+        role = _protos.ArtifactStagingToRolePayload.FromString(dependency.role_payload)
+        name = role.staged_name
+    sha256 = ""
+    if dependency.type_urn == artifact_urns.TYPE_FILE:
+        sha256 = _protos.ArtifactFilePayload.FromString(dependency.type_payload).sha256
+    if sha256 not in stored:
+        raise InvalidPipeline(f"the artifact {name or dependency.role_urn!r} was never staged")
+    return Artifact(
+        role_urn=dependency.role_urn,
+        role_payload=dependency.role_payload,
+        type_urn=dependency.type_urn,
+        type_payload=dependency.type_payload,
+        staged_name=name,
+        sha256=sha256,
+    )

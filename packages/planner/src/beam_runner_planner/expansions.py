@@ -1,0 +1,141 @@
+"""What the runner does itself becomes edges: transforms that write into a buffer, and others that read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import python_sdk
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos, scripts
+from beam_runner_planner.context import Context
+from beam_runner_planner.leaves import RESHUFFLES
+from beam_runner_planner.steps import (
+    IMPULSE_BUFFER,
+    Step,
+    buffer_id,
+    sink,
+    source,
+)
+
+
+def expand_shuffles(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+    """A phase: a GroupByKey or a reshuffle is a write to a buffer and a read from it."""
+    for step in steps:
+        if step.urn == transform_urns.GROUP_BY_KEY:
+            kind = "group"
+        elif step.urn in RESHUFFLES:
+            kind = "deal"
+        else:
+            yield step
+            continue
+        (output_id,) = step.outputs
+        assert step.main is not None
+        context.length_prefix_pcoll_coders(step.main)
+        if kind == "group":
+            context.length_prefix_pcoll_coders(output_id)
+        buffer = buffer_id(kind, step.name)
+        yield sink(f"{step.name}/Write", buffer, step.main)
+        yield source(f"{step.name}/Read", buffer, output_id)
+
+
+def expand_flattens(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+    """A phase: a Flatten is writes to one buffer and a read from it; one input only needs neither.
+
+    All that is written has the output's coder. A Flatten of nothing reads what nobody writes.
+    """
+    for step in steps:
+        if step.urn != transform_urns.FLATTEN:
+            yield step
+            continue
+        for tag, pcollection_id in sorted(step.transform.inputs.items()):
+            recoded = _recoded(step, tag, pcollection_id, context)
+            if recoded is not None:
+                yield recoded
+                (step.transform.inputs[tag],) = recoded.outputs
+        if len(step.transform.inputs) == 1:
+            yield Step(step.transform)
+            continue
+        (output_id,) = step.outputs
+        buffer = buffer_id("flatten", step.name)
+        for tag, pcollection_id in sorted(step.transform.inputs.items()):
+            yield sink(f"{step.name}/Write/{tag}", buffer, pcollection_id)
+        yield source(f"{step.name}/Read", buffer, output_id)
+
+
+def _recoded(step: Step, tag: str, pcollection_id: str, context: Context) -> Step | None:
+    """A step that gives an input of a Flatten the coder of its output; None where it has it.
+
+    That is a Flatten of this one, which every SDK has.
+    """
+    pcollections = context.components.pcollections
+    (output_id,) = step.outputs
+    coder_id = pcollections[output_id].coder_id
+    if pcollections[pcollection_id].coder_id == coder_id:
+        return None
+    name = context.new_name(f"{step.name}/Transcode/{tag}")
+    return Step(
+        _protos.PTransform(
+            unique_name=name,
+            spec=_protos.FunctionSpec(urn=transform_urns.FLATTEN),
+            inputs={tag: pcollection_id},
+            outputs={
+                "out": context.add_pcollection(
+                    f"{name}/out", pcollections[pcollection_id], coder_id=coder_id
+                )
+            },
+            environment_id=step.transform.environment_id,
+        )
+    )
+
+
+def expand_scripts(
+    steps: Iterable[Step], context: Context, coders: dict[str, str]
+) -> Iterator[Step]:
+    """A phase: a TestStream is reads from the buffers that its script fills, one for each output.
+
+    Args:
+        steps: all.
+        context: shared.
+        coders: gets, by buffer id, the coder of the windowed values in it.
+    """
+    for step in steps:
+        if step.urn != transform_urns.TEST_STREAM:
+            yield step
+            continue
+        for pcollection_id in sorted(set(step.outputs)):
+            buffer = scripts.buffer_of(pcollection_id)
+            coders[buffer] = _script_coder(context, step.transform, pcollection_id)
+            yield source(f"{step.name}/Read/{pcollection_id}", buffer.encode(), pcollection_id)
+
+
+def _script_coder(context: Context, transform: _protos.PTransform, pcollection_id: str) -> str:
+    payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
+    strategy_id = context.components.pcollections[pcollection_id].windowing_strategy_id
+    window_coder_id = context.components.windowing_strategies[strategy_id].window_coder_id
+    element_coder_id = context.prefixed(payload.coder_id)
+    return context.add_coder(coder_urns.WINDOWED_VALUE, [element_coder_id, window_coder_id])
+
+
+def expand_impulses(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+    """A phase: what begins with nothing reads the one element of an impulse."""
+    for step in steps:
+        transform = step.transform
+        if step.urn == transform_urns.IMPULSE:
+            (output_id,) = step.outputs
+            yield source(step.name, IMPULSE_BUFFER, output_id)
+        elif transform.inputs or step.reads_buffer:
+            yield step
+        else:
+            output_id = next(iter(step.outputs))
+            impulse_id = context.add_pcollection(
+                "Impulse",
+                context.components.pcollections[output_id],
+                coder_id=context.bytes_coder_id,
+            )
+            if step.urn == transform_urns.READ:
+                transform.spec.urn = python_sdk.IMPULSE_READ_TRANSFORM
+            transform.inputs["in"] = impulse_id
+            yield source(f"{step.name}/Impulse", IMPULSE_BUFFER, impulse_id)
+            yield Step(transform)

@@ -1,0 +1,87 @@
+"""Steps of a pipeline that read or match files by a pattern, as the display data of Beam's Python SDK names them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+
+import attrs
+from beam_runner_urns import environments as environment_urns
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+
+_LABELLED = "beam:display_data:labelled:v1"
+_SOURCE = "apache_beam.io.iobase.SDFBoundedSourceDoFn"
+_MATCHERS = frozenset(
+    {"apache_beam.io.fileio._MatchAllFn", "apache_beam.io.filebasedsource._ExpandIntoRanges"}
+)
+"""DoFns whose elements are patterns."""
+_INNER = "/SDFBoundedSourceReader"
+"""Where Beam's expansion of a source begins in the name of a step."""
+
+
+@attrs.frozen
+class FileRead:
+    """A step that reads or matches files.
+
+    Attributes:
+        name: the full name of the step.
+        pattern: the file pattern, empty if elements bring it.
+        elsewhere: whether user code runs in the environment of the program that submits the job.
+        inputs: ids of the step's input PCollections.
+        outputs: ids of the step's output PCollections.
+    """
+
+    name: str
+    pattern: str
+    elsewhere: bool
+    inputs: frozenset[str]
+    outputs: frozenset[str]
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the pattern is a path that depends on the working directory of the reader."""
+        return (
+            bool(self.pattern)
+            and "://" not in self.pattern
+            and not PurePath(self.pattern).is_absolute()
+        )
+
+
+def file_reads(pipeline: bytes) -> tuple[FileRead, ...]:
+    """Returns the steps of a serialized pipeline that read or match files.
+
+    Display data isn't part of the computation, so a step without it is left out.
+    """
+    components = _protos.Pipeline.FromString(pipeline).components
+    return tuple(_reads(components))
+
+
+def _reads(components: _protos.Components) -> Iterator[FileRead]:
+    for node in components.transforms.values():
+        if node.spec.urn != transform_urns.PAR_DO:
+            continue
+        shown = _display(node)
+        pattern = shown.get((_SOURCE, "file_pattern"), "")
+        if pattern or _MATCHERS & set(shown.values()):
+            environment = components.environments[node.environment_id]
+            yield FileRead(
+                node.unique_name.partition(_INNER)[0],
+                pattern,
+                environment.urn == environment_urns.EXTERNAL,
+                frozenset(node.inputs.values()),
+                frozenset(node.outputs.values()),
+            )
+
+
+def _display(node: _protos.PTransform) -> Mapping[tuple[str, str], str]:
+    """Returns the texts of a transform's display data by namespace and key, without damaged items."""
+    shown = {}
+    for item in node.display_data:
+        if item.urn == _LABELLED:
+            with contextlib.suppress(_protos.DecodeError):
+                label = _protos.LabelledPayload.FromString(item.payload)
+                shown[label.namespace, label.key] = label.string_value
+    return shown

@@ -1,0 +1,63 @@
+"""Flattens of PCollections with different window functions: which of them can run.
+
+The model's Java SDK refuses them. Python's logs a warning, gives the output the windowing of the first
+input, and leaves every element in its own windows. Those can be written only where both kinds of
+windows have one coder, as fixed and sliding windows have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from beam_runner_model.window_fns import OpaqueWindows
+
+from beam_runner_planner import _protos
+from beam_runner_planner.windowing import window_fn
+
+
+def windows_that_differ(
+    flatten: _protos.PTransform, components: _protos.Components
+) -> Iterator[str]:
+    """Yields a feature for each window function of an input that the output can't have."""
+    (output_id,) = set(flatten.outputs.values())
+    output = _strategy_of(output_id, components)
+    told: set[str] = set()
+    for _, pcollection_id in sorted(flatten.inputs.items()):
+        strategy = _strategy_of(pcollection_id, components)
+        if _is_same(strategy.window_coder_id, output.window_coder_id, components):
+            continue
+        text = (
+            f"a Flatten of elements in {_described(strategy)} into {_described(output)}, whose windows"
+            " have another coder: give all inputs the same WindowInto"
+        )
+        if text not in told:
+            told.add(text)
+            yield text
+
+
+def _strategy_of(pcollection_id: str, components: _protos.Components) -> _protos.WindowingStrategy:
+    strategy_id = components.pcollections[pcollection_id].windowing_strategy_id
+    return components.windowing_strategies[strategy_id]
+
+
+def _described(strategy: _protos.WindowingStrategy) -> str:
+    """Returns the window function as the engine knows it, or its URN."""
+    fn = window_fn(strategy.window_fn)
+    return repr(fn.urn) if isinstance(fn, OpaqueWindows) else str(fn)
+
+
+def _is_same(one_id: str, other_id: str, components: _protos.Components) -> bool:
+    """Returns whether two coders encode alike, as far as their messages tell."""
+    coders = components.coders
+    waiting, seen = [(one_id, other_id)], set()
+    while waiting:
+        pair = waiting.pop()
+        if pair[0] == pair[1] or pair in seen:
+            continue
+        seen.add(pair)
+        one, other = coders[pair[0]], coders[pair[1]]
+        parts, others = one.component_coder_ids, other.component_coder_ids
+        if one.spec != other.spec or len(parts) != len(others):
+            return False
+        waiting += zip(parts, others, strict=True)
+    return True

@@ -1,0 +1,189 @@
+"""Fuses steps into stages: a step joins the stage that makes its main input, wherever it may.
+
+It may not where it must begin a stage, where its environment is another one, and where a side input
+that it reads depends on the stage. What it makes is stored then, and it begins a stage that reads that.
+
+Transforms have one main input each, so main inputs alone make trees, and a walk down each tree does it.
+Masks with a bit for each side input tell what depends on what. Both take time that is linear in the
+pipeline's size, but for the masks, and no stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from beam_runner_planner.context import Context
+from beam_runner_planner.errors import InvalidPipeline
+from beam_runner_planner.ordering import after_those_needed, around_circles
+from beam_runner_planner.steps import Step, buffer_id, sink, source
+
+
+@attrs.define(eq=False)
+class Stage:
+    """Steps that run together.
+
+    Attributes:
+        source: the edge by which elements come in.
+        steps: after the source, each after the one that makes its main input.
+        environment_id: None if no step asks for one.
+        sides_behind: the side inputs that depend on it, a bit for each.
+        sinks: the edges by which elements leave.
+    """
+
+    source: Step
+    steps: list[Step] = attrs.field(factory=list)
+    environment_id: str | None = None
+    sides_behind: int = 0
+    sinks: list[Step] = attrs.field(factory=list)
+
+    def take(self, step: Step) -> None:
+        """Adds a step."""
+        (self.sinks if step.writes_buffer else self.steps).append(step)
+        self.environment_id = self.environment_id or step.transform.environment_id or None
+
+
+def fuse_steps(steps: Sequence[Step], context: Context) -> list[Stage]:
+    """The stages, each after those that make what it reads.
+
+    Args:
+        steps: all; what begins with nothing reads a buffer.
+        context: shared; what is stored between stages gets a coder whose elements can be cut.
+
+    Raises:
+        InvalidPipeline: steps wait for each other.
+    """
+    graph = _Graph(steps)
+    while True:
+        stages = _trees(graph)
+        stage_of = {step: stage for stage in stages for step in (*stage.steps, *stage.sinks)}
+        stage_of |= {stage.source: stage for stage in stages}
+        needed = {stage: _needed(stage, graph, stage_of) for stage in stages}
+        waiting = around_circles(stages, needed.__getitem__)
+        begin = [s for stage in waiting for s in stage.steps if s.sides and not s.begins]
+        if not begin:
+            break
+        # Each of two such stages would wait for what the other one makes on its way.
+        for step in begin:
+            step.begins = True
+    if waiting:
+        names = sorted(step.name for stage in waiting for step in (stage.source, *stage.steps))
+        raise InvalidPipeline(
+            f"the transforms {', '.join(map(repr, names[:3]))} are part of a circle: each waits "
+            "for what the other ones put out"
+        )
+    _store(stages, graph, stage_of, context)
+    return list(after_those_needed(stages, needed.__getitem__))
+
+
+class _Graph:
+    """Who makes and who reads what."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+        self.made_by = {p: step for step in steps for p in step.outputs}
+        self.read_by: dict[str, list[Step]] = {}
+        self.written_by: dict[bytes, list[Step]] = {}
+        self.readers_of: dict[bytes, list[Step]] = {}
+        for step in steps:
+            if step.main is not None:
+                self.read_by.setdefault(step.main, []).append(step)
+            if step.writes_buffer:
+                self.written_by.setdefault(step.buffer, []).append(step)
+            if step.reads_buffer:
+                self.readers_of.setdefault(step.buffer, []).append(step)
+        sides = sorted({p for step in steps for p in step.sides})
+        self._bits = {p: 1 << number for number, p in enumerate(sides)}
+        self.sides_behind = self._sides_behind()
+
+    def mask(self, pcollections: Iterable[str]) -> int:
+        """The bits of those PCollections that are side inputs."""
+        mask = 0
+        for pcollection_id in pcollections:
+            mask |= self._bits.get(pcollection_id, 0)
+        return mask
+
+    def _sides_behind(self) -> dict[Step, int]:
+        if not self._bits:
+            return {}
+        of_sides: dict[str, list[Step]] = {}
+        for step in self.steps:
+            for pcollection_id in step.sides:
+                of_sides.setdefault(pcollection_id, []).append(step)
+
+        def behind(step: Step) -> Iterator[Step]:
+            for pcollection_id in step.outputs:
+                yield from self.read_by.get(pcollection_id, ())
+                yield from of_sides.get(pcollection_id, ())
+            if step.writes_buffer:
+                yield from self.readers_of.get(step.buffer, ())
+
+        masks: dict[Step, int] = {}
+        for step in after_those_needed(self.steps, behind):
+            mask = self.mask(step.outputs)
+            for other in behind(step):
+                mask |= masks.get(other, 0)
+            masks[step] = mask
+        return masks
+
+
+def _trees(graph: _Graph) -> list[Stage]:
+    """The stages in the order of their first steps."""
+    stages: list[Stage] = []
+    trees: list[tuple[Step, Stage | None]]
+    trees = [(step, None) for step in reversed(graph.steps) if step.main is None]
+    while trees:
+        step, stage = trees.pop()
+        if step.reads_buffer:
+            stage = Stage(step, sides_behind=graph.sides_behind.get(step, 0))
+            stages.append(stage)
+        else:
+            assert stage is not None
+            if not _may_join(step, stage, graph):
+                assert step.main is not None
+                edge = source(f"{step.main}/Read", buffer_id("materialize", step.main), step.main)
+                stage = Stage(edge, sides_behind=graph.sides_behind.get(step, 0))
+                stages.append(stage)
+            stage.take(step)
+        readers = [s for p in step.outputs for s in graph.read_by.get(p, ())]
+        trees.extend((reader, stage) for reader in reversed(readers))
+    return stages
+
+
+def _may_join(step: Step, stage: Stage, graph: _Graph) -> bool:
+    environment_id = step.transform.environment_id
+    one_environment = not (environment_id and stage.environment_id) or (
+        environment_id == stage.environment_id
+    )
+    return one_environment and not step.begins and not stage.sides_behind & graph.mask(step.sides)
+
+
+def _needed(stage: Stage, graph: _Graph, stage_of: dict[Step, Stage]) -> list[Stage]:
+    """The stages that make what a stage reads."""
+    makers = [graph.made_by[p] for step in stage.steps for p in step.sides]
+    if _reads_stored(stage, graph):
+        makers += [graph.made_by[p] for p in stage.source.outputs]
+    else:
+        makers += graph.written_by.get(stage.source.buffer, ())
+    return list(dict.fromkeys(stage_of[maker] for maker in makers))
+
+
+def _reads_stored(stage: Stage, graph: _Graph) -> bool:
+    """Whether it reads what another stage has made, and not a shuffle, a script or an impulse."""
+    return all(graph.made_by[p] is not stage.source for p in stage.source.outputs)
+
+
+def _store(
+    stages: Sequence[Stage], graph: _Graph, stage_of: dict[Step, Stage], context: Context
+) -> None:
+    """Adds the edges that write what other stages read."""
+    read = dict.fromkeys(p for stage in stages for step in stage.steps for p in sorted(step.sides))
+    for stage in stages:
+        if _reads_stored(stage, graph):
+            read |= dict.fromkeys(stage.source.outputs)
+    for pcollection_id in read:
+        context.length_prefix_pcoll_coders(pcollection_id)
+        buffer = buffer_id("materialize", pcollection_id)
+        maker = stage_of[graph.made_by[pcollection_id]]
+        maker.take(sink(f"{pcollection_id}/Write", buffer, pcollection_id))

@@ -1,0 +1,145 @@
+"""From a pipeline's transforms to fused stages: a row of phases, each of which rewrites what it knows.
+
+Nothing that a client sent is decoded here: functions and coders are bytes, compared and passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import attrs
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.combining import expand_combines
+from beam_runner_planner.context import Context
+from beam_runner_planner.expansions import (
+    expand_flattens,
+    expand_impulses,
+    expand_scripts,
+    expand_shuffles,
+)
+from beam_runner_planner.fusing import Stage, fuse_steps
+from beam_runner_planner.key_prefixes import prefix_keys_and_values
+from beam_runner_planner.leaves import RESHUFFLES, leaves, puts_out
+from beam_runner_planner.splitting import expand_splittable
+from beam_runner_planner.stage_begins import begin_stages
+from beam_runner_planner.steps import Step
+from beam_runner_planner.transform_checks import dealt
+from beam_runner_planner.window_coders import make_readable
+
+_OF_THE_RUNNER = RESHUFFLES | {
+    transform_urns.FLATTEN,
+    transform_urns.GROUP_BY_KEY,
+    transform_urns.TEST_STREAM,
+}
+_EDGE = re.compile(r"stage\d+/(read|write/\d+)$")
+
+
+@attrs.frozen
+class FusedStage:
+    """What fusion made: transforms between one data source and some data sinks.
+
+    Attributes:
+        transforms: without the source and the sinks.
+        environment_id: None if no transform inside asks for one.
+        source: the data-source transform; its payload is the buffer it reads.
+        sinks: the data-sink transforms; the payload of each is the buffer it writes.
+    """
+
+    transforms: tuple[_protos.PTransform, ...]
+    environment_id: str | None
+    source: _protos.PTransform
+    sinks: tuple[_protos.PTransform, ...]
+
+
+@attrs.frozen
+class FusedPipeline:
+    """The outcome of fusion.
+
+    Attributes:
+        components: the pipeline's, with what fusion added.
+        stages: in an order in which a stage comes after those it depends on.
+        edge_coders: by PCollection id, the id of the windowed coder on a stage's edge.
+        script_coders: by buffer id, that of the elements that a TestStream puts into it.
+    """
+
+    components: _protos.Components
+    stages: tuple[FusedStage, ...]
+    edge_coders: dict[str, str]
+    script_coders: dict[str, str]
+
+
+def fuse(pipeline: _protos.Pipeline, *, embedded: bool) -> FusedPipeline:
+    """Fuses a pipeline; does not change the one given.
+
+    Args:
+        pipeline: a whole pipeline.
+        embedded: whether every environment is embedded: then the same Python code writes and reads
+            every coder, and nothing need be length-prefixed for the runner's sake.
+
+    Raises:
+        InvalidPipeline: transforms wait for each other.
+    """
+    copy = _protos.Pipeline()
+    copy.CopyFrom(pipeline)
+    make_readable(copy.components)
+    context = Context(copy.components, _OF_THE_RUNNER)
+    script_coders: dict[str, str] = {}
+    steps = list(_steps(copy, context))
+    if embedded:
+        context.know_every_coder()
+    for step in steps:
+        for pcollection_id in sorted(step.sides):
+            context.length_prefix_pcoll_coders(pcollection_id)
+    steps = list(expand_combines(steps, context))
+    steps = list(expand_splittable(steps, context))
+    if not embedded:
+        steps = list(prefix_keys_and_values(steps, context))
+    steps = list(expand_shuffles(steps, context))
+    steps = list(expand_flattens(steps, context))
+    steps = list(expand_scripts(steps, context, script_coders))
+    steps = list(expand_impulses(steps, context))
+    stages = fuse_steps(begin_stages(steps, context), context)
+    for stage in stages:
+        for edge in (stage.source, *stage.sinks):
+            for pcollection_id in (*edge.outputs, *edge.transform.inputs.values()):
+                context.add_data_channel_coder(pcollection_id)
+    return FusedPipeline(
+        components=context.components,
+        stages=tuple(map(_fused_stage, stages)),
+        edge_coders=dict(context.data_channel_coders),
+        script_coders=script_coders,
+    )
+
+
+def _steps(pipeline: _protos.Pipeline, context: Context) -> Iterator[Step]:
+    for _, transform in leaves(pipeline.root_transform_ids, pipeline.components):
+        # A ParDo may do its work without putting anything out.
+        if transform.spec.urn == transform_urns.PAR_DO or puts_out(transform):
+            wanted = transform.unique_name
+            # Those of edges within a stage: see ``descriptors``.
+            transform.unique_name = context.new_name(
+                f"{wanted} " if _EDGE.match(wanted) else wanted
+            )
+            if transform.spec.urn in RESHUFFLES:
+                _deal_only(transform)
+            yield Step(transform)
+
+
+def _deal_only(reshuffle: _protos.PTransform) -> None:
+    """Leaves a reshuffle nothing to read but what it deals out."""
+    main = dealt(reshuffle)
+    assert main is not None
+    reshuffle.inputs.clear()
+    reshuffle.inputs["in"] = main
+
+
+def _fused_stage(stage: Stage) -> FusedStage:
+    return FusedStage(
+        transforms=tuple(step.transform for step in stage.steps),
+        environment_id=stage.environment_id,
+        source=stage.source.transform,
+        sinks=tuple(edge.transform for edge in stage.sinks),
+    )

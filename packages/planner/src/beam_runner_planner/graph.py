@@ -1,0 +1,189 @@
+"""The graph of fused stages and buffers: buffers get their kinds, stages without work disappear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+from beam_runner_model.buffers import BufferKind, SideInputUse
+from beam_runner_urns import side_inputs as side_input_urns
+
+from beam_runner_planner import _protos, scripts
+from beam_runner_planner.fusion import FusedStage
+from beam_runner_planner.side_inputs import side_inputs_of
+from beam_runner_planner.stateful import stateful_head
+from beam_runner_planner.steps import IMPULSE_BUFFER, buffer_id
+
+_KIND_OF_PREFIX = {
+    "materialize": BufferKind.STORED,
+    "flatten": BufferKind.STORED,
+    "deal": BufferKind.DEALT,
+    "group": BufferKind.GROUPED,
+    scripts.KIND: BufferKind.STORED,
+}
+_SIDE_KINDS = {
+    side_input_urns.ITERABLE: BufferKind.SIDE_ITERABLE,
+    side_input_urns.MULTIMAP: BufferKind.SIDE_MULTIMAP,
+}
+_COPIES = frozenset({BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP, BufferKind.KEYED})
+_MOST_PASSED_ON = 32
+_NAMES_SHOWN = 20
+
+
+@attrs.frozen
+class Sink:
+    """A PCollection that a stage writes into a buffer."""
+
+    pcollection_id: str
+    buffer_id: str
+
+
+@attrs.frozen
+class Node:
+    """A stage with its edges.
+
+    Attributes:
+        name: for people.
+        transforms: those inside.
+        environment_id: None if no transform inside asks for one.
+        source_buffer: what it reads; None for an impulse.
+        source_pcollection: the PCollection that comes in.
+        sinks: what it writes, in a fixed order and without doubles.
+        side_inputs: what its transforms read besides.
+    """
+
+    name: str
+    transforms: tuple[_protos.PTransform, ...]
+    environment_id: str | None
+    source_buffer: str | None
+    source_pcollection: str
+    sinks: tuple[Sink, ...]
+    side_inputs: tuple[SideInputUse, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it only moves elements from buffer to buffer."""
+        return not self.transforms
+
+
+@attrs.frozen
+class Graph:
+    """Nodes in an order in which writers of a buffer come before its readers, and buffers' kinds."""
+
+    nodes: tuple[Node, ...]
+    kinds: Mapping[str, BufferKind]
+
+
+def build_graph(stages: Iterable[FusedStage]) -> Graph:
+    """Joins fused stages by buffers; empty stages are bypassed and unread buffers not written."""
+    kinds: dict[str, BufferKind] = {}
+    nodes = _write_what_is_read([_node(stage, kinds) for stage in stages], kinds)
+    read = _read_buffers(nodes)
+    return Graph(tuple(nodes), {b: kind for b, kind in kinds.items() if b in read})
+
+
+def _node(stage: FusedStage, kinds: dict[str, BufferKind]) -> Node:
+    source_buffer = None
+    if stage.source.spec.payload != IMPULSE_BUFFER:
+        source_buffer = _buffer(stage.source.spec.payload, kinds)
+    (source_pcollection,) = stage.source.outputs.values()
+    if source_buffer is not None and stateful_head(stage.transforms, source_pcollection):
+        source_buffer = f"{BufferKind.KEYED.value}:{source_buffer}"
+        kinds[source_buffer] = BufferKind.KEYED
+    sinks = []
+    for sink in stage.sinks:
+        (pcollection_id,) = sink.inputs.values()
+        sinks.append(Sink(pcollection_id, _buffer(sink.spec.payload, kinds)))
+    return Node(
+        name=_name([t.unique_name for t in stage.transforms] or [stage.source.unique_name]),
+        transforms=stage.transforms,
+        environment_id=stage.environment_id,
+        source_buffer=source_buffer,
+        source_pcollection=source_pcollection,
+        sinks=tuple(sinks),
+        side_inputs=tuple(_side_inputs(stage.transforms, kinds)),
+    )
+
+
+def _name(names: Sequence[str]) -> str:
+    """The names joined; of very many those at both ends."""
+    if len(names) > _NAMES_SHOWN:
+        names = [names[0], f"... {len(names) - 2} more transforms ...", names[-1]]
+    return " + ".join(names)
+
+
+def _buffer(payload: bytes, kinds: dict[str, BufferKind]) -> str:
+    buffer = payload.decode()
+    kinds[buffer] = _KIND_OF_PREFIX[buffer.split(":", 1)[0]]
+    return buffer
+
+
+def _side_inputs(
+    transforms: Iterable[_protos.PTransform], kinds: dict[str, BufferKind]
+) -> Iterable[SideInputUse]:
+    for transform in transforms:
+        for tag, side_input in sorted(side_inputs_of(transform).items()):
+            stored = buffer_id("materialize", transform.inputs[tag]).decode()
+            kind = _SIDE_KINDS[side_input.access_pattern.urn]
+            side = f"{kind.value}:{stored}"
+            kinds[side] = kind
+            yield SideInputUse(transform.unique_name, tag, side)
+
+
+def _write_what_is_read(nodes: Sequence[Node], kinds: Mapping[str, BufferKind]) -> list[Node]:
+    """The nodes that do anything, in their order, each writing to all buffers by which it is read.
+
+    Side inputs are read by window (and key), the input of stateful transforms by key: what is stored
+    is written once more in that way. What an empty node would move on its writers write themselves,
+    so that a Flatten before a GroupByKey costs nothing. What nobody reads is not written.
+
+    Readers come after writers, so one way back tells where everything goes.
+    """
+    read: dict[str, dict[str, None]] = {}
+    passed: dict[str, list[str]] = {}
+
+    def reads(buffer: str) -> None:
+        # A copy is named after what is stored, which is what sinks name.
+        stored = buffer.split(":", 1)[1] if kinds[buffer] in _COPIES else buffer
+        read.setdefault(stored, {})[buffer] = None
+
+    for node in nodes:
+        for use in node.side_inputs:
+            reads(use.buffer_id)
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        sinks = tuple(
+            Sink(sink.pcollection_id, target)
+            for sink in node.sinks
+            for target in (*read.get(sink.buffer_id, ()), *passed.get(sink.buffer_id, ()))
+        )
+        if node.is_empty and not sinks:
+            continue
+        if _may_be_bypassed(node, kinds) and len(sinks) <= _MOST_PASSED_ON:
+            targets = passed.setdefault(str(node.source_buffer), [])
+            targets += [sink.buffer_id for sink in sinks]
+            continue
+        kept.append(attrs.evolve(node, sinks=sinks))
+        if node.source_buffer is not None:
+            reads(node.source_buffer)
+    return kept[::-1]
+
+
+def _may_be_bypassed(node: Node, kinds: Mapping[str, BufferKind]) -> bool:
+    """Whether the writers of its input can do what it does.
+
+    Groups can't be passed on this way: what was grouped is another element. Nor can what no stage
+    writes, but a script.
+    """
+    return (
+        node.is_empty
+        and node.source_buffer is not None
+        and not node.source_buffer.startswith(f"{scripts.KIND}:")
+        and kinds[node.source_buffer] is BufferKind.STORED
+    )
+
+
+def _read_buffers(nodes: Iterable[Node]) -> set[str]:
+    read = {node.source_buffer for node in nodes if node.source_buffer is not None}
+    read.update(use.buffer_id for node in nodes for use in node.side_inputs)
+    return read

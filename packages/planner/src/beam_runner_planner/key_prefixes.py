@@ -1,0 +1,41 @@
+"""Keys and values with their length in front, where elements are cut: then they are cut by length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.context import Context
+from beam_runner_planner.stateful import stateful_payload
+from beam_runner_planner.steps import Step
+
+_PAIR = 2
+
+
+def prefix_keys_and_values(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+    """A phase: length-prefixes keys and values where elements are cut, so that they are cut by length.
+
+    That is before every GroupByKey and every stateful transform. A runner that has only bytes can
+    cut these coders without knowing any other. Groups are read with the coders of what was grouped,
+    and harnesses give timers the coders of the keys and windows that are read.
+    """
+    for step in steps:
+        transform = step.transform
+        if transform.spec.urn == transform_urns.GROUP_BY_KEY:
+            for pcollection_id in transform.inputs.values():
+                _prefix_pair(context, context.components.pcollections[pcollection_id])
+        elif stateful_payload(transform) is not None:
+            assert step.main is not None
+            _prefix_pair(context, context.components.pcollections[step.main])
+        yield step
+
+
+def _prefix_pair(context: Context, pcollection: _protos.PCollection) -> None:
+    coder = context.components.coders[pcollection.coder_id]
+    if coder.spec.urn != coder_urns.KV or len(coder.component_coder_ids) != _PAIR:
+        return
+    prefixed_ids = [context.prefixed(part) for part in coder.component_coder_ids]
+    pcollection.coder_id = context.add_coder(coder_urns.KV, prefixed_ids)

@@ -1,0 +1,85 @@
+"""The transforms that run: the leaves of the tree of composites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from beam_runner_urns import python_sdk
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+
+RESHUFFLES = frozenset(
+    {
+        transform_urns.RESHUFFLE,
+        transform_urns.REDISTRIBUTE_ARBITRARILY,
+        transform_urns.REDISTRIBUTE_BY_KEY,
+    }
+)
+PAR_DOS = frozenset(
+    {
+        transform_urns.PAR_DO,
+        transform_urns.PAIR_WITH_RESTRICTION,
+        transform_urns.SPLIT_AND_SIZE_RESTRICTIONS,
+        transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS,
+        transform_urns.TRUNCATE_SIZED_RESTRICTION,
+    }
+)
+"""Those with the payload of a ParDo: it itself, and the parts of a splittable one."""
+COMBINE_PARTS = frozenset(
+    {
+        transform_urns.COMBINE_PER_KEY_PRECOMBINE,
+        transform_urns.COMBINE_PER_KEY_MERGE_ACCUMULATORS,
+        transform_urns.COMBINE_PER_KEY_EXTRACT_OUTPUTS,
+        transform_urns.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS,
+        transform_urns.COMBINE_GROUPED_VALUES,
+    }
+)
+"""Those that a combine is taken apart to; they have its payload."""
+# Composites that run as one thing, whatever is inside.
+_WHOLE = RESHUFFLES | {
+    transform_urns.GROUP_BY_KEY,
+    transform_urns.COMBINE_PER_KEY,
+    transform_urns.PAR_DO,
+}
+# What SDKs call composites that no runner need know.
+_COMPOSITES = frozenset({"", transform_urns.GENERIC_COMPOSITE, python_sdk.PICKLED_TRANSFORM})
+
+
+def leaves(
+    transform_ids: Iterable[str], components: _protos.Components
+) -> Iterator[tuple[str, _protos.PTransform]]:
+    """By id the transforms without parts, and composites that run as a whole, in their order.
+
+    Empty composites are left out.
+
+    Args:
+        transform_ids: of the roots; no composite is a part of itself.
+        components: of the pipeline.
+    """
+    waiting = list(transform_ids)[::-1]
+    while waiting:
+        transform_id = waiting.pop()
+        transform = components.transforms[transform_id]
+        if transform.spec.urn in _WHOLE or not transform.subtransforms:
+            if not is_empty(transform):
+                yield transform_id, transform
+        else:
+            waiting.extend(reversed(transform.subtransforms))
+
+
+def is_empty(transform: _protos.PTransform) -> bool:
+    """Returns whether a transform without parts is a composite that does nothing.
+
+    Such a composite returns some of its inputs, or nothing. The kind of transform tells a composite
+    that returns nothing from a sink.
+    """
+    urn = transform.spec.urn
+    if urn == transform_urns.PAR_DO or puts_out(transform):
+        return False
+    return bool(transform.outputs) or urn in _COMPOSITES
+
+
+def puts_out(transform: _protos.PTransform) -> bool:
+    """Whether it has outputs of its own: a composite that returns its input is no work."""
+    return not set(transform.outputs.values()) <= set(transform.inputs.values())

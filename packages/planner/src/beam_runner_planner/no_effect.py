@@ -1,0 +1,96 @@
+"""What a job asks for that means something to other runners, and nothing to this one: it is told so."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from beam_runner_model.jobs import JobSpec
+from beam_runner_model.texts import shortened
+from beam_runner_urns import environments as environment_urns
+from beam_runner_urns import resource_hints
+
+from beam_runner_planner import _protos
+from beam_runner_planner.environments import experiments, option
+
+# With the default that clients send where the user says nothing.
+_OPTIONS: Mapping[str, Any] = {
+    "sdk_worker_parallelism": 1,
+    "parallelism": -1,
+    "spark_master_url": "local[4]",
+    "update": False,
+    "num_workers": None,
+    "max_num_workers": None,
+    "machine_type": None,
+    "disk_size_gb": None,
+    "autoscaling_algorithm": None,
+}
+# Experiments that Beam's Python SDK and this runner look for; others may be those of user code.
+_EXPERIMENTS = (
+    "beam_fn_api",
+    "data_buffer_time_limit_ms",
+    "disable_logging_submission_environment",
+    "enable_data_sampling",
+    "enable_heap_dump",
+    "no_staged_dir_in_sys_path",
+    "pre_optimize",
+    "state_cache_size",
+    "use_loopback_process_worker",
+)
+_ALIKE = 0.85
+_MOST = 100
+"""Experiments that are looked at, and hints that are told: more than anybody gives."""
+_LONGEST = 500
+# What they are called in programs, and by which of Spark's properties a server's tasks all have it.
+_HINTS: Mapping[str, tuple[str, str]] = {
+    resource_hints.ACCELERATOR: (
+        "accelerator",
+        "spark.executor.resource.gpu.amount and spark.task.resource.gpu.amount",
+    ),
+    resource_hints.CPU_COUNT: ("cpu_count", "spark.task.cpus"),
+    resource_hints.MIN_RAM_BYTES: (
+        "min_ram",
+        "spark.executor.memory and spark.executor.memoryOverhead",
+    ),
+}
+# A worker has one bundle at a time, unless it is a program's own process or a pool, which all of them use.
+_KEPT_BY_WORKERS = resource_hints.MAX_ACTIVE_BUNDLES_PER_WORKER
+
+
+def without_effect(job: JobSpec) -> str:
+    """One sentence that names all that has no effect; empty where everything has."""
+    named = [
+        shortened(text, _LONGEST)
+        for text in (*_of_options(job.options), *islice(_of_hints(job.pipeline), _MOST))
+    ]
+    return f"This runner does not use, and goes on without: {', '.join(named)}" if named else ""
+
+
+def _of_options(options: Mapping[str, Any]) -> Iterator[str]:
+    for name, default in _OPTIONS.items():
+        asked = option(options, name)
+        if asked is not None and str(asked).lower() != str(default).lower():
+            yield f"--{name}={asked}"
+    for experiment in experiments(options)[:_MOST]:
+        name = experiment.split("=", 1)[0]
+        meant = difflib.get_close_matches(name, _EXPERIMENTS, 1, _ALIKE)
+        if meant and meant[0] != name:
+            yield f"the experiment {name!r} (is {meant[0]!r} meant?)"
+
+
+def _of_hints(pipeline: bytes) -> Iterator[str]:
+    environments = _protos.Pipeline.FromString(pipeline).components.environments.values()
+    hints = {
+        (urn, value.decode(errors="replace"))
+        for environment in environments
+        for urn, value in environment.resource_hints.items()
+        if urn != _KEPT_BY_WORKERS or environment.urn == environment_urns.EXTERNAL
+    }
+    for urn, value in sorted(hints):
+        name, properties = _HINTS.get(urn, (urn, ""))
+        instead = (
+            f" (Spark gives that to all jobs of a server by {properties})" if properties else ""
+        )
+        yield f"the resource hint {name}={value}{instead}"

@@ -1,0 +1,155 @@
+"""Finds what a pipeline uses that is not supported, so that it is rejected by name and never runs wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from beam_runner_urns import python_sdk
+from beam_runner_urns import requirements as requirement_urns
+from beam_runner_urns import side_inputs as side_input_urns
+from beam_runner_urns import spark as spark_urns
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos, scripts
+from beam_runner_planner.environments import ResolvedEnvironment
+from beam_runner_planner.flattened_windows import windows_that_differ
+from beam_runner_planner.leaves import RESHUFFLES, leaves, puts_out
+from beam_runner_planner.sdks import environment_of, is_of_python
+from beam_runner_planner.stateful import is_stateful
+from beam_runner_planner.unknown import is_unknown, unknown_coders
+from beam_runner_planner.window_coders import has_own_coder
+
+# Leaves that the runner itself carries out and that need no environment.
+_RUNNER_LEAVES = RESHUFFLES | {
+    transform_urns.IMPULSE,
+    transform_urns.FLATTEN,
+    transform_urns.GROUP_BY_KEY,
+    transform_urns.TEST_STREAM,
+    *spark_urns.ALL,
+}
+_SUPPORTED_REQUIREMENTS = frozenset(
+    {
+        requirement_urns.REQUIRES_SPLITTABLE_DOFN,
+        requirement_urns.REQUIRES_BUNDLE_FINALIZATION,
+        requirement_urns.REQUIRES_STABLE_INPUT,
+        requirement_urns.REQUIRES_STATEFUL_PROCESSING,
+        requirement_urns.REQUIRES_TIME_SORTED_INPUT,
+        requirement_urns.REQUIRES_ON_WINDOW_EXPIRATION,
+    }
+)
+# What runners put into stages, and SDKs never into pipelines.
+_OF_RUNNERS = frozenset(
+    {transform_urns.DATA_SOURCE, transform_urns.DATA_SINK, transform_urns.EXECUTABLE_STAGE}
+)
+_SIDE_INPUTS = frozenset({side_input_urns.ITERABLE, side_input_urns.MULTIMAP})
+
+
+def unsupported(
+    pipeline: _protos.Pipeline, environments: Mapping[str, ResolvedEnvironment]
+) -> list[str]:
+    """One sentence for every feature used and not supported; empty if the pipeline can run."""
+    components = pipeline.components
+    used_by: dict[str, list[str]] = {}
+    for _, transform in leaves(pipeline.root_transform_ids, components):
+        features = list(_of_transform(transform, components))
+        environment = environments.get(transform.environment_id)
+        if environment is not None and environment.rejection:
+            features.append(environment.rejection)
+        for feature in features:
+            used_by.setdefault(feature, []).append(transform.unique_name)
+    if not used_by:
+        used_by = unknown_coders(components)
+    if not used_by:
+        return list(_of_requirements(pipeline.requirements))
+    return [f"{feature} (in {_some_of(names)})" for feature, names in used_by.items()]
+
+
+def _some_of(names: list[str]) -> str:
+    """The first of the transforms, which is the one that brings the feature in."""
+    others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"'{names[0]}'{others}"
+
+
+def _of_transform(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
+    urn = transform.spec.urn
+    if urn == transform_urns.TEST_STREAM:
+        yield from scripts.why_unsupported(transform, components)
+    elif urn == transform_urns.READ and _reads_unbounded(transform):
+        yield f"an unbounded source read by {urn!r} instead of a splittable DoFn"
+    elif urn == transform_urns.FLATTEN:
+        yield from windows_that_differ(transform, components)
+    elif urn == transform_urns.PAR_DO:
+        yield from _of_pardo(transform, components)
+    elif urn in (transform_urns.GROUP_BY_KEY, transform_urns.COMBINE_PER_KEY):
+        yield from _of_grouping(transform, components)
+    elif urn == python_sdk.PICKLED_TRANSFORM:
+        yield f"the transform {urn!r}, which has no parts"
+    elif urn in _OF_RUNNERS or (urn not in _RUNNER_LEAVES and _is_nobodys(transform, components)):
+        yield f"the transform {urn!r}"
+
+
+def _is_nobodys(transform: _protos.PTransform, components: _protos.Components) -> bool:
+    """Whether no SDK can run it."""
+    if not transform.environment_id:
+        return True
+    # One that puts out nothing of its own is no work, and left out.
+    return puts_out(transform) and is_unknown(transform, components)
+
+
+def _reads_unbounded(transform: _protos.PTransform) -> bool:
+    payload = _protos.ReadPayload.FromString(transform.spec.payload)
+    return payload.is_bounded == _protos.IsBounded.UNBOUNDED
+
+
+def _of_pardo(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
+    payload = _protos.ParDoPayload.FromString(transform.spec.payload)
+    if is_stateful(payload):
+        yield from _of_stateful(transform, payload, components)
+    for tag, side_input in sorted(payload.side_inputs.items()):
+        if side_input.access_pattern.urn not in _SIDE_INPUTS:
+            yield f"the side input pattern {side_input.access_pattern.urn!r} of {tag!r}"
+        if tag in transform.inputs:
+            pcollection = components.pcollections[transform.inputs[tag]]
+            yield from _of_windows("side inputs", transform, pcollection, components)
+
+
+def _of_stateful(
+    transform: _protos.PTransform, payload: _protos.ParDoPayload, components: _protos.Components
+) -> Iterator[str]:
+    if payload.restriction_coder_id:
+        yield "state and timers in a splittable DoFn"
+    for tag, pcollection_id in transform.inputs.items():
+        if tag not in payload.side_inputs:
+            pcollection = components.pcollections[pcollection_id]
+            yield from _of_windows("state and timers", transform, pcollection, components)
+
+
+def _of_grouping(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
+    for pcollection_id in transform.inputs.values():
+        pcollection = components.pcollections[pcollection_id]
+        strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
+        if strategy.accumulation_mode == _protos.AccumulationMode.RETRACTING:
+            yield "grouping with retractions"
+
+
+def _of_windows(
+    what: str,
+    transform: _protos.PTransform,
+    pcollection: _protos.PCollection,
+    components: _protos.Components,
+) -> Iterator[str]:
+    """Windows by which an SDK asks for something.
+
+    Python encodes them by the coder that it is given with the windowing strategy. Other SDKs take
+    the window function's own coder, which the runner can't read.
+    """
+    strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
+    is_python = is_of_python(environment_of(transform, components))
+    if has_own_coder(strategy, components) and not is_python:
+        coder = components.coders[strategy.window_coder_id].spec.urn
+        yield f"{what} by windows with the coder {coder!r} in an SDK other than Python's"
+
+
+def _of_requirements(requirements: Iterable[str]) -> Iterator[str]:
+    for requirement in sorted(set(requirements) - _SUPPORTED_REQUIREMENTS):
+        yield f"the requirement {requirement!r}"

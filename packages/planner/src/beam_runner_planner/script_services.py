@@ -1,0 +1,76 @@
+"""TestStreams that ask a service for their events: it is asked when the job is submitted.
+
+Source: ``TestStreamService`` in ``beam_interactive_api.proto``. It speaks of times in microseconds,
+other than the payload of a TestStream does (``direct.test_stream_impl`` in Beam's Python SDK).
+"""
+
+from __future__ import annotations
+
+import grpc
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.errors import UnsupportedPipeline
+from beam_runner_planner.leaves import leaves
+
+_SECONDS = 30.0
+_MOST_BYTES = 64 << 20
+
+
+def ask_services(pipeline: _protos.Pipeline) -> None:
+    """Replaces the service of each TestStream by the events that it tells, to the last.
+
+    Raises:
+        UnsupportedPipeline: a service can't be reached, or has not told all within half a minute.
+    """
+    for _, transform in leaves(pipeline.root_transform_ids, pipeline.components):
+        if transform.spec.urn != transform_urns.TEST_STREAM:
+            continue
+        payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
+        if payload.endpoint.url:
+            payload.events.extend(_events(transform, payload.endpoint.url))
+            payload.ClearField("endpoint")
+            transform.spec.payload = payload.SerializeToString(deterministic=True)
+
+
+def _events(transform: _protos.PTransform, url: str) -> list[_protos.TestStreamPayload.Event]:
+    request = _protos.EventsRequest(output_ids=sorted(transform.outputs))
+    options = [("grpc.max_receive_message_length", _MOST_BYTES)]
+    with grpc.insecure_channel(url, options=options) as channel:
+        try:
+            told = _protos.TestStreamServiceStub(channel).Events(request, timeout=_SECONDS)
+            events, size = [], 0
+            for event in told:
+                size += event.ByteSize()
+                if size > _MOST_BYTES:
+                    told.cancel()
+                    raise UnsupportedPipeline(
+                        [
+                            f"a TestStream whose service at {url!r} tells more than {_MOST_BYTES} bytes "
+                            f"of events (in '{transform.unique_name}')"
+                        ]
+                    )
+                events.append(_in_milliseconds(event))
+            return events
+        except grpc.RpcError as error:
+            raise UnsupportedPipeline(
+                [
+                    f"the service at {url!r}, which a TestStream asks for its events, has not told "
+                    f"all of them: {error.code().name}, {error.details() or 'no details'} "
+                    f"(in '{transform.unique_name}')"
+                ]
+            ) from error
+
+
+def _in_milliseconds(
+    event: _protos.TestStreamPayload.Event,
+) -> _protos.TestStreamPayload.Event:
+    match event.WhichOneof("event"):
+        case "element_event":
+            for element in event.element_event.elements:
+                element.timestamp //= 1000
+        case "watermark_event":
+            event.watermark_event.new_watermark //= 1000
+        case "processing_time_event":
+            event.processing_time_event.advance_duration //= 1000
+    return event

@@ -1,0 +1,96 @@
+"""Elements of a TestStream that bring their own window: Python's ``WindowedValueHolder``.
+
+Only an SDK can read such an element. So a transform is put behind the TestStream that makes of each
+holder what it holds, with its time, windows and pane.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.transforms.core import DoFnInfo
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.errors import UnsupportedPipeline
+from beam_runner_planner.leaves import leaves
+from beam_runner_planner.sdks import is_our_own, versions
+
+# A holder is pickled as a row of these two fields, the second of which is this URN.
+_SIGNS = (b"windowed_value", coder_urns.ROW.encode())
+
+
+def let_out_of_holders(pipeline: _protos.Pipeline) -> None:
+    """Adds a transform behind each output of each TestStream whose elements may be holders.
+
+    Raises:
+        UnsupportedPipeline: the SDK is of other versions than the server: the transform is code of the
+            server's Python and Beam.
+    """
+    for transform_id, transform in list(leaves(pipeline.root_transform_ids, pipeline.components)):
+        if transform.spec.urn == transform_urns.TEST_STREAM and _has_holders(transform):
+            _let_out(pipeline, transform_id, transform)
+
+
+def _has_holders(transform: _protos.PTransform) -> bool:
+    payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
+    return any(
+        all(sign in element.encoded_element for sign in _SIGNS)
+        for event in payload.events
+        for element in event.element_event.elements
+    )
+
+
+def _let_out(pipeline: _protos.Pipeline, transform_id: str, transform: _protos.PTransform) -> None:
+    components = pipeline.components
+    environment_id = transform.environment_id or next(iter(components.environments), "")
+    environment = components.environments.get(environment_id, _protos.Environment())
+    if not is_our_own(environment):
+        raise UnsupportedPipeline(
+            [
+                "a TestStream with elements that bring their windows, in an SDK of other versions than "
+                f"the server's: {versions(environment)} (in '{transform.unique_name}')"
+            ]
+        )
+    siblings = _siblings(pipeline, transform_id)
+    for tag, pcollection_id in sorted(transform.outputs.items()):
+        held = f"{pcollection_id}/held"
+        components.pcollections[held].CopyFrom(components.pcollections[pcollection_id])
+        transform.outputs[tag] = held
+        added = components.transforms[f"{transform_id}/windows/{tag}"]
+        added.unique_name = f"{transform.unique_name}/Windows/{tag}"
+        added.spec.urn = transform_urns.PAR_DO
+        added.spec.payload = _pardo().SerializeToString()
+        added.environment_id = environment_id
+        added.inputs["in"] = held
+        added.outputs["None"] = pcollection_id
+        siblings.append(f"{transform_id}/windows/{tag}")
+
+
+def _siblings(pipeline: _protos.Pipeline, transform_id: str) -> Any:
+    """The list of transform ids in which this one is."""
+    composites: Iterable[_protos.PTransform] = pipeline.components.transforms.values()
+    lists = (pipeline.root_transform_ids, *(c.subtransforms for c in composites))
+    return next(found for found in lists if transform_id in found)
+
+
+def _pardo() -> _protos.ParDoPayload:
+    this_module = sys.modules[__name__]
+    # By value: the SDK's process need not have this package.
+    cloudpickle.register_pickle_by_value(this_module)
+    try:
+        do_fn = DoFnInfo.create(beam.Map(_held).fn, (), {}).to_runner_api(None)
+    finally:
+        cloudpickle.unregister_pickle_by_value(this_module)
+    return _protos.ParDoPayload(do_fn=do_fn)
+
+
+def _held(element: Any) -> Any:
+    from apache_beam.testing.test_stream import WindowedValueHolder
+
+    return element.windowed_value if isinstance(element, WindowedValueHolder) else element

@@ -1,0 +1,169 @@
+"""Scripted sources: what a TestStream's payload says, as steps with elements that stages can read.
+
+An element comes as its coder writes it on its own, which is what a length prefix goes around in
+every SDK. So readers get the payload's coder with a length prefix, whatever coder that is and
+whatever coder the PCollection says it has: Python puts no coder on the PCollection that fits.
+Only Go's custom coders bring their length along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+
+from beam_runner_model.panes import NO_FIRING, encode_pane
+from beam_runner_model.times import MAX_TIMESTAMP, clamp
+from beam_runner_model.varints import encode_varint
+from beam_runner_model.window_coders import encode_instant, encode_window
+from beam_runner_model.windowed_values import header_of_one
+from beam_runner_model.windows import GLOBAL_WINDOW
+from beam_runner_urns import coders as coder_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.plan import Clock, Elements, TestStreamPlan, Watermark
+from beam_runner_planner.sdks import heeds_prefix, is_of_go
+
+KIND = "script"
+"""The kind of a TestStream's buffers, the first part of their names."""
+
+_GO_CUSTOM_CODER = "beam:go:coder:custom:v1"
+_GLOBAL_WINDOW_AND_PANE = header_of_one(encode_window(GLOBAL_WINDOW), encode_pane(NO_FIRING))
+
+
+def buffer_of(pcollection_id: str) -> str:
+    """The buffer that holds an output of a TestStream."""
+    return f"{KIND}:{pcollection_id}"
+
+
+def why_unsupported(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
+    """What of a TestStream can't be run."""
+    payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
+    if payload.coder_id not in components.coders:
+        yield f"a TestStream whose coder {payload.coder_id!r} is not in the pipeline"
+    for pcollection_id in transform.outputs.values():
+        strategy_id = components.pcollections[pcollection_id].windowing_strategy_id
+        window_coder_id = components.windowing_strategies[strategy_id].window_coder_id
+        if components.coders[window_coder_id].spec.urn != coder_urns.GLOBAL_WINDOW:
+            yield "a TestStream that is not in the global window"
+    for tag in sorted(_tags(payload)):
+        if _output(transform, tag) is None:
+            yield f"a TestStream with events for the output {tag!r}, which it does not have"
+    if any(event.processing_time_event.advance_duration < 0 for event in payload.events):
+        yield "a TestStream that sets processing time back"
+    if _watermark_goes_back(payload):
+        yield "a TestStream that sets its watermark back"
+
+
+def script_of(
+    transform: _protos.PTransform, components: _protos.Components, read: Container[str]
+) -> TestStreamPlan:
+    """The script of a TestStream for those of its buffers that are read.
+
+    Times are in milliseconds, on both sides. Events without elements, and those for outputs that
+    nobody reads, are left out. Elements of one event come together, but in Go one by one: triggers
+    are asked after each, which its tests count on as those of Python count on the contrary. The
+    model leaves it to the runner. There, too, no clock but the script's counts, even if it has none.
+    """
+    payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
+    has_length = brings_length(payload, components)
+    is_go = any(map(is_of_go, components.environments.values()))
+    buffers = sorted(buffer_of(p) for p in set(transform.outputs.values()))
+    return TestStreamPlan(
+        name=transform.unique_name,
+        buffers=tuple(b for b in buffers if b in read),
+        steps=tuple(
+            step
+            for event in (_as_go_means_them(payload.events) if is_go else payload.events)
+            if (step := _step(transform, event, has_length)) is not None
+            and (isinstance(step, Clock) or step.buffer_id in read)
+        ),
+    )
+
+
+def brings_length(payload: _protos.TestStreamPayload, components: _protos.Components) -> bool:
+    """Whether the elements in the payload are as their readers, who may heed no prefix, take them."""
+    coder = components.coders[payload.coder_id]
+    has_prefix = coder.spec.urn in (_GO_CUSTOM_CODER, coder_urns.LENGTH_PREFIX)
+    return has_prefix or not heeds_prefix(components)(coder)
+
+
+def _as_go_means_them(
+    events: Iterable[_protos.TestStreamPayload.Event],
+) -> Iterator[_protos.TestStreamPayload.Event]:
+    """The events with one element each, in a time that stands still where they don't advance it."""
+    still = _protos.TestStreamPayload.Event()
+    still.processing_time_event.advance_duration = 0
+    yield still
+    for event in events:
+        if event.WhichOneof("event") != "element_event":
+            yield event
+            continue
+        for element in event.element_event.elements:
+            one = _protos.TestStreamPayload.Event()
+            one.element_event.tag = event.element_event.tag
+            one.element_event.elements.append(element)
+            yield one
+
+
+def _step(
+    transform: _protos.PTransform, event: _protos.TestStreamPayload.Event, has_length: bool
+) -> Elements | Watermark | Clock | None:
+    match event.WhichOneof("event"):
+        case "watermark_event":
+            watermark = clamp(event.watermark_event.new_watermark)
+            return Watermark(_buffer(transform, event.watermark_event.tag), watermark)
+        case "processing_time_event":
+            return Clock(min(event.processing_time_event.advance_duration, MAX_TIMESTAMP))
+        case "element_event" if event.element_event.elements:
+            elements = event.element_event.elements
+            return Elements(
+                _buffer(transform, event.element_event.tag),
+                count=len(elements),
+                data=b"".join(_windowed_values(elements, has_length)),
+                min_timestamp=min(clamp(element.timestamp) for element in elements),
+            )
+        case _:
+            return None
+
+
+def _windowed_values(
+    elements: Iterable[_protos.TestStreamPayload.TimestampedElement], has_length: bool
+) -> Iterator[bytes]:
+    for element in elements:
+        yield encode_instant(clamp(element.timestamp))
+        yield _GLOBAL_WINDOW_AND_PANE
+        if not has_length:
+            yield encode_varint(len(element.encoded_element))
+        yield element.encoded_element
+
+
+def _buffer(transform: _protos.PTransform, tag: str) -> str:
+    pcollection_id = _output(transform, tag)
+    if pcollection_id is None:
+        raise ValueError(f"{transform.unique_name!r} has no output {tag!r}")
+    return buffer_of(pcollection_id)
+
+
+def _output(transform: _protos.PTransform, tag: str) -> str | None:
+    """The output of a tag; Go and Java leave the tag empty, since there is one output only."""
+    if tag not in transform.outputs and len(transform.outputs) == 1:
+        return next(iter(transform.outputs.values()))
+    return transform.outputs.get(tag)
+
+
+def _tags(payload: _protos.TestStreamPayload) -> set[str]:
+    return {
+        getattr(event, event.WhichOneof("event")).tag
+        for event in payload.events
+        if event.WhichOneof("event") in ("watermark_event", "element_event")
+    }
+
+
+def _watermark_goes_back(payload: _protos.TestStreamPayload) -> bool:
+    reached: dict[str, int] = {}
+    for event in payload.events:
+        if event.WhichOneof("event") == "watermark_event":
+            told = event.watermark_event
+            if told.new_watermark < reached.get(told.tag, told.new_watermark):
+                return True
+            reached[told.tag] = told.new_watermark
+    return False

@@ -1,0 +1,173 @@
+"""Side inputs: who reads them, which of their windows are asked for, and whether they are updated."""
+
+from __future__ import annotations
+
+import base64
+import bz2
+import functools
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+
+import attrs
+from apache_beam.internal import pickler
+from apache_beam.transforms import sideinputs
+from beam_runner_model.buffers import BufferKind, BufferPlan, SideInputUse
+from beam_runner_model.triggers import may_fire_early
+from beam_runner_model.window_fns import GlobalWindows, OpaqueWindows
+from beam_runner_urns import python_sdk as python_urns
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.leaves import PAR_DOS
+from beam_runner_planner.windowing import trigger, window_fn
+
+_SINGLETON = b"AsSingleton"
+_BZ2 = b"BZh"
+_HEAD_BYTES = 1 << 18
+_GLOBAL_MAPPING = functools.partial(sideinputs._global_window_mapping_fn)
+
+
+def side_inputs_of(transform: _protos.PTransform) -> Mapping[str, _protos.SideInput]:
+    """The side inputs of a transform by their tags among its inputs."""
+    if transform.spec.urn not in PAR_DOS:
+        return {}
+    return dict(_protos.ParDoPayload.FromString(transform.spec.payload).side_inputs)
+
+
+def described(
+    uses: Collection[SideInputUse],
+    transforms: Sequence[_protos.PTransform],
+    components: _protos.Components,
+) -> tuple[SideInputUse, ...]:
+    """The uses of a stage, with what the scheduler must know of each."""
+    by_name = {transform.unique_name: transform for transform in transforms}
+    rewindowed = _rewindowed(transforms) if uses else set()
+    return tuple(_described(use, by_name[use.transform_id], rewindowed, components) for use in uses)
+
+
+def _described(
+    use: SideInputUse,
+    transform: _protos.PTransform,
+    rewindowed: Set[str],
+    components: _protos.Components,
+) -> SideInputUse:
+    side = components.pcollections[transform.inputs[use.tag]]
+    strategy = components.windowing_strategies[side.windowing_strategy_id]
+    main = main_input(transform)
+    mapping_fn = window_fn(strategy.window_fn)
+    if main in rewindowed and not isinstance(mapping_fn, GlobalWindows):
+        mapping_fn = OpaqueWindows(strategy.window_fn.urn, strategy.window_fn.payload)
+    main_strategy_id = components.pcollections[main].windowing_strategy_id
+    endless = is_unbounded(side)
+    early = endless and may_fire_early(trigger(strategy.trigger))
+    updated = early or (endless and strategy.allowed_lateness > 0)
+    return attrs.evolve(
+        use,
+        mapping_fn=mapping_fn,
+        by_window=endless and not isinstance(mapping_fn, GlobalWindows | OpaqueWindows),
+        # Other windows end; Beam's tests want all of their panes to be seen then.
+        early=early and isinstance(mapping_fn, GlobalWindows),
+        latest=updated and _is_singleton(side_inputs_of(transform)[use.tag]),
+        retention=components.windowing_strategies[main_strategy_id].allowed_lateness,
+    )
+
+
+def see_updates(uses: Iterable[SideInputUse], transforms: Iterable[_protos.PTransform]) -> None:
+    """Lets the Python SDK look anew at side inputs that may be updated, bundle by bundle.
+
+    It keeps for ever what it has seen of side inputs whose windows are mapped by its own function
+    for the global window. It does not recognize that function inside another one.
+    """
+    updating = {(use.transform_id, use.tag) for use in uses if use.early}
+    for transform in transforms:
+        tags = [tag for transform_id, tag in updating if transform_id == transform.unique_name]
+        if not tags:
+            continue
+        payload = _protos.ParDoPayload.FromString(transform.spec.payload)
+        for tag in tags:
+            mapping_fn = payload.side_inputs[tag].window_mapping_fn
+            if _is_global_mapping(mapping_fn):
+                mapping_fn.payload = pickler.dumps(_GLOBAL_MAPPING)
+        transform.spec.payload = payload.SerializeToString()
+
+
+def _is_global_mapping(mapping_fn: _protos.FunctionSpec) -> bool:
+    name = _GLOBAL_MAPPING.func.__name__.encode()
+    pickled = mapping_fn.urn == python_urns.PICKLED_WINDOW_MAPPING_FN
+    return pickled and contains(mapping_fn.payload, name)
+
+
+def tell_windows(
+    buffers: Mapping[str, BufferPlan],
+    readers: Iterable[tuple[str | None, Iterable[SideInputUse]]],
+) -> dict[str, BufferPlan]:
+    """The buffers; what is read by a stage that waits for side inputs by window tells its windows.
+
+    Args:
+        buffers: by id.
+        readers: what each stage reads, and its side inputs, as `described`.
+    """
+    waited_for = {buffer_id for buffer_id, uses in readers if any(use.by_window for use in uses)}
+    return {
+        buffer_id: attrs.evolve(buffer, windows=buffer_id in waited_for and _can_wait(buffer))
+        for buffer_id, buffer in buffers.items()
+    }
+
+
+def _can_wait(buffer: BufferPlan) -> bool:
+    """Whether its windows may be read one after the other."""
+    if buffer.kind is BufferKind.KEYED:
+        return not buffer.bulk
+    return buffer.kind in (BufferKind.STORED, BufferKind.DEALT)
+
+
+def _is_singleton(side_input: _protos.SideInput) -> bool:
+    """Whether the Python SDK shows it as a single value.
+
+    Only its view function says so, which is pickled and never loaded here. Its name is in it.
+    """
+    view_fn = side_input.view_fn
+    return view_fn.urn == python_urns.PICKLED_VIEWFN and contains(view_fn.payload, _SINGLETON)
+
+
+def contains(payload: bytes, name: bytes) -> bool:
+    """Whether a name is in what Beam's pickler has packed, of which no more than its head is unpacked.
+
+    Nothing is loaded. What is packed in another way contains nothing.
+    """
+    try:
+        packed = base64.b64decode(payload)
+        opened = bz2.BZ2Decompressor() if packed.startswith(_BZ2) else zlib.decompressobj()
+        return name in opened.decompress(packed, _HEAD_BYTES)
+    except (ValueError, OSError, zlib.error):
+        return False
+
+
+def main_tag(transform: _protos.PTransform) -> str | None:
+    """The tag of what a transform processes; None if it begins with nothing."""
+    sides = side_inputs_of(transform)
+    return min((tag for tag in transform.inputs if tag not in sides), default=None)
+
+
+def main_input(transform: _protos.PTransform) -> str | None:
+    """The PCollection that a transform processes; None if it begins with nothing."""
+    tag = main_tag(transform)
+    return None if tag is None else transform.inputs[tag]
+
+
+def _rewindowed(transforms: Sequence[_protos.PTransform]) -> set[str]:
+    """The PCollections of a stage whose windows may be others than those that came in."""
+    found: set[str] = set()
+    while True:
+        known = len(found)
+        for transform in transforms:
+            assigns = transform.spec.urn == transform_urns.ASSIGN_WINDOWS
+            if assigns or main_input(transform) in found:
+                found.update(transform.outputs.values())
+        if len(found) == known:
+            return found
+
+
+def is_unbounded(pcollection: _protos.PCollection) -> bool:
+    """Whether a PCollection may never end."""
+    return pcollection.is_bounded == _protos.IsBounded.UNBOUNDED

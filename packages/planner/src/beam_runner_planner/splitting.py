@@ -1,0 +1,63 @@
+"""Splittable DoFns: pairs with restrictions, splits them, deals them out, and processes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.context import Context
+from beam_runner_planner.side_inputs import main_tag
+from beam_runner_planner.steps import Step
+
+
+def expand_splittable(steps: Iterable[Step], context: Context) -> Iterator[Step]:
+    """A phase: makes of each splittable DoFn the four transforms that it consists of."""
+    for step in steps:
+        restriction_id = ""
+        if step.urn == transform_urns.PAR_DO:
+            payload = _protos.ParDoPayload.FromString(step.transform.spec.payload)
+            restriction_id = payload.restriction_coder_id
+        if restriction_id:
+            yield from _parts(step, restriction_id, context)
+        else:
+            yield step
+
+
+def _parts(step: Step, restriction_id: str, context: Context) -> Iterator[Step]:
+    transform = step.transform
+    tag = main_tag(transform)
+    assert tag is not None
+    main = transform.inputs[tag]
+    elements = context.components.pcollections[main]
+    paired_coder = context.add_coder(coder_urns.KV, [elements.coder_id, restriction_id])
+    sizes = context.add_coder(coder_urns.DOUBLE, [])
+    sized_coder = context.add_coder(coder_urns.KV, [paired_coder, sizes])
+    paired = context.add_pcollection(f"{main}_paired", elements, coder_id=paired_coder)
+    split = context.add_pcollection(f"{main}_split", elements, coder_id=sized_coder)
+    dealt = context.add_pcollection(f"{main}_reshuffle", elements, coder_id=sized_coder)
+
+    def part(name: str, urn: str, reads: str, writes: str | None) -> Step:
+        made = _protos.PTransform()
+        made.CopyFrom(transform)
+        made.unique_name = context.new_name(f"{transform.unique_name}/{name}")
+        made.spec.urn = urn
+        made.inputs[tag] = reads
+        if writes is not None:
+            made.outputs.clear()
+            made.outputs["out"] = writes
+        return Step(made)
+
+    yield part("PairWithRestriction", transform_urns.PAIR_WITH_RESTRICTION, main, paired)
+    yield part("SplitAndSizeRestriction", transform_urns.SPLIT_AND_SIZE_RESTRICTIONS, paired, split)
+    yield Step(
+        _protos.PTransform(
+            unique_name=context.new_name(f"{transform.unique_name}/Reshuffle"),
+            spec=_protos.FunctionSpec(urn=transform_urns.RESHUFFLE),
+            inputs={"in": split},
+            outputs={"out": dealt},
+        )
+    )
+    yield part("Process", transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS, dealt, None)

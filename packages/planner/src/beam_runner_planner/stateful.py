@@ -1,0 +1,111 @@
+"""What ParDos declare of state, timers and the input that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from beam_runner_engine.keyed.state import (
+    BagState,
+    CombiningState,
+    MultimapState,
+    OrderedListState,
+    State,
+    ValueState,
+)
+from beam_runner_engine.keyed.timers import TimeDomain
+from beam_runner_urns import state as state_urns
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.plan import StatefulPlan
+
+_RUNS_USER_CODE = (transform_urns.PAR_DO, transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS)
+_KINDS: dict[str, type[State]] = {
+    state_urns.MULTIMAP: MultimapState,
+    state_urns.ORDERED_LIST: OrderedListState,
+}
+_BAGS: dict[str | None, type[State]] = {
+    "read_modify_write_spec": ValueState,
+    "combining_spec": CombiningState,
+}
+
+
+def stateful_payload(transform: _protos.PTransform) -> _protos.ParDoPayload | None:
+    """The payload of a ParDo with state or timers; None for other transforms."""
+    if transform.spec.urn != transform_urns.PAR_DO:
+        return None
+    payload = _protos.ParDoPayload.FromString(transform.spec.payload)
+    return payload if is_stateful(payload) else None
+
+
+def is_stateful(payload: _protos.ParDoPayload) -> bool:
+    """Whether its elements must be processed key by key.
+
+    Time-sorted input is sorted by key; so it needs no state of its own, but keys.
+    """
+    return bool(
+        payload.state_specs
+        or payload.timer_family_specs
+        or payload.on_window_expiration_timer_family_spec
+        or payload.requires_time_sorted_input
+    )
+
+
+def needs_stable_input(transform: _protos.PTransform) -> bool:
+    """Whether what it has once been given must never be another when it is given it again."""
+    if transform.spec.urn != transform_urns.PAR_DO:
+        return False
+    return _protos.ParDoPayload.FromString(transform.spec.payload).requires_stable_input
+
+
+def has_callbacks(transform: _protos.PTransform) -> bool:
+    """Whether its user code may ask to be called when its bundle is committed."""
+    if transform.spec.urn not in _RUNS_USER_CODE:
+        return False
+    return _protos.ParDoPayload.FromString(transform.spec.payload).requests_finalization
+
+
+def stateful_head(
+    transforms: Iterable[_protos.PTransform], source_pcollection: str
+) -> _protos.PTransform | None:
+    """The stateful transform that reads the input of its stage, if there is one."""
+    for transform in transforms:
+        if source_pcollection in transform.inputs.values() and stateful_payload(transform):
+            return transform
+    return None
+
+
+def stateful_plan(transform: _protos.PTransform, *, scripted_clock: bool) -> StatefulPlan:
+    """What a stateful transform declares."""
+    payload = _protos.ParDoPayload.FromString(transform.spec.payload)
+    return StatefulPlan(
+        transform_id=transform.unique_name,
+        states={name: _kind(spec) for name, spec in payload.state_specs.items()},
+        timers={
+            name: (
+                TimeDomain.PROCESSING_TIME
+                if spec.time_domain == _protos.TimeDomain.PROCESSING_TIME
+                else TimeDomain.EVENT_TIME
+            )
+            for name, spec in payload.timer_family_specs.items()
+        },
+        expiration_family=payload.on_window_expiration_timer_family_spec,
+        time_sorted=payload.requires_time_sorted_input,
+        scripted_clock=scripted_clock,
+    )
+
+
+def coders_of(payload: _protos.ParDoPayload) -> Iterator[str]:
+    """The coders of its states and timers."""
+    for spec in payload.state_specs.values():
+        if (kind := spec.WhichOneof("spec")) is not None:
+            fields = getattr(spec, kind).ListFields()
+            yield from (value for field, value in fields if field.name.endswith("coder_id"))
+    for family in payload.timer_family_specs.values():
+        yield family.timer_family_coder_id
+
+
+def _kind(spec: _protos.StateSpec) -> type[State]:
+    """How the SDK keeps it, by the protocol that it speaks: not every set is one for the runner."""
+    kind = _KINDS.get(spec.protocol.urn)
+    return _BAGS.get(spec.WhichOneof("spec"), BagState) if kind is None else kind

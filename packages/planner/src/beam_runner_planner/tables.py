@@ -1,0 +1,112 @@
+"""Stages that Spark's own readers and writers are: what they do, and what can't be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from beam_runner_model.buffers import BufferKind, BufferPlan
+from beam_runner_model.window_fns import GlobalWindows
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import spark as spark_urns
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
+from beam_runner_planner.plan import TablePlan, TruncationPlan
+from beam_runner_planner.table_specs import StreamSource, TableSource, TableTarget, WrongTable
+from beam_runner_planner.windowing import window_fn
+
+_KINDS = {spark_urns.READ: TableSource, spark_urns.READ_STREAM: StreamSource}
+
+
+def table_plan(
+    transforms: Collection[_protos.PTransform], components: _protos.Components
+) -> TablePlan | None:
+    """What a stage has Spark do; None if it is no such stage.
+
+    Raises:
+        InvalidPipeline: its payload makes no sense, or what goes in or out is not what it must be.
+    """
+    found = next((t for t in transforms if t.spec.urn in spark_urns.ALL), None)
+    if found is None:
+        return None
+    payload = found.spec.payload
+    kind = _KINDS.get(found.spec.urn, TableTarget)
+    try:
+        kind.from_payload(payload)
+    except WrongTable as error:
+        raise InvalidPipeline(f"the transform {found.unique_name!r}: {error}") from error
+    (output,) = found.outputs.values()
+    if found.spec.urn == spark_urns.READ_STREAM:
+        _check_stream(found, components)
+    elif found.spec.urn == spark_urns.PUBLISH:
+        _check_publish(found, components)
+    for pcollection_id in (*found.inputs.values(), output):
+        _check_bytes(found.unique_name, components.pcollections[pcollection_id], components)
+    return TablePlan(found.spec.urn, payload, output)
+
+
+def left_by_drain(table: TablePlan) -> TruncationPlan | None:
+    """What a drain leaves of what a stage has still to do: nothing of a stream, and all of everything else."""
+    is_stream = table.urn == spark_urns.READ_STREAM
+    return TruncationPlan(None, endless=True) if is_stream else None
+
+
+def check_edges(
+    name: str, source: str | None, outputs: Iterable[str], buffers: Mapping[str, BufferPlan]
+) -> None:
+    """Refuses what Spark's rows can't go through: only what is stored as it is.
+
+    Args:
+        name: of the transform.
+        source: the buffer that it reads; None for an impulse.
+        outputs: the buffers that it writes.
+        buffers: by id.
+
+    Raises:
+        UnsupportedPipeline: the transform's input or output is something else.
+    """
+    edges = [*outputs, *(() if source is None else (source,))]
+    if any(buffers[edge].kind is not BufferKind.STORED or buffers[edge].windows for edge in edges):
+        raise UnsupportedPipeline(
+            [f"a table of Spark's that is dealt out, grouped or a side input at once (in {name!r})"]
+        )
+
+
+def _check_stream(read: _protos.PTransform, components: _protos.Components) -> None:
+    (given,), (output,) = read.inputs.values(), read.outputs.values()
+    if components.pcollections[output].is_bounded != _protos.IsBounded.UNBOUNDED:
+        raise InvalidPipeline(
+            f"the transform {read.unique_name!r} reads a stream, and what it gives is called bounded"
+        )
+    # An element would be taken for a position: files that the server writes for Spark to read.
+    impulses = (t for t in components.transforms.values() if t.spec.urn == transform_urns.IMPULSE)
+    if not any(given in impulse.outputs.values() for impulse in impulses):
+        raise InvalidPipeline(
+            f"the transform {read.unique_name!r} reads a stream, and takes an impulse alone"
+        )
+
+
+def _check_publish(publish: _protos.PTransform, components: _protos.Components) -> None:
+    (given,) = publish.inputs.values()
+    # An element would be taken for names of files, and the server would move these.
+    stages = (t for t in components.transforms.values() if t.spec.urn == spark_urns.STAGE)
+    made = (t.spec.payload for t in stages if given in t.outputs.values())
+    if publish.spec.payload not in made:
+        raise InvalidPipeline(
+            f"the transform {publish.unique_name!r} publishes what was written, and takes that of a transform alone"
+            " which writes the same"
+        )
+
+
+def _check_bytes(
+    name: str, pcollection: _protos.PCollection, components: _protos.Components
+) -> None:
+    strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
+    coder = components.coders[pcollection.coder_id].spec.urn
+    is_global = isinstance(window_fn(strategy.window_fn), GlobalWindows)
+    if coder != coder_urns.BYTES or not is_global:
+        raise InvalidPipeline(
+            f"the transform {name!r} takes and gives bytes in the global window, and not what"
+            f" {pcollection.unique_name!r} is"
+        )

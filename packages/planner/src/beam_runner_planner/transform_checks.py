@@ -1,0 +1,127 @@
+"""What makes no sense in one transform that runs: its payload, and how many inputs and outputs it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import spark as spark_urns
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.leaves import COMBINE_PARTS, PAR_DOS, RESHUFFLES, puts_out
+from beam_runner_planner.stateful import coders_of, is_stateful
+
+_COMBINES = COMBINE_PARTS | {transform_urns.COMBINE_PER_KEY}
+_PAYLOADS: Mapping[str, Any] = {
+    **dict.fromkeys(PAR_DOS, _protos.ParDoPayload),
+    **dict.fromkeys(_COMBINES, _protos.CombinePayload),
+    transform_urns.READ: _protos.ReadPayload,
+    transform_urns.TEST_STREAM: _protos.TestStreamPayload,
+    transform_urns.ASSIGN_WINDOWS: _protos.WindowIntoPayload,
+}
+_ONE_TO_ONE = (
+    RESHUFFLES
+    | _COMBINES
+    | spark_urns.ALL
+    | {transform_urns.GROUP_BY_KEY, transform_urns.ASSIGN_WINDOWS}
+)
+_SOURCES = frozenset({transform_urns.IMPULSE, transform_urns.READ, transform_urns.TEST_STREAM})
+_ONE_OUTPUT = _ONE_TO_ONE | {
+    transform_urns.IMPULSE,
+    transform_urns.READ,
+    transform_urns.FLATTEN,
+}
+_KEYED = frozenset({transform_urns.GROUP_BY_KEY, transform_urns.COMBINE_PER_KEY})
+_PAIR = 2
+
+
+def problems_of_transform(
+    transform: _protos.PTransform, components: _protos.Components
+) -> Iterator[str]:
+    """What is wrong, a clause each. Its references lead somewhere, but for some within payloads."""
+    urn = transform.spec.urn
+    if not urn:
+        yield "has neither parts nor a URN"
+        return
+    payload: Any = None
+    if urn in _PAYLOADS:
+        try:
+            payload = _PAYLOADS[urn].FromString(transform.spec.payload)
+        except _protos.DecodeError:
+            yield f"has a payload that is not the one of {urn!r}"
+            return
+    mains = dict(transform.inputs)
+    if urn in PAR_DOS:
+        mains = {tag: p for tag, p in mains.items() if tag not in payload.side_inputs}
+    elif urn in RESHUFFLES and len(mains) > 1:
+        main = dealt(transform)
+        mains = {} if main is None else {"in": main}
+    yield from _of_edges(transform, mains)
+    if urn in PAR_DOS:
+        yield from _of_pardo(transform, payload, components)
+    elif urn in _COMBINES and payload.accumulator_coder_id not in components.coders:
+        yield f"has the accumulator coder {payload.accumulator_coder_id!r}, which is not there"
+    if urn in _KEYED or (urn == transform_urns.PAR_DO and is_stateful(payload)):
+        yield from _of_key(mains.values(), components)
+
+
+def dealt(transform: _protos.PTransform) -> str | None:
+    """What a reshuffle deals out; None if that can't be told.
+
+    That of a splittable DoFn which a Python client has expanded has the DoFn's side inputs, too.
+    """
+    inputs = list(transform.inputs.values())
+    if len(inputs) > 1:
+        inputs = [p for p in inputs if p.endswith("_split") or "_split_" in p]
+    return inputs[0] if len(inputs) == 1 else None
+
+
+def _of_edges(transform: _protos.PTransform, mains: Mapping[str, str]) -> Iterator[str]:
+    urn = transform.spec.urn
+    outputs = len(set(transform.outputs.values()))
+    if urn in _ONE_OUTPUT and outputs != 1:
+        yield f"of kind {urn!r} has {outputs} outputs, not one"
+    if urn in _SOURCES and mains:
+        yield f"of kind {urn!r} has inputs, where it begins with nothing"
+    elif urn in _ONE_TO_ONE | PAR_DOS and len(mains) != 1:
+        yield f"of kind {urn!r} has {len(mains)} main inputs, not one"
+    elif urn != transform_urns.FLATTEN and len(mains) > 1:
+        yield f"of kind {urn!r} has {len(mains)} inputs, and only a Flatten may have several"
+    if set(transform.outputs.values()) & set(transform.inputs.values()) and puts_out(transform):
+        yield "puts out what it reads"
+
+
+def _of_pardo(
+    transform: _protos.PTransform, payload: _protos.ParDoPayload, components: _protos.Components
+) -> Iterator[str]:
+    coder_ids = [*coders_of(payload)]
+    if payload.restriction_coder_id:
+        coder_ids.append(payload.restriction_coder_id)
+    for coder_id in coder_ids:
+        if coder_id not in components.coders:
+            yield f"uses the coder {coder_id!r}, which is not there"
+    for tag in payload.side_inputs:
+        if tag not in transform.inputs:
+            yield f"has the side input {tag!r}, which is not among its inputs"
+    for name, family in payload.timer_family_specs.items():
+        timer = components.coders.get(family.timer_family_coder_id, _protos.Coder())
+        if len(timer.component_coder_ids) != _PAIR:
+            yield f"has the timer family {name!r}, whose coder has no coders of a key and a window"
+    for name, spec in payload.state_specs.items():
+        if spec.WhichOneof("spec") is None:
+            yield f"has the state {name!r}, which is of no kind"
+    expiration = payload.on_window_expiration_timer_family_spec
+    if expiration and expiration not in payload.timer_family_specs:
+        yield f"has the timer family {expiration!r} for expired windows, which is not there"
+
+
+def _of_key(pcollections: Any, components: _protos.Components) -> Iterator[str]:
+    for pcollection_id in pcollections:
+        coder = components.coders[components.pcollections[pcollection_id].coder_id]
+        if coder.spec.urn != coder_urns.KV:
+            yield (
+                f"needs keys and values, and its input {pcollection_id!r} has a coder of kind"
+                f" {coder.spec.urn!r}"
+            )

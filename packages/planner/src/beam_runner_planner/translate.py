@@ -1,0 +1,154 @@
+"""Makes the plan of a job from what was submitted, or rejects it by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder, WindowedValueCoder
+from apache_beam.transforms.window import GlobalWindows
+from beam_runner_model.buffers import BufferPlan, SideInputUse
+from beam_runner_model.jobs import JobSpec
+from beam_runner_model.stages import JobContext
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.buffers import plan_buffers
+from beam_runner_planner.descriptors import DescriptorBuilder
+from beam_runner_planner.environments import (
+    ResolvedEnvironment,
+    resolve_environments,
+)
+from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
+from beam_runner_planner.fusion import FusedPipeline, fuse
+from beam_runner_planner.graph import Graph, build_graph
+from beam_runner_planner.leaves import leaves
+from beam_runner_planner.plan import JobPlan, StagePlan, TestStreamPlan
+from beam_runner_planner.rejection import unsupported
+from beam_runner_planner.script_services import ask_services
+from beam_runner_planner.scripted_windows import let_out_of_holders
+from beam_runner_planner.scripts import script_of
+from beam_runner_planner.side_inputs import described, see_updates, tell_windows
+from beam_runner_planner.stateful import (
+    has_callbacks,
+    needs_stable_input,
+    stateful_head,
+    stateful_plan,
+)
+from beam_runner_planner.tables import check_edges, left_by_drain, table_plan
+from beam_runner_planner.truncation import truncation_plan
+from beam_runner_planner.validation import validated
+
+_IMPULSE: bytes = (
+    WindowedValueCoder(BytesCoder(), GlobalWindowCoder())
+    .get_impl()
+    .encode_nested(GlobalWindows.windowed_value(b""))
+)
+
+
+def translate(job: JobSpec) -> JobPlan:
+    """Plans a job. Takes milliseconds for a small pipeline and grows with the number of stages;
+    up to half a minute where a TestStream asks a service for its events.
+
+    Raises:
+        InvalidPipeline: it is malformed; the text names what is wrong, and where.
+        UnsupportedPipeline: it uses something that is not supported; the text names what and where.
+    """
+    pipeline = validated(job.pipeline)
+    ask_services(pipeline)
+    let_out_of_holders(pipeline)
+    environments = resolve_environments(pipeline, job.artifacts, job.options_json)
+    reasons = unsupported(pipeline, environments)
+    if reasons:
+        raise UnsupportedPipeline(reasons)
+    fused = fuse(pipeline, embedded=all(e.embedded for e in environments.values()))
+    graph = build_graph(fused.stages)
+    if graph.nodes and not environments:
+        raise InvalidPipeline("the pipeline has no environment in which anything of it could run")
+    uses = [described(node.side_inputs, node.transforms, fused.components) for node in graph.nodes]
+    for node, of_node in zip(graph.nodes, uses, strict=True):
+        see_updates(of_node, node.transforms)
+    buffers = plan_buffers(graph, fused.components, environments)
+    buffers = tell_windows(
+        buffers, zip([node.source_buffer for node in graph.nodes], uses, strict=True)
+    )
+    test_streams = _test_streams(pipeline, buffers)
+    streaming = bool(test_streams) or _is_unbounded(pipeline)
+    builder = DescriptorBuilder(fused, graph, buffers, streaming)
+    context = JobContext(
+        job_id=job.job_id,
+        job_name=job.job_name,
+        options_json=job.options_json,
+        environments={e: resolved.environment for e, resolved in environments.items()},
+    )
+    scripted_clock = any(stream.scripts_clock for stream in test_streams)
+    stages = _stages(graph, uses, fused, builder, environments, scripted_clock, buffers)
+    return JobPlan(
+        context,
+        stages,
+        buffers,
+        test_streams,
+        streaming,
+        one_interpreter=all(environments[s.spec.environment_id].in_client for s in stages.values()),
+    )
+
+
+def _is_unbounded(pipeline: _protos.Pipeline) -> bool:
+    return any(
+        pcollection.is_bounded == _protos.IsBounded.UNBOUNDED
+        for pcollection in pipeline.components.pcollections.values()
+    )
+
+
+def _test_streams(
+    pipeline: _protos.Pipeline, buffers: dict[str, BufferPlan]
+) -> tuple[TestStreamPlan, ...]:
+    return tuple(
+        script_of(transform, pipeline.components, buffers)
+        for _, transform in leaves(pipeline.root_transform_ids, pipeline.components)
+        if transform.spec.urn == transform_urns.TEST_STREAM
+    )
+
+
+def _stages(
+    graph: Graph,
+    uses: Sequence[tuple[SideInputUse, ...]],
+    fused: FusedPipeline,
+    builder: DescriptorBuilder,
+    environments: dict[str, ResolvedEnvironment],
+    scripted_clock: bool,
+    buffers: dict[str, BufferPlan],
+) -> dict[str, StagePlan]:
+    # A stage that only regroups needs some SDK to decode and encode: any will do.
+    default_environment = next(iter(environments), "")
+    components = fused.components
+    produced = {p for node in graph.nodes for t in node.transforms for p in t.outputs.values()}
+    stages: dict[str, StagePlan] = {}
+    for index, node in enumerate(graph.nodes):
+        stage_id = f"stage{index}"
+        environment_id = node.environment_id or default_environment
+        spec, outputs = builder.build(stage_id, node, environment_id)
+        stateful = stateful_head(node.transforms, node.source_pcollection)
+        table = table_plan(node.transforms, components)
+        if table is not None:
+            check_edges(node.name, node.source_buffer, outputs.values(), buffers)
+        stages[stage_id] = StagePlan(
+            spec=spec,
+            embedded=environments[environment_id].embedded,
+            input_buffer=node.source_buffer,
+            impulse=b"" if node.source_buffer is not None else _IMPULSE,
+            outputs=outputs,
+            side_inputs=uses[index],
+            counted_elsewhere=(
+                node.source_pcollection if node.source_pcollection in produced else ""
+            ),
+            truncation=(
+                truncation_plan(spec, components.environments[environment_id], components)
+                if table is None
+                else left_by_drain(table)
+            ),
+            stable_input=any(map(needs_stable_input, node.transforms)),
+            callbacks=any(map(has_callbacks, node.transforms)),
+            stateful=stateful and stateful_plan(stateful, scripted_clock=scripted_clock),
+            table=table,
+        )
+    return stages

@@ -1,0 +1,64 @@
+"""Transforms and coders that an SDK does not know, as far as it can be told before they run.
+
+The SDK of the server's own versions knows what is registered here, and what its environment says. Of other SDKs
+nothing can be told: what they say that they can do is not all that they can do. Nor can it of one that runs already, as
+in LOOPBACK: the program that it is part of may have registered more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from beam_runner_urns import environments as environment_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.ordering import after_those_needed
+from beam_runner_planner.sdks import (
+    environment_of,
+    is_our_own,
+    our_coders,
+    our_transforms,
+)
+
+
+def is_unknown(transform: _protos.PTransform, components: _protos.Components) -> bool:
+    """Whether the SDK that is to run a transform does not know it."""
+    environment = environment_of(transform, components)
+    urn = transform.spec.urn
+    known = urn in our_transforms() or urn in environment.capabilities
+    return _can_be_told(environment) and not known
+
+
+def _can_be_told(environment: _protos.Environment) -> bool:
+    return is_our_own(environment) and environment.urn != environment_urns.EXTERNAL
+
+
+def unknown_coders(components: _protos.Components) -> dict[str, list[str]]:
+    """The coders in use that no SDK of the pipeline knows, with the names of what is encoded by them.
+
+    Told only where all SDKs are of the server's own versions, and are started for the job.
+    """
+    environments = components.environments.values()
+    if not all(map(_can_be_told, environments)):
+        return {}
+    known = our_coders().union(*(environment.capabilities for environment in environments))
+    first: dict[str, str | None] = {}
+    coders = components.coders
+    for coder_id in after_those_needed(coders, lambda one: coders[one].component_coder_ids):
+        urn, parts = coders[coder_id].spec.urn, coders[coder_id].component_coder_ids
+        first[coder_id] = (
+            next(filter(None, (first[part] for part in parts)), None) if urn in known else str(urn)
+        )
+    found: dict[str, list[str]] = {}
+    for coder_id, name in _encoded(components):
+        unknown = first[coder_id]
+        if unknown is not None:
+            found.setdefault(f"the coder {unknown!r}", []).append(name)
+    return found
+
+
+def _encoded(components: _protos.Components) -> Iterator[tuple[str, str]]:
+    for pcollection in components.pcollections.values():
+        yield pcollection.coder_id, pcollection.unique_name
+    for strategy_id, strategy in components.windowing_strategies.items():
+        yield strategy.window_coder_id, strategy_id

@@ -1,0 +1,131 @@
+"""Finds what makes no sense in a pipeline, to no runner, so that the rest of translation need not look.
+
+Whoever took the pipeline has checked that its references lead somewhere, and that it isn't too large:
+`beam_runner_jobservices.check_pipeline` does both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from beam_runner_model.window_fns import FixedWindows, Sessions, SlidingWindows
+from beam_runner_urns import coders as coder_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.errors import InvalidPipeline
+from beam_runner_planner.leaves import leaves
+from beam_runner_planner.ordering import around_circles
+from beam_runner_planner.transform_checks import problems_of_transform
+from beam_runner_planner.windowing import trigger, window_fn
+
+_SHOWN = 5
+_LONGEST_MS = 315_576_000_000_000
+_PARTS: Mapping[str, int] = {
+    coder_urns.KV: 2,
+    coder_urns.ITERABLE: 1,
+    coder_urns.STATE_BACKED_ITERABLE: 1,
+    coder_urns.LENGTH_PREFIX: 1,
+    coder_urns.NULLABLE: 1,
+    coder_urns.SHARDED_KEY: 1,
+    coder_urns.CUSTOM_WINDOW: 1,
+    coder_urns.TIMER: 2,
+    coder_urns.WINDOWED_VALUE: 2,
+    coder_urns.PARAM_WINDOWED_VALUE: 2,
+}
+
+
+def validated(data: bytes) -> _protos.Pipeline:
+    """A pipeline of which everything can be read and followed. Linear in its size.
+
+    Raises:
+        InvalidPipeline: the text names the first few things that are wrong, and where.
+    """
+    try:
+        pipeline = _protos.Pipeline.FromString(data)
+    except _protos.DecodeError as error:
+        raise InvalidPipeline(
+            "the pipeline can't be read: it is no message of the model"
+        ) from error
+    problems = list(_problems(pipeline))
+    if problems:
+        more = f"; and {len(problems) - _SHOWN} more problems" if len(problems) > _SHOWN else ""
+        raise InvalidPipeline(f"the pipeline is malformed: {'; '.join(problems[:_SHOWN])}{more}")
+    return pipeline
+
+
+def _problems(pipeline: _protos.Pipeline) -> Iterator[str]:
+    components = pipeline.components
+    yield from _of_coders(components)
+    yield from _of_strategies(components)
+    run = dict(leaves(pipeline.root_transform_ids, components))
+    for transform in run.values():
+        for problem in problems_of_transform(transform, components):
+            yield f"the transform {transform.unique_name!r} {problem}"
+    yield from _of_flow(run)
+
+
+def _of_coders(components: _protos.Components) -> Iterator[str]:
+    for coder_id, coder in components.coders.items():
+        parts = len(coder.component_coder_ids)
+        if parts != _PARTS.get(coder.spec.urn, parts):
+            yield (
+                f"the coder {coder_id!r} of kind {coder.spec.urn!r} has {parts} component coders, not"
+                f" {_PARTS[coder.spec.urn]}"
+            )
+
+
+def _of_strategies(components: _protos.Components) -> Iterator[str]:
+    for strategy_id, strategy in components.windowing_strategies.items():
+        where = f"the windowing strategy {strategy_id!r}"
+        if strategy.window_coder_id not in components.coders:
+            yield f"{where} has no window coder"
+        if strategy.allowed_lateness < 0:
+            yield f"{where} has a negative allowed lateness"
+        try:
+            trigger(strategy.trigger)
+            longest = _longest(window_fn(strategy.window_fn))
+        except _protos.DecodeError:
+            urn = strategy.window_fn.urn
+            yield f"{where} has a window function with a payload that is not the one of {urn!r}"
+        except ValueError as error:
+            yield f"{where} makes no sense: {error}"
+        else:
+            if longest > _LONGEST_MS:
+                yield f"{where} has windows of {longest} ms, and {_LONGEST_MS} is the most"
+
+
+def _longest(windows: Any) -> int:
+    match windows:
+        case FixedWindows(size, offset):
+            return max(size, abs(offset))
+        case SlidingWindows(size, period, offset):
+            return max(size, period, abs(offset))
+        case Sessions(gap):
+            return gap
+        case _:
+            return 0
+
+
+def _of_flow(run: Mapping[str, _protos.PTransform]) -> Iterator[str]:
+    """Every PCollection that is read comes from one transform, and none from itself."""
+    made_by: dict[str, str] = {}
+    for transform_id, transform in run.items():
+        for pcollection_id in set(transform.outputs.values()) - set(transform.inputs.values()):
+            if pcollection_id in made_by:
+                names = (run[made_by[pcollection_id]].unique_name, transform.unique_name)
+                yield f"the PCollection {pcollection_id!r} comes from two transforms, {names}"
+            made_by[pcollection_id] = transform_id
+    for transform in run.values():
+        for tag, pcollection_id in transform.inputs.items():
+            if pcollection_id not in made_by:
+                yield (
+                    f"the transform {transform.unique_name!r} reads the PCollection {pcollection_id!r}"
+                    f" as {tag!r}, which no transform makes"
+                )
+    circle = around_circles(
+        run, lambda one: [made_by[p] for p in run[one].inputs.values() if p in made_by]
+    )
+    if circle:
+        waiting = sorted(run[transform_id].unique_name for transform_id in circle)[:3]
+        yield f"the transforms {', '.join(map(repr, waiting))} wait for each other in a circle"

@@ -1,0 +1,49 @@
+"""Coders of windows: those that only their own SDK knows are made readable for the engine."""
+
+from __future__ import annotations
+
+from beam_runner_urns import coders as coder_urns
+
+from beam_runner_planner import _protos
+
+_STANDARD = frozenset({coder_urns.GLOBAL_WINDOW, coder_urns.INTERVAL_WINDOW})
+
+
+def has_own_coder(proto: _protos.WindowingStrategy, components: _protos.Components) -> bool:
+    """Whether the windows are encoded in a way that only their SDK knows."""
+    return components.coders[proto.window_coder_id].spec.urn not in _STANDARD
+
+
+def make_readable(components: _protos.Components) -> None:
+    """Lets SDKs write the windows that only they know so that the engine can tell them apart.
+
+    That is ``beam:coder:custom_window:v1`` around the length-prefixed window. All that an SDK
+    encodes windows for goes by the coder of the windowing strategy: elements, state, side inputs.
+    """
+    readable: dict[str, str] = {}
+    for strategy in components.windowing_strategies.values():
+        if has_own_coder(strategy, components):
+            own_id = strategy.window_coder_id
+            if own_id not in readable:
+                readable[own_id] = _add_readable(own_id, components)
+            strategy.window_coder_id = readable[own_id]
+
+
+def _add_readable(own_id: str, components: _protos.Components) -> str:
+    own = components.coders[own_id]
+    inner_id = own.component_coder_ids[0] if own.spec.urn == coder_urns.CUSTOM_WINDOW else own_id
+    prefixed_id = inner_id
+    if components.coders[inner_id].spec.urn != coder_urns.LENGTH_PREFIX:
+        prefixed_id = _unused(f"{inner_id}/length-prefixed window", components)
+        components.coders[prefixed_id].spec.urn = coder_urns.LENGTH_PREFIX
+        components.coders[prefixed_id].component_coder_ids[:] = [inner_id]
+    readable_id = _unused(f"{inner_id}/readable window", components)
+    components.coders[readable_id].spec.urn = coder_urns.CUSTOM_WINDOW
+    components.coders[readable_id].component_coder_ids[:] = [prefixed_id]
+    return readable_id
+
+
+def _unused(wanted: str, components: _protos.Components) -> str:
+    while wanted in components.coders:
+        wanted += "'"
+    return wanted

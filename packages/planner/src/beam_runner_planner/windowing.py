@@ -1,0 +1,203 @@
+"""Windowing strategies: from protocol buffers to the engine's records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from beam_runner_model.strategy import (
+    AccumulationMode,
+    ClosingBehavior,
+    MergeStatus,
+    OnTimeBehavior,
+    WindowingStrategy,
+)
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.triggers import (
+    AfterAll,
+    AfterAny,
+    AfterCount,
+    AfterEach,
+    AfterEndOfWindow,
+    AfterProcessingTime,
+    AfterSynchronizedProcessingTime,
+    AlignTo,
+    Always,
+    DefaultTrigger,
+    Delay,
+    Never,
+    OrFinally,
+    Repeatedly,
+    Trigger,
+)
+from beam_runner_model.window_coders import WindowCoder
+from beam_runner_model.window_fns import (
+    FixedWindows,
+    GlobalWindows,
+    OpaqueWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+)
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import windows as window_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.sdks import environment_of, is_of_go, is_of_python
+
+# What a strategy leaves unsaid is what the model's SDKs say by default.
+_TIMESTAMP_COMBINERS = {
+    _protos.OutputTime.LATEST_IN_PANE: TimestampCombiner.LATEST,
+    _protos.OutputTime.EARLIEST_IN_PANE: TimestampCombiner.EARLIEST,
+}
+_MERGE_STATUSES = {
+    _protos.MergeStatus.NEEDS_MERGE: MergeStatus.NEEDS_MERGE,
+    _protos.MergeStatus.ALREADY_MERGED: MergeStatus.ALREADY_MERGED,
+}
+_ACCUMULATION_MODES = {_protos.AccumulationMode.ACCUMULATING: AccumulationMode.ACCUMULATING}
+_ONCE_TIME_GOES_ON = AfterProcessingTime((Delay(1),))
+_ON_TIME_BEHAVIORS = {_protos.OnTimeBehavior.FIRE_IF_NONEMPTY: OnTimeBehavior.FIRE_IF_NONEMPTY}
+_WINDOW_CODERS = {
+    coder_urns.GLOBAL_WINDOW: WindowCoder.GLOBAL,
+    coder_urns.INTERVAL_WINDOW: WindowCoder.INTERVAL,
+    coder_urns.CUSTOM_WINDOW: WindowCoder.CUSTOM,
+}
+
+
+def windowing_strategy(
+    proto: _protos.WindowingStrategy, components: _protos.Components
+) -> WindowingStrategy:
+    """What grouping a collection, or reading it by window, must know; times in milliseconds.
+
+    Its windows must have been made readable (see ``window_coders``).
+
+    Raises:
+        ValueError: a trigger makes no sense.
+    """
+    return WindowingStrategy(
+        window_fn=window_fn(proto.window_fn),
+        window_coder=_WINDOW_CODERS[components.coders[proto.window_coder_id].spec.urn],
+        merge_status=_MERGE_STATUSES.get(proto.merge_status, MergeStatus.NON_MERGING),
+        trigger=_trigger_of(proto, components),
+        accumulation_mode=_ACCUMULATION_MODES.get(
+            proto.accumulation_mode, AccumulationMode.DISCARDING
+        ),
+        allowed_lateness=proto.allowed_lateness,
+        timestamp_combiner=_TIMESTAMP_COMBINERS.get(
+            proto.output_time, TimestampCombiner.END_OF_WINDOW
+        ),
+        closing_behavior=_closing_behavior(proto, components),
+        on_time_behavior=_ON_TIME_BEHAVIORS.get(proto.on_time_behavior, OnTimeBehavior.FIRE_ALWAYS),
+    )
+
+
+def window_fn(spec: _protos.FunctionSpec) -> WindowFn:
+    """A window function as the engine knows it: opaque unless it is one of the model's own."""
+    match spec.urn:
+        case window_urns.GLOBAL_WINDOWS:
+            return GlobalWindows()
+        case window_urns.FIXED_WINDOWS:
+            fixed = _protos.FixedWindowsPayload.FromString(spec.payload)
+            return FixedWindows(fixed.size.ToMilliseconds(), fixed.offset.ToMilliseconds())
+        case window_urns.SLIDING_WINDOWS:
+            sliding = _protos.SlidingWindowsPayload.FromString(spec.payload)
+            return SlidingWindows(
+                sliding.size.ToMilliseconds(),
+                sliding.period.ToMilliseconds(),
+                sliding.offset.ToMilliseconds(),
+            )
+        case window_urns.SESSION_WINDOWS:
+            session = _protos.SessionWindowsPayload.FromString(spec.payload)
+            return Sessions(session.gap_size.ToMilliseconds())
+        case _:
+            return OpaqueWindows(spec.urn, spec.payload)
+
+
+def _trigger_of(proto: _protos.WindowingStrategy, components: _protos.Components) -> Trigger:
+    asked = trigger(proto.trigger)
+    is_go = is_of_go(environment_of(proto, components))
+    return _as_go_means_it(asked) if is_go else asked
+
+
+def _as_go_means_it(asked: Trigger) -> Trigger:
+    """A trigger of the Go SDK, with the panes that its tests and its own runner have.
+
+    One that waits for processing time once drops what comes after it. The other SDKs therefore
+    refuse it, or warn of it; Go does neither, and has the rest put out when the window closes. And
+    synchronized processing time is beyond an element's when time has gone on, not with the next.
+    """
+    match asked:
+        case AfterProcessingTime():
+            return AfterEach((asked, Never()))
+        case AfterSynchronizedProcessingTime():
+            return AfterEach((_ONCE_TIME_GOES_ON, Never()))
+        case Repeatedly(AfterSynchronizedProcessingTime()):
+            return Repeatedly(_ONCE_TIME_GOES_ON)
+        case _:
+            return asked
+
+
+def trigger(proto: _protos.Trigger) -> Trigger:
+    """A trigger as the engine knows it; one that is not set is the default trigger.
+
+    Raises:
+        ValueError: a composite without parts.
+    """
+    match proto.WhichOneof("trigger"):
+        case None | "default":
+            return DefaultTrigger()
+        case "always":
+            return Always()
+        case "never":
+            return Never()
+        case "element_count":
+            return AfterCount(max(1, proto.element_count.element_count))
+        case "after_processing_time":
+            transforms = proto.after_processing_time.timestamp_transforms
+            return AfterProcessingTime(tuple(map(_timestamp_transform, transforms)))
+        case "after_synchronized_processing_time":
+            return AfterSynchronizedProcessingTime()
+        case "after_end_of_window":
+            ends = proto.after_end_of_window
+            return AfterEndOfWindow(
+                early=trigger(ends.early_firings) if ends.HasField("early_firings") else None,
+                late=trigger(ends.late_firings) if ends.HasField("late_firings") else None,
+            )
+        case "after_all":
+            return AfterAll(_triggers(proto.after_all.subtriggers))
+        case "after_any":
+            return AfterAny(_triggers(proto.after_any.subtriggers))
+        case "after_each":
+            return AfterEach(_triggers(proto.after_each.subtriggers))
+        case "or_finally":
+            return OrFinally(
+                trigger(proto.or_finally.main), trigger(getattr(proto.or_finally, "finally"))
+            )
+        case "repeat":
+            return Repeatedly(trigger(proto.repeat.subtrigger))
+        case kind:
+            raise ValueError(f"the trigger {kind!r} is none of the model's")
+
+
+def _triggers(protos: Iterable[_protos.Trigger]) -> tuple[Trigger, ...]:
+    return tuple(map(trigger, protos))
+
+
+def _timestamp_transform(proto: _protos.TimestampTransform) -> Delay | AlignTo:
+    if proto.WhichOneof("timestamp_transform") == "align_to":
+        return AlignTo(proto.align_to.period, proto.align_to.offset)
+    return Delay(proto.delay.delay_millis)
+
+
+def _closing_behavior(
+    proto: _protos.WindowingStrategy, components: _protos.Components
+) -> ClosingBehavior:
+    """What is asked for, except by the Python SDK.
+
+    It has no way to ask and always says EMIT_ALWAYS (``Windowing.to_runner_api``), while none of
+    its runners nor its own tests know of empty last panes.
+    """
+    if proto.closing_behavior != _protos.ClosingBehavior.EMIT_ALWAYS:
+        return ClosingBehavior.EMIT_IF_NONEMPTY
+    if is_of_python(environment_of(proto, components)):
+        return ClosingBehavior.EMIT_IF_NONEMPTY
+    return ClosingBehavior.EMIT_ALWAYS

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import apache_beam as beam
+import pytest
+import samples
+from apache_beam.io import ReadAllFromText, ReadFromText, WriteToText, fileio
+
+from beam_runner_planner import _protos
+from beam_runner_planner.file_reads import file_reads
+
+
+def everything(p: beam.Pipeline) -> None:
+    _ = p | "source" >> ReadFromText("in.txt", validate=False) | "sink" >> WriteToText("out")
+    _ = p | "match" >> fileio.MatchFiles("*.csv")
+    _ = p | beam.Create(["a*"]) | "all" >> ReadAllFromText()
+
+
+@pytest.mark.parametrize(
+    ("flags", "elsewhere"), [(samples.EMBEDDED, False), (samples.EXTERNAL, True)]
+)
+def test_file_reads_of_a_pipeline_are_sources_and_matches(
+    flags: tuple[str, ...], elsewhere: bool
+) -> None:
+    found = {read.name: read for read in file_reads(_serialized(flags))}
+
+    assert {name: read.pattern for name, read in found.items()} == {
+        "source/Read": "./in.txt",
+        "match/MatchAll/ParDo(_MatchAllFn)": "",
+        "all/ReadAllFiles/ExpandIntoRanges": "",
+    }
+    assert {read.elsewhere for read in found.values()} == {elsewhere}
+    assert all(read.inputs and read.outputs for read in found.values())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "relative"), [("in/*", True), ("/in/*", False), ("s3://bucket/in", False)]
+)
+def test_pattern_without_root_or_scheme_is_relative(pattern: str, relative: bool) -> None:
+    reads = file_reads(_serialized(samples.EMBEDDED, "./in.txt", pattern))
+
+    assert [read.is_relative for read in reads if read.pattern] == [relative]
+
+
+def test_damaged_display_data_is_ignored() -> None:
+    pipeline = samples.built(everything)
+    for node in pipeline.components.transforms.values():
+        for item in node.display_data:
+            item.payload = b"\xff"
+
+    assert file_reads(pipeline.SerializeToString()) == ()
+
+
+def _serialized(flags: tuple[str, ...], old: str = "", new: str = "") -> bytes:
+    """Returns the pipeline, with another text in its display data."""
+    pipeline = samples.built(everything, *flags)
+    for node in pipeline.components.transforms.values():
+        for item in node.display_data:
+            shown = _protos.LabelledPayload.FromString(item.payload)
+            if old and shown.string_value == old:
+                shown.string_value = new
+                item.payload = shown.SerializeToString()
+    return bytes(pipeline.SerializeToString())

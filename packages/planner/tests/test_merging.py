@@ -1,0 +1,142 @@
+"""Custom windows: how they are written, and how an SDK is asked about them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import custom_windows
+import pytest
+import samples
+from apache_beam.runners.worker import statesampler
+from apache_beam.transforms.window import FixedWindows, Sessions
+from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
+from beam_runner_model.buffers import BufferKind, BufferPlan, MergingPlan
+from beam_runner_model.stages import JobContext
+from beam_runner_model.window_coders import WindowCoder
+from beam_runner_model.windows import OpaqueWindow
+from beam_runner_runtime.bundles.merging import SdkMerger
+from beam_runner_urns import coders as coder_urns
+from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.log_records import LogRecord
+
+from beam_runner_planner import _protos
+
+both_ways = pytest.mark.parametrize(
+    "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
+)
+
+
+def grouped(build: samples.Build, *flags: str) -> BufferPlan:
+    (buffer,) = (
+        b for b in samples.plan_of(build, *flags).buffers.values() if b.kind is BufferKind.GROUPED
+    )
+    return buffer
+
+
+@both_ways
+def test_windows_with_a_coder_of_their_own_tell_their_length_and_end(
+    flags: tuple[str, ...],
+) -> None:
+    plan = samples.plan_of(custom_windows.FIXED, *flags)
+    (buffer,) = (b for b in plan.buffers.values() if b.kind is BufferKind.GROUPED)
+    assert buffer.strategy is not None
+    assert buffer.strategy.window_coder is WindowCoder.CUSTOM
+    assert buffer.merging is None
+    for stage in plan.stages.values():
+        descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
+        for strategy in descriptor.windowing_strategies.values():
+            coder = descriptor.coders[strategy.window_coder_id]
+            if coder.spec.urn not in (coder_urns.GLOBAL_WINDOW, coder_urns.INTERVAL_WINDOW):
+                assert coder.spec.urn == coder_urns.CUSTOM_WINDOW
+                (inner,) = coder.component_coder_ids
+                assert descriptor.coders[inner].spec.urn == coder_urns.LENGTH_PREFIX
+
+
+@pytest.mark.parametrize("window_fn", [FixedWindows(10), Sessions(10)])
+def test_the_engine_merges_what_it_can(window_fn: Any) -> None:
+    assert grouped(custom_windows.grouped_in(window_fn)).merging is None
+
+
+@both_ways
+def test_a_stage_merges_what_only_an_sdk_can(flags: tuple[str, ...]) -> None:
+    buffer = grouped(custom_windows.MERGING, *flags)
+    assert buffer.merging is not None
+    assert buffer.merging.embedded == (flags is samples.EMBEDDED)
+    descriptor = _protos.ProcessBundleDescriptor.FromString(buffer.merging.spec.descriptor)
+    assert buffer.merging.spec.environment_id in descriptor.environments
+    assert "GroupByKey/MergeWindows" in {t.unique_name for t in descriptor.transforms.values()}
+
+
+class NoHost:
+    """A host without artifacts, which hears no logs."""
+
+    def read(self, sha256: str) -> Iterator[bytes]:
+        raise KeyError(sha256)
+
+    def log(self, records: Iterable[LogRecord]) -> None:
+        return None
+
+
+@pytest.fixture
+def harness() -> Iterator[EmbeddedHarness]:
+    harness = EmbeddedHarness(JobContext("job", "job", "{}", {}), NoHost(), NoHost())
+    yield harness
+    harness.close()
+
+
+def merger_of(harness: EmbeddedHarness, build: samples.Build, tmp_path: Any) -> SdkMerger:
+    plan = grouped(build).merging
+    assert isinstance(plan, MergingPlan)
+    stage = harness.stage(plan.spec, BundleSideInputs((), tmp_path))
+    return SdkMerger(stage, plan.spec.outputs[0].transform_id, WindowCoder.CUSTOM)
+
+
+def window(end: int, color: str) -> OpaqueWindow:
+    """A colored window that ends at so many seconds."""
+    colored = custom_windows.Colored(beam.utils.timestamp.Timestamp(end), color)
+    return OpaqueWindow(custom_windows.ColoredCoder().encode(colored), end * 1000 - 1)
+
+
+def test_pythons_answers(harness: EmbeddedHarness, tmp_path: Any) -> None:
+    merger = merger_of(harness, custom_windows.MERGING, tmp_path)
+    even, later, odd = window(10, "even"), window(20, "even"), window(11, "odd")
+    asked = [[even, later, odd], [odd], [], [later]]
+    for _ in range(2):
+        assert merger.merge(asked) == [{even: later, later: later}, {}, {}, {later: later}]
+    many = [[window(n, "even"), window(n + 2, "even")] for n in range(2500)]
+    answers = merger.merge(many)
+    assert [answer[windows[0]] for answer, windows in zip(answers, many, strict=True)] == [
+        windows[1] for windows in many
+    ]
+
+
+def test_a_bundle_that_asks_keeps_its_metrics(harness: EmbeddedHarness, tmp_path: Any) -> None:
+    outer = object()
+    statesampler.set_current_tracker(outer)
+    try:
+        merger_of(harness, custom_windows.MERGING, tmp_path).merge([[window(10, "even")]])
+        assert statesampler.get_current_tracker() is outer
+    finally:
+        statesampler.set_current_tracker(None)
+
+
+@pytest.mark.parametrize("size", [*range(60), 100, 400, 8000, 400_000])
+def test_any_length_of_a_pickled_function_will_do(
+    harness: EmbeddedHarness, tmp_path: Any, size: int
+) -> None:
+    ballast = random.Random(size).randbytes(size).hex()
+    function = custom_windows.Merging(ballast)
+    merger = merger_of(harness, custom_windows.grouped_in(function), tmp_path)
+    even, later = window(10, "even"), window(20, "even")
+    assert merger.merge([[even, later]]) == [{even: later, later: later}]
+
+
+def test_a_window_function_that_raises(harness: EmbeddedHarness, tmp_path: Any) -> None:
+    merger = merger_of(harness, custom_windows.REFUSING, tmp_path)
+    with pytest.raises(BundleFailed, match="I do not merge") as raised:
+        merger.merge([[window(10, "even")]])
+    assert raised.value.transform == "GroupByKey/MergeWindows"

@@ -1,0 +1,69 @@
+"""TestStreams that ask a service for their events have them when they are planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import apache_beam as beam
+import pytest
+import samples
+from apache_beam import coders
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.testing.test_stream_service import TestStreamServiceController as Controller
+
+from beam_runner_planner import _protos, script_services
+from beam_runner_planner.errors import UnsupportedPipeline
+from beam_runner_planner.plan import Clock, Elements, Watermark
+from beam_runner_planner.translate import translate
+
+CODER = coders.StrUtf8Coder()
+
+
+class Recorded:
+    """What a recording has; its times are in microseconds."""
+
+    def read_multiple(
+        self, tags: list[tuple[str, str | None]]
+    ) -> Iterator[_protos.TestStreamPayload.Event]:
+        assert tags == [("full", None)]
+        stream = Stream(coder=CODER).advance_watermark_to(2_000).add_elements(["a"])
+        for event in stream.advance_processing_time(3_000)._events:
+            yield event.to_runner_api(CODER)
+
+
+def job(url: str) -> _protos.Pipeline:
+    return samples.proto_of(
+        lambda p: p | "Here" >> Stream(coder=CODER, endpoint=url) | beam.Map(str.upper)
+    )
+
+
+def test_the_service_is_asked() -> None:
+    service = Controller(Recorded())
+    service.start()
+    try:
+        (stream,) = translate(samples.job_of(job(service.endpoint))).test_streams
+    finally:
+        service.stop()
+    watermark, elements, clock = stream.steps
+    assert isinstance(watermark, Watermark) and watermark.watermark == 2_000
+    assert isinstance(elements, Elements)
+    assert (elements.count, elements.min_timestamp) == (1, 2_000)
+    assert clock == Clock(3_000)
+
+
+def test_a_service_that_is_not_there() -> None:
+    with pytest.raises(UnsupportedPipeline, match=r"'localhost:1'.*UNAVAILABLE.*\(in 'Here'\)"):
+        translate(samples.job_of(job("localhost:1")))
+
+
+def test_a_service_that_tells_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_services, "_MOST_BYTES", 20)
+    service = Controller(Recorded())
+    service.start()
+    try:
+        with pytest.raises(
+            UnsupportedPipeline, match=r"more than 20 bytes of events \(in 'Here'\)"
+        ):
+            translate(samples.job_of(job(service.endpoint)))
+    finally:
+        service.stop()

@@ -1,0 +1,74 @@
+"""Elements of a TestStream that bring their own window are let out of what holds them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import apache_beam as beam
+import pytest
+import samples
+from apache_beam.internal import pickler
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.testing.test_stream import WindowedValueHolder
+from apache_beam.transforms.window import IntervalWindow
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
+
+from beam_runner_planner import _protos
+from beam_runner_planner.errors import UnsupportedPipeline
+from beam_runner_planner.scripted_windows import let_out_of_holders
+
+HELD = WindowedValue(
+    "a",
+    Timestamp(5),
+    [IntervalWindow(5, 10)],
+    PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0),
+)
+
+
+def pardos(element: Any) -> list[_protos.PTransform]:
+    """The transforms that are put behind a TestStream with this element."""
+    proto = samples.proto_of(lambda p: p | Stream().add_elements([element]) | beam.Map(str))
+    known = set(proto.components.transforms)
+    let_out_of_holders(proto)
+    added = set(proto.components.transforms) - known
+    siblings = {*proto.root_transform_ids}
+    siblings.update(s for t in proto.components.transforms.values() for s in t.subtransforms)
+    assert added <= siblings
+    return [proto.components.transforms[transform_id] for transform_id in added]
+
+
+def test_holders() -> None:
+    (added,) = pardos(WindowedValueHolder(HELD))
+    payload = _protos.ParDoPayload.FromString(added.spec.payload)
+    fn = pickler.loads(payload.do_fn.payload)[0]
+    assert fn.process(WindowedValueHolder(HELD)) == [HELD]
+    assert fn.process("plain") == ["plain"]
+
+
+def test_what_lets_them_out_needs_nothing_but_beam() -> None:
+    (added,) = pardos(WindowedValueHolder(HELD))
+    pickled = _protos.ParDoPayload.FromString(added.spec.payload).do_fn.payload
+    code = (
+        "import sys; sys.modules['beam_spark_executor'] = None\n"
+        "from apache_beam.internal import pickler\n"
+        f"assert pickler.loads({pickled!r})[0].process(1) == [1]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_plain_elements_need_nothing() -> None:
+    assert pardos("windowed_value") == []
+
+
+def test_no_code_crosses_the_border_of_a_version() -> None:
+    holder = WindowedValueHolder(HELD)
+    proto = samples.proto_of(lambda p: p | Stream().add_elements([holder]) | beam.Map(str))
+    for environment in proto.components.environments.values():
+        environment.capabilities[:] = ["beam:version:sdk_base:apache/beam_python3.13_sdk:2.76.0"]
+    with pytest.raises(
+        UnsupportedPipeline, match="of Beam 2.76.0 and Python 3.13, the server's own"
+    ):
+        let_out_of_holders(proto)

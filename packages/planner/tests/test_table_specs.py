@@ -1,0 +1,164 @@
+"""What is said of tables makes sense, or is refused where it is said."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from beam_runner_planner.table_specs import StreamSource, TableSource, TableTarget, WrongTable
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        TableSource("jdbc", options={"url": "u", "fetchsize": 3}, columns=["a"], where="a > 1"),
+        TableTarget("parquet", "out", "append", {"header": True}, ["day"], "{}"),
+        TableTarget("jdbc", mode="append", options={"url": "u", "dbtable": "sales.t"}),
+        TableTarget(table="sales.t", partition_by=["day"]),
+        StreamSource("kafka", columns=["value", "at"], timestamp="at", max_lateness=5, poll=10),
+    ],
+)
+def test_a_payload_is_read_back(spec: TableSource | TableTarget) -> None:
+    assert type(spec).from_payload(spec.to_payload()) == spec
+
+
+def test_secrets_are_not_shown() -> None:
+    assert "hunter2" not in repr(TableSource("jdbc", options={"password": "hunter2"}))
+
+
+@pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b"\xff", b'{"format": 1}'])
+def test_another_payload_is_refused(payload: bytes) -> None:
+    with pytest.raises(WrongTable):
+        TableSource.from_payload(payload)
+
+
+SPECS = (
+    TableSource("parquet", path="p"),
+    StreamSource("kafka"),
+    TableTarget("parquet", "p"),
+    TableTarget("jdbc", options={"url": "u", "dbtable": "t"}),
+    TableTarget(table="t"),
+)
+OTHERS = (None, True, 5, -1, 1.5, 10**30, float("inf"), "\ud800", [], [1], [[]], {}, {"a": 1})
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{type(spec).__name__}-{spec.format}")
+def test_a_payload_of_other_kinds_is_refused_or_what_it_says(
+    spec: TableSource | TableTarget,
+) -> None:
+    told = json.loads(spec.to_payload())
+    refused = 0
+    for name in told:
+        for other in (*OTHERS, ["\ud800"], {"a": "\ud800"}, {"\ud800": "a"}):
+            try:
+                found = type(spec).from_payload(json.dumps({**told, name: other}).encode())
+            except WrongTable:
+                refused += 1
+                continue
+            known = json.loads(found.to_payload())
+            assert {key: type(value) for key, value in known.items()} == {
+                key: type(value) for key, value in told.items()
+            }
+            assert found.name.encode()
+    assert refused > 9 * len(told)
+
+
+def test_a_payload_of_an_older_version_is_taken_and_one_of_a_newer_refused() -> None:
+    told = json.loads(TableTarget("csv", "/here").to_payload())
+    del told["table"]
+    assert TableTarget.from_payload(json.dumps(told).encode()) == TableTarget("csv", "/here")
+    newer = json.dumps({**told, "sorted_by": ["a"]}).encode()
+    with pytest.raises(WrongTable, match="says 'sorted_by', which this version does not know"):
+        TableTarget.from_payload(newer)
+
+
+@pytest.mark.parametrize("payload", [b"[" * 100_000, b'{"format":' * 100_000])
+def test_a_payload_that_is_too_deep_is_refused(payload: bytes) -> None:
+    with pytest.raises(WrongTable, match="does not say what is to be read"):
+        TableSource.from_payload(payload)
+
+
+@pytest.mark.parametrize("more", ["/**/", "/* ", " ", "--\n", "reflect"])
+def test_a_query_is_looked_into_in_a_time_that_grows_with_its_length(more: str) -> None:
+    began = time.thread_time()
+    assert TableSource(sql="SELECT reflect" + more * 100_000).sql
+    assert time.thread_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "one of format, table and sql"),
+        ({"format": "csv", "sql": "SELECT 1"}, "one of format, table and sql"),
+        ({"table": "t", "path": "p"}, "a path needs a format"),
+        ({"sql": "SELECT java_method('java.lang.System', 'exit', 1)"}, "java_method calls Java"),
+        ({"sql": "SELECT `Reflect` ('java.lang.System', 'exit', 1)"}, "Reflect calls Java"),
+        ({"table": "t", "where": "try_reflect\n('a', 'b') = 1"}, "try_reflect calls Java"),
+    ],
+)
+def test_a_source_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(WrongTable, match=said):
+        TableSource(**more)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"table": "t"}, "a stream is read by a format"),
+        ({"sql": "SELECT 1"}, "a stream is read by a format"),
+        ({"format": "socket"}, "socket gives what it has once"),
+        ({"format": "json", "schema": "{}"}, "json files needs the path"),
+        ({"format": "JSON", "path": "p"}, "JSON files needs schema="),
+        ({"format": "text", "path": "p", "options": {"CleanSource": "delete"}}, "cleanSource"),
+        (
+            {"format": "kafka", "columns": ["key"], "timestamp": "at"},
+            "'at', is to be one of columns",
+        ),
+        ({"format": "kafka", "max_lateness": -1}, "at least 0 seconds"),
+        ({"format": "kafka", "poll": -1}, "at least 0 seconds"),
+        ({"format": "kafka", "where": "reflect('a', 'b') = 1"}, "reflect calls Java"),
+    ],
+)
+def test_a_stream_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(WrongTable, match=said):
+        StreamSource(**more)
+
+
+def test_how_much_is_read_at_a_time_is_bounded() -> None:
+    assert StreamSource("Text", path="p").share == {"maxFilesPerTrigger": "1000"}
+    assert StreamSource("kafka").share == {"maxOffsetsPerTrigger": "1000000"}
+    assert StreamSource("rate").share == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"format": "kafka", "path": "p"}, "or by jdbc, not as 'kafka'"),
+        ({"format": "jdbc", "path": "p"}, "jdbc has no path and no folders"),
+        ({"format": "jdbc", "options": {"dbtable": "t"}}, r"jdbc needs options\['url'\]"),
+        ({"format": "jdbc", "options": {"url": "u"}}, r"jdbc needs options\['dbtable'\]"),
+        (
+            {"format": "jdbc", "options": {"url": "u", "dbTable": "t; DROP TABLE u"}},
+            "is the name of a table",
+        ),
+        (
+            {"format": "jdbc", "options": {"url": "u", "dbtable": "t", "isolationLevel": "none"}},
+            "isolationLevel",
+        ),
+        ({"format": "csv", "path": ""}, "csv needs a path"),
+        ({"table": "t", "path": "p"}, "a table of the catalog has no path"),
+        ({"table": "t", "format": "jdbc"}, "not as 'jdbc'"),
+        ({}, "not as ''"),
+        ({"format": "csv", "path": "p", "mode": "replace"}, "mode is one of error, ignore, append"),
+    ],
+)
+def test_a_target_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(WrongTable, match=said):
+        TableTarget(**more)
+
+
+def test_a_word_is_no_call() -> None:
+    assert TableSource(sql="SELECT 1 AS one", where="kind = 'reflect' AND (one = 1)").where

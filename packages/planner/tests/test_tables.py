@@ -1,0 +1,159 @@
+"""What Spark's own readers and writers do are stages of their own, or refused."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import apache_beam as beam
+import pytest
+import samples
+from apache_beam.portability.api import beam_runner_api_pb2
+from beam_runner_engine.scheduler import (
+    BundleDone,
+    Data,
+    Drain,
+    FinishJob,
+    Outcome,
+    Output,
+    Residual,
+    Scheduler,
+    Start,
+)
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.times import MIN_TIMESTAMP
+from beam_runner_runtime.driver.scheduling import graph_of, roots_of
+from beam_runner_urns import spark as urns
+from beam_spark_io import ReadFromSpark, ReadStreamFromSpark, WriteToSpark, primitives
+
+from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
+from beam_runner_planner.plan import TruncationPlan
+from beam_runner_planner.table_specs import StreamSource, TableSource, TableTarget
+from beam_runner_planner.translate import translate
+
+
+class Row(typing.NamedTuple):
+    id: int
+
+
+def copied(p: beam.Pipeline) -> Any:
+    return p | ReadFromSpark("csv", path="in", schema=Row) | WriteToSpark("csv", "out", schema=Row)
+
+
+def read(p: beam.Pipeline) -> Any:
+    return p | beam.Impulse() | "It" >> primitives.read(TableSource("csv", path="in"))
+
+
+@pytest.mark.parametrize("flags", [samples.EMBEDDED, samples.EXTERNAL])
+def test_each_is_alone_in_a_stage_that_has_all_its_input(flags: tuple[str, ...]) -> None:
+    plan = translate(samples.job_of(samples.built(copied, *flags)))
+    tables = {s.stage_id: s.table.urn for s in plan.stages.values() if s.table is not None}
+    assert sorted(tables.values()) == sorted(urns.ALL - {urns.READ_STREAM})
+    assert plan.has_tables
+    for stage in graph_of(plan, sections=True).stages:
+        assert (stage.name in tables) <= (stage.whole_input and not stage.spans)
+    if flags is samples.EMBEDDED:
+        assert {
+            spec.stage_id for spec in plan.embedded_specs()
+        } == plan.stages.keys() - tables.keys()
+
+
+def stream(p: beam.Pipeline) -> Any:
+    return p | "It" >> ReadStreamFromSpark("rate") | beam.Map(print)
+
+
+def test_a_stream_is_read_in_turns_that_a_drain_ends() -> None:
+    plan = translate(samples.job_of(samples.proto_of(stream)))
+    (read,) = (s for s in plan.stages.values() if s.table is not None)
+    assert plan.streaming
+    assert plan.sources() == {read.stage_id}
+    assert read.truncation == TruncationPlan(None, endless=True)
+    (spec,) = (s for s in graph_of(plan).stages if s.name == read.stage_id)
+    # It is not split while it runs: a turn is short.
+    assert spec.splittable and spec.whole_input
+
+
+def some(ref: str, time: int = MIN_TIMESTAMP) -> Data:
+    return Data(ref, DataFacts(1, 1, time, None, None))
+
+
+def test_positions_move_the_watermark_and_a_drain_truncates_the_last_one() -> None:
+    plan = translate(samples.job_of(samples.proto_of(stream)))
+    scheduler = Scheduler(graph_of(plan))
+    scheduler.handle(Start(0, roots_of(plan)))
+    (impulse,) = scheduler.open_bundles
+    (begin,) = plan.stages[impulse.stage].outputs.values()
+    scheduler.handle(BundleDone(impulse.number, 1, (Output(begin, some("nothing")),)))
+    (turn,) = scheduler.open_bundles
+    (rows,) = plan.stages[turn.stage].outputs.values()
+    left = Residual(some("position"), 1_000, 11_000, estimator_state=14_000)
+    scheduler.handle(BundleDone(turn.number, 1, (Output(rows, some("rows", 5_000)),), (left,)))
+    (reader,) = scheduler.open_bundles
+    assert scheduler.report(reader.stage).output_watermark == 5_000
+    scheduler.handle(BundleDone(reader.number, 1))
+    assert scheduler.report(reader.stage).output_watermark == 11_000
+    assert scheduler.open_bundles == ()
+    scheduler.handle(Drain())
+    (last,) = scheduler.open_bundles
+    assert (last.inputs[0].truncate, last.inputs[0].estimator_state) == (True, 14_000)
+    assert FinishJob(Outcome.DRAINED) in scheduler.handle(BundleDone(last.number, 1))
+
+
+def test_a_stream_that_is_called_bounded_is_refused() -> None:
+    proto = samples.proto_of(stream)
+    for pcollection in proto.components.pcollections.values():
+        pcollection.is_bounded = beam_runner_api_pb2.IsBounded.BOUNDED
+    with pytest.raises(InvalidPipeline, match="'It/Spark' reads a stream, and what it gives is"):
+        translate(samples.job_of(proto))
+
+
+def test_nobody_tells_a_stream_where_to_begin() -> None:
+    def told(p: beam.Pipeline) -> Any:
+        position = p | beam.Create([b"elsewhere"]) | beam.Reshuffle()
+        return position | "It" >> primitives.read_stream(StreamSource("rate"))
+
+    with pytest.raises(InvalidPipeline, match="'It' reads a stream, and takes an impulse alone"):
+        translate(samples.job_of(samples.proto_of(told)))
+
+
+@pytest.mark.parametrize("between", [None, TableTarget("csv", "elsewhere")])
+def test_nobody_tells_a_publication_what_to_move(between: TableTarget | None) -> None:
+    def told(p: beam.Pipeline) -> Any:
+        names = p | beam.Create([b'{"folder": "/home", "files": ["mine"]}']) | beam.Reshuffle()
+        if between is not None:
+            names = names | "Stage" >> primitives.stage(between)
+        return names | "It" >> primitives.publish(TableTarget("csv", "out"))
+
+    with pytest.raises(InvalidPipeline, match="'It' publishes what was written, and takes that"):
+        translate(samples.job_of(samples.proto_of(told)))
+
+
+def test_a_payload_that_makes_no_sense_is_refused() -> None:
+    proto = samples.proto_of(read)
+    for transform in proto.components.transforms.values():
+        if transform.spec.urn == urns.READ:
+            transform.spec.payload = b"[]"
+    with pytest.raises(InvalidPipeline, match="'It': its payload does not say what is to be read"):
+        translate(samples.job_of(proto))
+
+
+def reshuffled(p: beam.Pipeline) -> Any:
+    return read(p) | beam.Reshuffle() | beam.Map(len)
+
+
+def as_a_side_input(p: beam.Pipeline) -> Any:
+    return p | beam.Create([1]) | beam.Map(lambda one, rows: one, beam.pvalue.AsList(read(p)))
+
+
+@pytest.mark.parametrize("build", [reshuffled, as_a_side_input])
+def test_batches_go_to_transforms_alone(build: samples.Build) -> None:
+    with pytest.raises(UnsupportedPipeline, match=r"or a side input at once \(in 'It'\)"):
+        translate(samples.job_of(samples.proto_of(build)))
+
+
+def test_what_is_not_bytes_is_refused() -> None:
+    def numbers(p: beam.Pipeline) -> Any:
+        return p | beam.Create([1]) | "It" >> primitives.read(TableSource("csv", path="in"))
+
+    with pytest.raises(InvalidPipeline, match="'It' takes and gives bytes"):
+        translate(samples.job_of(samples.proto_of(numbers)))

@@ -1,0 +1,369 @@
+"""Plans are sound: what a stage writes is what the next one reads, and nothing is written in vain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apache_beam as beam
+import attrs
+import pytest
+import samples
+import table_samples
+from beam_runner_model.buffers import BufferKind
+from beam_runner_model.stages import InputKind, OutputKind
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.triggers import DefaultTrigger
+from beam_runner_model.window_fns import FixedWindows, Sessions
+from beam_runner_urns import coders as coder_urns
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.plan import JobPlan, StagePlan
+from beam_runner_planner.translate import translate
+
+GO = "beam:version:sdk_base:go:apache/beam_go_sdk:"
+
+both_ways = pytest.mark.parametrize(
+    "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
+)
+every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
+
+
+def layout(coder_id: str, descriptor: Any) -> Any:
+    """A coder as nested tuples, comparable between descriptors."""
+    coder = descriptor.coders[coder_id]
+    parts = tuple(layout(part, descriptor) for part in coder.component_coder_ids)
+    return coder.spec.urn, coder.spec.payload, parts
+
+
+def edge_layout(stage: StagePlan, transform_id: str) -> Any:
+    """The layout of the windowed values on an edge."""
+    descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
+    port = _protos.RemoteGrpcPort.FromString(descriptor.transforms[transform_id].spec.payload)
+    urn, _, (element, window) = layout(port.coder_id, descriptor)
+    assert urn == coder_urns.WINDOWED_VALUE
+    return element, window
+
+
+def grouped(element: Any) -> Any:
+    """The layout of the group of which a key-value pair becomes a part."""
+    urn, payload, (key, value) = element
+    return urn, payload, (key, (coder_urns.ITERABLE, b"", (value,)))
+
+
+def written(plan: JobPlan, buffer_id: str) -> set[Any]:
+    return {
+        edge_layout(stage, transform_id)
+        for stage in samples.writers(plan, buffer_id)
+        for transform_id, target in stage.outputs.items()
+        if target == buffer_id
+    }
+
+
+@both_ways
+@every_sample
+def test_what_is_written_is_what_is_read(build: samples.Build, flags: tuple[str, ...]) -> None:
+    plan = samples.plan_of(build, *flags)
+    for stage in plan.stages.values():
+        if stage.input_buffer is None:
+            continue
+        element, window = edge_layout(stage, stage.spec.input.transform_id)
+        for wrote, wrote_window in written(plan, stage.input_buffer):
+            assert wrote_window == window
+            if plan.buffers[stage.input_buffer].kind is BufferKind.GROUPED:
+                assert grouped(wrote) == element
+            else:
+                assert wrote == element
+
+
+@both_ways
+@every_sample
+def test_side_inputs_are_written_as_they_are_read(
+    build: samples.Build, flags: tuple[str, ...]
+) -> None:
+    """SDKs decode them by the coder of the PCollection."""
+    plan = samples.plan_of(build, *flags)
+    for stage in plan.stages.values():
+        descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
+        for use in stage.side_inputs:
+            pcollection = descriptor.transforms[use.transform_id].inputs[use.tag]
+            read = layout(descriptor.pcollections[pcollection].coder_id, descriptor)
+            assert {element for element, _ in written(plan, use.buffer_id)} <= {read}
+
+
+@both_ways
+@every_sample
+def test_stages_are_in_order_and_complete(build: samples.Build, flags: tuple[str, ...]) -> None:
+    plan = samples.plan_of(build, *flags)
+    read = {s.input_buffer for s in plan.stages.values() if s.input_buffer}
+    read |= {use.buffer_id for s in plan.stages.values() for use in s.side_inputs}
+    assert read == set(plan.buffers)
+    assert {b for s in plan.stages.values() for b in s.outputs.values()} <= read
+    done: set[str] = set()
+    for stage in plan.stages.values():
+        before = [use.buffer_id for use in stage.side_inputs]
+        if stage.input_buffer is not None:
+            before.append(stage.input_buffer)
+        for buffer_id in before:
+            assert {writer.stage_id for writer in samples.writers(plan, buffer_id)} <= done
+        done.add(stage.stage_id)
+
+
+def kinds(plan: JobPlan) -> list[str]:
+    return sorted(buffer.kind.value for buffer in plan.buffers.values())
+
+
+def test_a_map_is_one_stage() -> None:
+    # Create reshuffles nothing for so few elements; it is a splittable source nevertheless.
+    plan = samples.plan_of(samples.map_only)
+    assert BufferKind.GROUPED not in {buffer.kind for buffer in plan.buffers.values()}
+
+
+def test_an_empty_pipeline_is_an_empty_plan() -> None:
+    plan = samples.plan_of(samples.without_a_source)
+    assert not plan.stages and not plan.buffers
+
+
+def test_a_group_is_read_as_groups() -> None:
+    plan = samples.plan_of(samples.group)
+    assert kinds(plan).count("grouped") == 1
+    (reader,) = (s for s in plan.stages.values() if s.spec.input.kind is InputKind.GROUPS)
+    assert plan.buffers[str(reader.input_buffer)].kind is BufferKind.GROUPED
+
+
+def test_a_fan_out_is_one_stage_with_two_outputs() -> None:
+    plan = samples.plan_of(samples.fan_out)
+    assert kinds(plan).count("grouped") == 2
+    (forking,) = (s for s in plan.stages.values() if len(s.outputs) == 2)
+    assert {plan.buffers[b].kind for b in forking.outputs.values()} == {BufferKind.GROUPED}
+
+
+def test_combiners_are_lifted() -> None:
+    plan = samples.plan_of(samples.combine)
+    urns = [
+        {
+            t.spec.urn
+            for t in _protos.ProcessBundleDescriptor.FromString(
+                stage.spec.descriptor
+            ).transforms.values()
+        }
+        for stage in plan.stages.values()
+    ]
+    assert any("beam:transform:combine_per_key_precombine:v1" in found for found in urns)
+    assert any("beam:transform:combine_per_key_extract_outputs:v1" in found for found in urns)
+
+
+def test_a_flatten_before_a_group_is_no_stage() -> None:
+    plan = samples.plan_of(samples.flatten_then_group)
+    (buffer,) = (b for b in plan.buffers.values() if b.kind is BufferKind.GROUPED)
+    assert len(samples.writers(plan, buffer.buffer_id)) == 2
+    assert BufferKind.STORED not in {b.kind for b in plan.buffers.values()}
+
+
+def test_a_flatten_of_nothing_reads_what_nobody_writes() -> None:
+    plan = samples.plan_of(samples.flatten_of_nothing)
+    (stage,) = plan.stages.values()
+    assert stage.input_buffer is not None
+    assert samples.writers(plan, stage.input_buffer) == []
+
+
+def test_side_inputs_are_stored_by_window_or_key() -> None:
+    plan = samples.plan_of(samples.side_inputs)
+    # Python reads every kind of side input as an iterable unless it is a multimap.
+    assert kinds(plan).count("side_iterable") == 2 and kinds(plan).count("side_multimap") == 1
+    for stage in plan.stages.values():
+        for use in stage.side_inputs:
+            assert samples.writers(plan, use.buffer_id)
+    edges = {
+        (plan.buffers[stage.outputs[edge.transform_id]].kind, edge.keyed_by_element)
+        for stage in plan.stages.values()
+        for edge in stage.spec.outputs
+        if edge.kind is OutputKind.KEYED
+    }
+    assert (BufferKind.SIDE_ITERABLE, True) in edges
+    assert (BufferKind.SIDE_MULTIMAP, False) in edges
+
+
+def test_strategies_of_groups() -> None:
+    plan = samples.plan_of(samples.windowed_groups)
+    strategies = {
+        type(b.strategy.window_fn): b.strategy for b in plan.buffers.values() if b.strategy
+    }
+    assert set(strategies) == {FixedWindows, Sessions}
+    assert strategies[Sessions].merges and not strategies[FixedWindows].merges
+    assert strategies[FixedWindows].window_fn == FixedWindows(10_000, 0)
+    assert strategies[Sessions].timestamp_combiner is TimestampCombiner.END_OF_WINDOW
+
+
+@both_ways
+def test_keys_and_values_of_harnesses_outside_have_lengths(flags: tuple[str, ...]) -> None:
+    plan = samples.plan_of(samples.group, *flags)
+    (buffer,) = (b.buffer_id for b in plan.buffers.values() if b.kind is BufferKind.GROUPED)
+    ((_, _, parts), _) = written(plan, buffer).pop()
+    prefixed = [urn == coder_urns.LENGTH_PREFIX for urn, _, _ in parts]
+    assert prefixed == [flags is samples.EXTERNAL] * 2
+
+
+def group_of_known_coders(p: beam.Pipeline) -> None:
+    pairs = p | beam.Create([(b"a", 1)]).with_output_types(tuple[bytes, int])
+    pairs | beam.GroupByKey() | beam.Map(str)
+
+
+@pytest.mark.parametrize(("version", "heeded"), [("2.64.0", False), ("2.77.0", True)])
+def test_known_coders_get_no_prefix_that_an_sdk_would_leave_out(version: str, heeded: bool) -> None:
+    proto = samples.proto_of(group_of_known_coders, *samples.EXTERNAL)
+    for environment in proto.components.environments.values():
+        environment.capabilities.append(f"{GO}{version}")
+    plan = translate(samples.job_of(proto))
+    (buffer,) = (b.buffer_id for b in plan.buffers.values() if b.kind is BufferKind.GROUPED)
+    ((_, _, parts), _) = written(plan, buffer).pop()
+    assert [urn == coder_urns.LENGTH_PREFIX for urn, _, _ in parts] == [heeded] * 2
+
+
+@both_ways
+def test_where_stages_run(flags: tuple[str, ...]) -> None:
+    plan = samples.plan_of(samples.group, *flags)
+    assert {s.embedded for s in plan.stages.values()} == {flags is samples.EMBEDDED}
+
+
+@every_sample
+def test_edges_tell_the_times_that_are_needed(build: samples.Build) -> None:
+    plan = samples.plan_of(build)
+    for stage in plan.stages.values():
+        for edge in stage.spec.outputs:
+            buffer = plan.buffers[stage.outputs[edge.transform_id]]
+            if edge.kind is not OutputKind.KEYED:
+                assert edge.min_timestamp is plan.streaming
+            elif buffer.kind is BufferKind.GROUPED:
+                assert edge.timestamps is (plan.streaming or not buffer.bulk)
+            elif buffer.kind is BufferKind.KEYED:
+                assert edge.timestamps
+            else:
+                assert edge.timestamps is plan.streaming
+
+
+@pytest.mark.parametrize(
+    ("build", "streaming"),
+    [
+        (samples.group, False),
+        (samples.triggered_groups, False),
+        (samples.periodic, True),
+        (samples.scripted, True),
+        (samples.a_script_nobody_reads, True),
+    ],
+)
+def test_what_is_streaming(build: samples.Build, streaming: bool) -> None:
+    assert samples.plan_of(build).streaming is streaming
+
+
+def periodic_beside_a_script(p: beam.Pipeline) -> None:
+    samples.periodic(p)
+    p | "script" >> samples.TestStream().add_elements([1]).advance_watermark_to_infinity()
+
+
+@pytest.mark.parametrize(
+    ("build", "endless"),
+    [
+        (samples.group, False),
+        (samples.periodic, True),
+        (table_samples.stream, True),
+        (samples.scripted, False),
+        (periodic_beside_a_script, False),
+    ],
+)
+def test_pipeline_is_endless_if_it_has_an_unbounded_source_and_no_script(
+    build: samples.Build, endless: bool
+) -> None:
+    assert samples.plan_of(build).is_endless is endless
+
+
+@pytest.mark.parametrize(
+    ("build", "bulk"),
+    [
+        (samples.group_twice, {True}),
+        (samples.windowed_groups, {True}),
+        (samples.triggered_groups, {False}),
+        (samples.scripted_groups, {False}),
+        (samples.periodic, {False}),
+    ],
+)
+def test_what_is_grouped_as_a_whole(build: samples.Build, bulk: set[bool]) -> None:
+    plan = samples.plan_of(build)
+    assert {b.bulk for b in plan.buffers.values() if b.kind is BufferKind.GROUPED} == bulk
+
+
+@pytest.mark.parametrize(
+    ("combiner", "lifted"), [("OUTPUT_AT_EARLIEST", False), ("OUTPUT_AT_LATEST", True)]
+)
+def test_late_elements_are_not_combined_with_others_where_it_matters(
+    combiner: str, lifted: bool
+) -> None:
+    def build(p: Any) -> None:
+        samples.scripted_sums(p, getattr(samples.TimestampCombiner, combiner))
+
+    proto = samples.proto_of(build)
+    plan = translate(samples.job_of(proto))
+    urns = {
+        transform.spec.urn
+        for stage in plan.stages.values()
+        for transform in _protos.ProcessBundleDescriptor.FromString(
+            stage.spec.descriptor
+        ).transforms.values()
+    }
+    assert (transform_urns.COMBINE_PER_KEY_PRECOMBINE in urns) is lifted
+    (grouped,) = (b for b in plan.buffers.values() if b.kind is BufferKind.GROUPED)
+    assert grouped.strategy is not None and grouped.strategy.trigger == DefaultTrigger()
+
+
+def test_stages_are_called_by_the_names_of_their_transforms() -> None:
+    plan = samples.plan_of(samples.map_only)
+    names = " + ".join(stage.spec.name for stage in plan.stages.values())
+    assert names.endswith("Map(str) + Map(len)")
+    assert "ref_" not in names
+
+
+@every_sample
+def test_what_is_written_has_a_strategy(build: samples.Build) -> None:
+    plan = samples.plan_of(build)
+    assert all(buffer.strategy is not None for buffer in plan.buffers.values())
+
+
+@pytest.mark.parametrize("build", [samples.splittable, samples.splittable_with_side_input])
+@both_ways
+def test_restrictions_are_processed_at_the_head_of_a_stage(
+    build: samples.Build, flags: tuple[str, ...]
+) -> None:
+    plan = samples.plan_of(build, *flags)
+    heads = [stage for stage in plan.stages.values() if stage.splittable]
+    assert heads
+    for stage in plan.stages.values():
+        descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
+        (source,) = descriptor.transforms[stage.spec.input.transform_id].outputs.values()
+        processing = [
+            transform
+            for transform in descriptor.transforms.values()
+            if transform.spec.urn == transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS
+        ]
+        assert len(processing) == stage.splittable
+        assert all(source in transform.inputs.values() for transform in processing)
+
+
+def test_pipelines_may_be_deeper_than_pythons_stack() -> None:
+    assert len(samples.plan_of(lambda p: samples.chain(p, 520)).stages) == 521
+
+
+@pytest.mark.parametrize(
+    ("build", "flags", "takes_turns"),
+    [
+        (samples.group, samples.EXTERNAL, True),
+        (samples.group, samples.EMBEDDED, False),
+        (samples.stateful, samples.EXTERNAL, False),
+    ],
+)
+def test_bundles_in_one_interpreter_take_turns_unless_they_wait_for_state(
+    build: samples.Build, flags: tuple[str, ...], takes_turns: bool
+) -> None:
+    job = samples.job_of(samples.proto_of(build, *flags))
+    loopback = attrs.evolve(job, options_json='{"beam:option:environment_type:v1": "LOOPBACK"}')
+    assert translate(loopback).takes_turns is takes_turns
+    assert not translate(job).takes_turns

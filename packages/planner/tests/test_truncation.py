@@ -1,0 +1,50 @@
+"""Restrictions that a drain truncates: a stage that asks the SDK, or what is done without it."""
+
+from __future__ import annotations
+
+import pytest
+import samples
+from beam_runner_urns import transforms as transform_urns
+
+from beam_runner_planner import _protos
+from beam_runner_planner.plan import JobPlan, TruncationPlan
+from beam_runner_planner.translate import translate
+
+ENDLESS = samples.periodic
+
+
+def plans(plan: JobPlan) -> list[TruncationPlan]:
+    return [s.truncation for s in plan.stages.values() if s.truncation is not None]
+
+
+@pytest.mark.parametrize("build", [samples.splittable, samples.splittable_with_side_input])
+@pytest.mark.parametrize("flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["here", "external"])
+def test_a_stage_that_truncates_reads_and_writes_what_its_stage_reads(
+    build: samples.Build, flags: tuple[str, ...]
+) -> None:
+    stages = [s for s in samples.plan_of(build, *flags).stages.values() if s.splittable]
+    assert stages
+    for stage in stages:
+        assert stage.truncation is not None and stage.truncation.spec is not None
+        spec = stage.truncation.spec
+        descriptor = _protos.ProcessBundleDescriptor.FromString(spec.descriptor)
+        ports = {spec.input.transform_id, spec.outputs[0].transform_id}
+        (transform_id,) = set(descriptor.transforms) - ports
+        truncate = descriptor.transforms[transform_id]
+        assert truncate.spec.urn == transform_urns.TRUNCATE_SIZED_RESTRICTION
+        assert {use.transform_id for use in stage.side_inputs} <= {transform_id}
+        coders = {
+            _protos.RemoteGrpcPort.FromString(descriptor.transforms[p].spec.payload).coder_id
+            for p in ports
+        }
+        assert len(coders) == 1
+        named = {p for t in descriptor.transforms.values() for p in t.inputs.values()}
+        assert named == set(descriptor.pcollections)
+
+
+def test_only_what_may_be_endless_is_dropped_where_no_sdk_truncates() -> None:
+    proto = samples.proto_of(ENDLESS)
+    assert {plan.endless for plan in plans(translate(samples.job_of(proto)))} == {True}
+    for environment in proto.components.environments.values():
+        environment.capabilities.remove(transform_urns.TRUNCATE_SIZED_RESTRICTION)
+    assert {plan.spec for plan in plans(translate(samples.job_of(proto)))} == {None}

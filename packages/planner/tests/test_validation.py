@@ -1,0 +1,163 @@
+"""Malformed pipelines are refused by what is wrong, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+import pytest
+import samples
+from beam_runner_urns import transforms as transform_urns
+from stateful_fn import Stateful
+
+from beam_runner_planner import _protos
+from beam_runner_planner.errors import InvalidPipeline
+from beam_runner_planner.translate import translate
+from beam_runner_planner.validation import validated
+
+
+def everything(p: beam.Pipeline) -> None:
+    pairs = p | beam.Create([("a", 1)]) | beam.Map(lambda x: x).with_output_types(tuple[str, int])
+    pairs | "Group" >> beam.GroupByKey() | beam.Map(str)
+    pairs | "Sum" >> beam.CombinePerKey(sum)
+    pairs | "State" >> beam.ParDo(Stateful())
+    (pairs, pairs) | "Both" >> beam.Flatten()
+
+
+def named(proto: _protos.Pipeline, name: str, urn: str) -> _protos.PTransform:
+    (found,) = (
+        t
+        for t in proto.components.transforms.values()
+        if t.unique_name == name and t.spec.urn == urn
+    )
+    return found
+
+
+def group(proto: _protos.Pipeline) -> _protos.PTransform:
+    return named(proto, "Group", transform_urns.GROUP_BY_KEY)
+
+
+def pcollection_of(transform: _protos.PTransform, proto: _protos.Pipeline) -> _protos.PCollection:
+    (read,) = transform.inputs.values()
+    return proto.components.pcollections[read]
+
+
+def without_inputs(proto: _protos.Pipeline) -> None:
+    group(proto).inputs.clear()
+
+
+def two_outputs(proto: _protos.Pipeline) -> None:
+    (other,) = named(proto, "Both", transform_urns.FLATTEN).outputs.values()
+    group(proto).outputs["more"] = other
+
+
+def no_keys(proto: _protos.Pipeline) -> None:
+    coders = proto.components.coders
+    coders["plain"].spec.urn = "beam:coder:bytes:v1"
+    pcollection_of(group(proto), proto).coder_id = "plain"
+
+
+def one_part(proto: _protos.Pipeline) -> None:
+    coder = proto.components.coders[pcollection_of(group(proto), proto).coder_id]
+    del coder.component_coder_ids[1:]
+
+
+def bad_payload(proto: _protos.Pipeline) -> None:
+    named(proto, "State", transform_urns.PAR_DO).spec.payload = b"\xff\xff"
+
+
+def no_urn(proto: _protos.Pipeline) -> None:
+    transform = group(proto)
+    transform.spec.urn = ""
+    del transform.subtransforms[:]
+
+
+def circle(proto: _protos.Pipeline) -> None:
+    both = named(proto, "Both", transform_urns.FLATTEN)
+    (out,) = both.outputs.values()
+    added = proto.components.transforms["back"]
+    added.CopyFrom(both)
+    added.unique_name = "Back"
+    added.inputs.clear()
+    added.inputs["in"] = out
+    added.outputs[next(iter(added.outputs))] = "around"
+    proto.components.pcollections["around"].CopyFrom(proto.components.pcollections[out])
+    both.inputs["1"] = "around"
+    proto.root_transform_ids.append("back")
+
+
+def made_twice(proto: _protos.Pipeline) -> None:
+    (out,) = group(proto).outputs.values()
+    both = named(proto, "Both", transform_urns.FLATTEN)
+    both.outputs[next(iter(both.outputs))] = out
+
+
+def strategy(proto: _protos.Pipeline) -> Any:
+    return next(iter(proto.components.windowing_strategies.values()))
+
+
+def no_window_coder(proto: _protos.Pipeline) -> None:
+    strategy(proto).window_coder_id = ""
+
+
+def windows_of_no_size(proto: _protos.Pipeline) -> None:
+    strategy(proto).window_fn.urn = "beam:window_fn:fixed_windows:v1"
+    strategy(proto).window_fn.payload = b""
+
+
+def trigger_without_parts(proto: _protos.Pipeline) -> None:
+    strategy(proto).trigger.after_all.SetInParent()
+
+
+def lateness(proto: _protos.Pipeline) -> None:
+    strategy(proto).allowed_lateness = -1
+
+
+def no_accumulator(proto: _protos.Pipeline) -> None:
+    combine = named(proto, "Sum", transform_urns.COMBINE_PER_KEY)
+    combine.spec.payload = _protos.CombinePayload(accumulator_coder_id="gone").SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (without_inputs, r"'Group' of kind 'beam:transform:group_by_key:v1' has 0 main inputs"),
+        (two_outputs, "'Group' of kind .* has 2 outputs, not one"),
+        (no_keys, "'Group' needs keys and values, and its input .* 'beam:coder:bytes:v1'"),
+        (one_part, "of kind 'beam:coder:kv:v1' has 1 component coders, not 2"),
+        (bad_payload, "'State' has a payload that is not the one of"),
+        (no_urn, "'Group' has neither parts nor a URN"),
+        (circle, "'Back', 'Both' wait for each other in a circle"),
+        (made_twice, "comes from two transforms, .*'Group', 'Both'"),
+        (no_window_coder, "the windowing strategy .* has no window coder"),
+        (windows_of_no_size, "FixedWindows.size must be above 0 ms"),
+        (trigger_without_parts, "AfterAll needs at least one trigger"),
+        (lateness, "has a negative allowed lateness"),
+        (no_accumulator, "transform 'Sum' .*the coder 'gone', which is not there"),
+    ],
+)
+def test_what_is_wrong_is_said(change: Callable[[_protos.Pipeline], None], text: str) -> None:
+    proto = samples.built(everything)
+    change(proto)
+    with pytest.raises(InvalidPipeline, match=text):
+        translate(samples.job_of(proto))
+
+
+def test_what_is_no_pipeline() -> None:
+    with pytest.raises(InvalidPipeline, match="no message of the model"):
+        validated(b"\xff\xff\xff")
+
+
+@pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
+def test_what_clients_send_is_well_formed(build: samples.Build) -> None:
+    for flags in (samples.EMBEDDED, samples.EXTERNAL):
+        data = samples.built(build, *flags).SerializeToString()
+        assert validated(data).SerializeToString(deterministic=True)
+
+
+def test_an_expanded_splittable_do_fn_deals_what_is_split() -> None:
+    """A Python client that expands them has the side inputs go through the reshuffle, too."""
+    flags = (*samples.EMBEDDED, "--experiments=pre_optimize=expand_sdf")
+    plan = samples.plan_of(samples.splittable_with_side_input, *flags)
+    assert sum(stage.splittable for stage in plan.stages.values()) >= 1

@@ -1,0 +1,373 @@
+"""One attempt at a bundle: from the data it is given to the reply that the server commits."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+
+import attrs
+import pyarrow as pa
+from beam_runner_data.grouping.few_groups import FEW_ROWS, group_few
+from beam_runner_data.grouping.groups import group_chunks
+from beam_runner_data.grouping.key_runs import parts_of_large_shard
+from beam_runner_data.grouping.large_shards import LargeShard
+from beam_runner_data.rows.columns import from_bytes
+from beam_runner_data.rows.outputs import RowPort, row_port
+from beam_runner_data.rows.spilling import ROW_BYTES, SpillFiles, by_key, fitting_runs
+from beam_runner_engine.keyed.ports import WindowMerger
+from beam_runner_engine.scheduler import BundleDone, Input, Residual, SplitDone
+from beam_runner_model.buffers import BufferKind
+from beam_runner_model.bundles import BundleSplit, MonitoringInfo
+from beam_runner_model.chunks import GroupChunk, InputChunk
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.summary import EMPTY_SUMMARY
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.ports import StageHarness
+
+from beam_runner_runtime.bundles.bundle_data import BufferWriter, BundleData
+from beam_runner_runtime.bundles.checked_times import CheckedPort, check_rows
+from beam_runner_runtime.bundles.cuts import uncut_primaries
+from beam_runner_runtime.bundles.failed_attempts import broke
+from beam_runner_runtime.bundles.inputs import (
+    count_of,
+    element_chunks,
+    left_by,
+    residuals_of,
+    split_inputs,
+)
+from beam_runner_runtime.bundles.joint_shards import JointShards
+from beam_runner_runtime.bundles.keyed import ShardGrouping, Stores
+from beam_runner_runtime.bundles.stage_metrics import bundle_msecs, dropped_values
+from beam_runner_runtime.bundles.stage_work import StageWork
+from beam_runner_runtime.bundles.stateful import StatefulBundle
+from beam_runner_runtime.bundles.truncation import Truncation
+from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.channel.messages import (
+    BundleProgressed,
+    BundleReply,
+    RunBundle,
+    SplitReply,
+)
+
+
+class RunningBundle:
+    """A bundle in this process. ``run`` belongs to one thread, the other methods to any.
+
+    Args:
+        work: the stage.
+        order: the bundle.
+        harness: the stage's.
+        stores: the state of key shards.
+        data: where it has its rows from, and where they go.
+        merger: merges the windows of its input, if the engine can't.
+        truncation: truncates restrictions, if it processes any.
+        on_written: may be told, before the bundle ends, which buffers it has written to.
+        on_begin: is told the stage whenever user code is about to be given the input.
+
+    Attributes:
+        attempt: which attempt at which bundle.
+        thread: the native id of the thread that made it, and runs it.
+    """
+
+    def __init__(
+        self,
+        work: StageWork,
+        order: RunBundle,
+        harness: StageHarness,
+        stores: Stores,
+        data: BundleData,
+        merger: WindowMerger | None = None,
+        truncation: Truncation | None = None,
+        on_written: Callable[[Collection[str]], None] | None = None,
+        on_begin: Callable[[str], None] | None = None,
+    ) -> None:
+        bundle = order.bundle
+        self._on_written = on_written
+        self._on_begin = on_begin
+        self._merger = merger
+        self._truncation = truncation
+        self._truncated = False
+        self._defers_whole = False
+        self.attempt = order.attempt
+        self._work = work
+        self._order = order
+        self._harness = harness
+        self._stores = stores
+        self._data = data
+        self._name = order.name
+        self._elements = count_of(bundle.inputs)
+        self._inputs = bundle.inputs
+        self._splits = 0
+        self._joint: JointShards | None = None
+        self._began = time.monotonic()
+        self.thread = threading.get_native_id()
+        self._written: list[BufferWriter] = []
+        self._spilled = SpillFiles(data.scratch, order.name)
+
+    @property
+    def bundle_id(self) -> str:
+        """Its name for the harness."""
+        return self._name
+
+    @property
+    def stage_id(self) -> str:
+        """Whose bundle it is."""
+        return self._work.stage.stage_id
+
+    @property
+    def embedded(self) -> bool:
+        """Whether its user code runs in its thread."""
+        return self._work.stage.embedded
+
+    def run(self) -> BundleReply | BundleBroke:
+        """Processes the bundle to its end; never raises for what went wrong in it."""
+        try:
+            return self._process()
+        except Exception as error:
+            self._discard()
+            return broke(
+                self.attempt,
+                error,
+                self._data.scratch,
+                hides_elements=self._work.hides_elements,
+                is_loopback=self._work.is_loopback,
+            )
+        finally:
+            self._spilled.close()
+
+    def progress(self) -> BundleProgressed | None:
+        """How far it is; None before the harness has begun and after it is done."""
+        now = self._harness.progress()
+        if now is None:
+            return None
+        joint = self._joint
+        most = count_of(self._inputs) if joint is None else joint.groups
+        fraction = min(1.0, now.processed / max(1, most))
+        metrics = self._without_doubles(now.metrics)
+        return BundleProgressed(
+            self.attempt, fraction, self.elapsed, metrics, now.waits, starts=now.starts
+        )
+
+    @property
+    def elapsed(self) -> int:
+        """Milliseconds since it began."""
+        return int((time.monotonic() - self._began) * 1000)
+
+    def split(self, keep: float) -> SplitReply:
+        """Splits it, if it can be; the reply tells of no residuals if not."""
+        attempt = self.attempt
+        nothing = SplitReply(SplitDone(attempt.bundle, attempt.attempt))
+        joint = self._joint
+        if joint is None and self._order.bundle.shard is not None:
+            return nothing  # of shards that do not fit into memory together
+        try:
+            if joint is None:
+                split = self._harness.split(keep, self._elements)
+            else:
+                split = self._harness.split(keep, joint.groups, joint.points)
+        except HarnessError:
+            # The thread that runs the bundle gets the same, and answers for it.
+            return nothing
+        if split is None:
+            return nothing
+        if joint is None:
+            kept, given = self._given_away(split, keep)
+        else:
+            kept, given = joint.split(split.first_residual)
+        if not given:
+            return nothing
+        return SplitReply(SplitDone(attempt.bundle, attempt.attempt, kept, given))
+
+    def _given_away(
+        self, split: BundleSplit, keep: float
+    ) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
+        """What it keeps of its input, and what is given away."""
+        self._splits += 1
+        name = f"{self._name}/split-{self._splits}"
+        windows = self._work.windows
+        uncut = uncut_primaries(split, self._inputs, self._data.rows, windows)
+        # Elements keep the numbers they had when the bundle was given them.
+        kept, given = split_inputs(
+            self._inputs, split, name, windows, truncated=self._truncated, uncut=uncut
+        )
+        if given:
+            is_cut = not uncut.issuperset(split.primaries)
+            self._inputs = left_by(split, self._inputs, is_cut=is_cut)
+            # What a checkpoint keeps of a restriction is done. Other splits keep what may defer itself,
+            # and the SDK does not say which element did.
+            self._defers_whole |= is_cut and keep > 0
+        return kept, given
+
+    def _process(self) -> BundleReply:
+        bundle = self._order.bundle
+        self._truncate()
+        keyed = self._keyed()
+        chunks = self._chunks() if keyed is None else self._keyed_chunks(keyed)
+        metrics: tuple[MonitoringInfo, ...] = ()
+        done = BundleDone(bundle.number, bundle.attempt)
+        first = next(chunks, None)
+        if self._on_begin is not None:
+            self._on_begin(self.stage_id)
+        if first is not None:
+            state = keyed.user_state if isinstance(keyed, StatefulBundle) else None
+            inputs = itertools.chain((first,), chunks)
+            result = self._harness.process_bundle(
+                self.bundle_id, inputs, self._ports(), state, self._all_is_written
+            )
+            metrics = self._without_doubles(result.metrics)
+            outputs = tuple(out for written in self._written for out in written.close())
+            done = BundleDone(
+                bundle.number,
+                bundle.attempt,
+                outputs,
+                residuals_of(
+                    result.residuals,
+                    f"{self._name}/residual",
+                    self._work.windows,
+                    whole=self._defers_whole,
+                ),
+                finalize=result.requires_finalization,
+            )
+        return self._reply(done, keyed, metrics)
+
+    def _all_is_written(self) -> None:
+        if self._on_written is not None:
+            self._on_written([one.buffer_id for one in self._written if one.has_rows])
+
+    def _truncate(self) -> None:
+        """Truncates the restrictions that it was given to be truncated first, before anything else."""
+        if any(one.truncate for one in self._inputs):
+            assert self._truncation is not None
+            self._truncated = True
+            self._inputs = self._truncation.truncate(self._inputs, self._name)
+            self._elements = count_of(self._inputs)
+        self._defers_whole = all(one.whole for one in self._inputs)
+
+    def _reply(
+        self,
+        done: BundleDone,
+        keyed: ShardGrouping | StatefulBundle | None,
+        metrics: tuple[MonitoringInfo, ...],
+    ) -> BundleReply:
+        metrics = (*metrics, bundle_msecs(self.stage_id, self.elapsed))
+        if self._order.bundle.shard is None:
+            return BundleReply(done, None, metrics)
+        if keyed is None:
+            return BundleReply(attrs.evolve(done, summary=EMPTY_SUMMARY), None, metrics)
+        commit = keyed.commit(self._name)
+        if commit.dropped:
+            metrics = (*metrics, dropped_values(self.stage_id, commit.dropped))
+        return BundleReply(attrs.evolve(done, summary=commit.summary), commit.state, metrics)
+
+    def _keyed(self) -> ShardGrouping | StatefulBundle | None:
+        """What keeps state by key; None where nothing does, or all is grouped at once."""
+        source, stateful = self._work.input_buffer, self._work.stage.stateful
+        if source is None or not source.kind.is_keyed:
+            return None
+        assert source.strategy is not None
+        if stateful is not None:
+            stores = None if source.bulk else self._stores
+            return StatefulBundle(
+                stateful,
+                source.strategy,
+                self._order,
+                stores,
+                self._merger,
+                self._work.clock,
+                settling_is_dear=not self.embedded,
+            )
+        if source.bulk:
+            return None
+        stage = self._work.stage.spec.title if self._work.checks_watermarks else None
+        return ShardGrouping(source.strategy, self._order, self._stores, self._merger, stage)
+
+    def _chunks(self) -> Iterator[InputChunk]:
+        source = self._work.input_buffer
+        if source is None or source.kind is not BufferKind.GROUPED:
+            yield from element_chunks(self._data.rows, self._inputs)
+            return
+        assert source.strategy is not None
+        weight, budget = self._weight(), self._work.budget
+        if weight > budget:
+            shard = LargeShard(
+                source.strategy, self._merger, budget, self._work.shards, self._spilled
+            )
+            yield from shard.chunks(self._batches(self._inputs), weight)
+            return
+        inputs = self._order.bundle.inputs
+        if all(one.data.facts.shard == inputs[0].data.facts.shard for one in inputs):
+            yield from self._groups(source.strategy, inputs)
+        else:
+            self._joint = JointShards(inputs, partial(self._groups, source.strategy))
+            yield from self._joint.chunks
+
+    def _groups(self, strategy: WindowingStrategy, inputs: Sequence[Input]) -> Iterator[GroupChunk]:
+        """Groups one shard."""
+        batches = list(self._batches(inputs))
+        few = sum(batch.num_rows for batch in batches) <= FEW_ROWS
+        return (group_few if few else group_chunks)(batches, strategy, self._merger)
+
+    def _keyed_chunks(self, keyed: ShardGrouping | StatefulBundle) -> Iterator[InputChunk]:
+        weight, budget = self._weight(), self._work.budget
+        source = self._work.input_buffer
+        assert source is not None
+        fits = weight <= budget or not source.whole
+        dealing = by_key(budget, self._spilled, self._work.shards)
+        if isinstance(keyed, StatefulBundle):
+            if fits or not source.bulk:
+                return keyed.chunks(self._batches(self._inputs))
+            return keyed.chunks(
+                self._batches(self._inputs),
+                lambda batches: parts_of_large_shard(batches, weight, dealing),
+            )
+        if fits:
+            return keyed.chunks([self._batches(self._inputs)])
+        runs = fitting_runs(dealing, self._batches(self._inputs), weight)
+        return keyed.chunks(run.batches() for run in runs)
+
+    def _weight(self) -> int:
+        """What the rows of its input take in memory, about."""
+        inputs = self._order.bundle.inputs
+        return sum(one.data.facts.size for one in inputs) + ROW_BYTES * count_of(inputs)
+
+    def _batches(self, inputs: Iterable[Input]) -> Iterator[pa.RecordBatch]:
+        for one in inputs:
+            for _, data in self._data.rows(one.data.ref):
+                batch = from_bytes(data)
+                if self._work.checks_watermarks:
+                    check_rows(batch, one.data, self._work.stage.spec.title)
+                yield batch
+
+    def _ports(self) -> dict[str, RowPort]:
+        ports: dict[str, RowPort] = {}
+        work = self._work
+        for place, (transform_id, buffer) in enumerate(work.output_buffers.items()):
+            written = self._data.writer(buffer, work.shards, f"{self._name}-{place}")
+            self._written.append(written)
+            turn = self._data.turn(self._order.bundle)
+            port = row_port(
+                buffer.kind,
+                written.shards,
+                turn,
+                written.write,
+                windows=buffer.windows,
+                in_order=buffer.in_order,
+                restrictions=buffer.restrictions,
+            )
+            if work.checks_watermarks and buffer.strategy is not None:
+                port = CheckedPort(port, buffer.strategy.window_coder, buffer.buffer_id)
+            ports[transform_id] = port
+        return ports
+
+    def _discard(self) -> None:
+        for written in self._written:
+            written.discard()
+        self._written.clear()
+
+    def _without_doubles(self, metrics: Iterable[MonitoringInfo]) -> tuple[MonitoringInfo, ...]:
+        """Without the count of the PCollection it reads, where its producer counts it."""
+        recounted = ("PCOLLECTION", self._work.stage.counted_elsewhere)
+        return tuple(metric for metric in metrics if recounted not in metric.labels)

@@ -1,0 +1,100 @@
+"""The checks that data is no earlier than its facts say, and that groups keep what was promised.
+
+Made where a server is told to check watermarks: see `beam_runner_runtime.driver.watermark_checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from beam_runner_data.rows.columns import windows_by_row
+from beam_runner_data.rows.outputs import RowPort
+from beam_runner_engine.keyed.groups import Groups
+from beam_runner_engine.scheduler import Data
+from beam_runner_model.chunks import ElementChunk, OutputChunk
+from beam_runner_model.panes import PaneTiming
+from beam_runner_model.strategy import ClosingBehavior, WindowingStrategy
+from beam_runner_model.times import Timestamp
+from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder
+from beam_runner_model.windowed_values import TIME_BYTES, held_until, read_windows, time_of
+
+
+class WrongTimes(Exception):
+    """Data or a group is earlier than the runner has said: a defect of the runner."""
+
+
+class CheckedPort:
+    """An output port that looks at the time of each element of chunks that tell the earliest.
+
+    Args:
+        port: takes the chunks.
+        coder: of the windows of the elements.
+        name: of what is written to.
+    """
+
+    def __init__(self, port: RowPort, coder: WindowCoder, name: str) -> None:
+        self._port = port
+        self._skip = SKIP_WINDOW[coder]
+        self._name = name
+
+    def write(self, chunk: OutputChunk) -> None:
+        """Takes a chunk.
+
+        Raises:
+            WrongTimes: it has an element that is earlier than it tells.
+        """
+        if isinstance(chunk, ElementChunk) and chunk.min_timestamp is not None:
+            assert chunk.ends is not None
+            for time in self._times(bytes(chunk.data), chunk.ends):
+                if time < chunk.min_timestamp:
+                    raise WrongTimes(
+                        f"an element of {self._name!r} holds watermarks at {time} ms, and its data"
+                        f" says {chunk.min_timestamp} ms"
+                    )
+        self._port.write(chunk)
+
+    def _times(self, data: bytes, ends: Sequence[int]) -> Iterator[Timestamp]:
+        begin = 0
+        for end in ends:
+            element, begin = data[begin:end], end
+            windows, _ = read_windows(element, TIME_BYTES, self._skip)
+            yield held_until(time_of(element), windows) if windows else time_of(element)
+
+
+def check_rows(batch: pa.RecordBatch, data: Data, stage: str) -> None:
+    """Looks at the time of each row of keyed data that a stage reads.
+
+    Raises:
+        WrongTimes: a row is earlier than the data tells.
+    """
+    if "timestamp" not in batch.schema.names:
+        return
+    times = batch.column("timestamp").to_pylist()
+    for time, window in zip(times, windows_by_row(batch), strict=True):
+        if held_until(time, (window,)) < data.facts.min_timestamp:
+            raise WrongTimes(
+                f"{stage!r} reads an element that holds watermarks at {held_until(time, (window,))} ms,"
+                f" and its data says {data.facts.min_timestamp} ms"
+            )
+
+
+def check_groups(
+    groups: Groups, output_watermark: Timestamp, strategy: WindowingStrategy, stage: str
+) -> None:
+    """Looks at the time of each pane that fires in a stage.
+
+    A late pane is behind the watermark. All others have held it until they fire, but for those that
+    a window always puts out when it closes.
+
+    Raises:
+        WrongTimes: a pane that is not late is before the stage's output watermark.
+    """
+    closing = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
+    for time, pane in zip(groups.timestamps, groups.panes, strict=True):
+        is_behind = time < output_watermark and pane.timing is not PaneTiming.LATE
+        if is_behind and not (closing and pane.is_last):
+            raise WrongTimes(
+                f"{stage!r} puts out a pane at {time} ms that is {pane.timing.value}, and has promised"
+                f" nothing before {output_watermark} ms"
+            )

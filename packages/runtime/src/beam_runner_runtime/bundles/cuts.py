@@ -1,0 +1,47 @@
+"""Which primaries of a split element are restrictions that were not cut, but are in other windows than the one that was.
+
+An SDK processes an element of several windows window by window, if its DoFn looks at windows. If it splits
+such an element, it returns the windows that are done, and those that have not begun, with the restriction as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam_runner_engine.scheduler import Input
+from beam_runner_model.bundles import BundleSplit
+from beam_runner_model.lengths import Skip
+from beam_runner_model.window_coders import SKIP_WINDOW
+from beam_runner_model.windowed_values import TIME_BYTES, skip_windows
+
+from beam_runner_runtime.bundles.bundle_data import RowSource
+from beam_runner_runtime.bundles.inputs import Windows, element_chunks, input_of
+
+
+def uncut_primaries(
+    split: BundleSplit, inputs: Sequence[Input], rows: RowSource, windows: Windows
+) -> frozenset[bytes]:
+    """Returns the primaries of a split whose restriction is that of the element that was split.
+
+    Args:
+        split: where the harness has split the bundle.
+        inputs: of the bundle, as they were given to it.
+        rows: reads them.
+        windows: of the elements.
+    """
+    if not split.primaries:
+        return frozenset()
+    skip = SKIP_WINDOW[windows.coder]
+    left = {_without_windows(residual.element, skip) for residual in split.residuals}
+    found = {one for one in split.primaries if _without_windows(one, skip) in left}
+    if len(split.primaries) > 1:
+        source = input_of(inputs, split.last_primary + 1)
+        for chunk in element_chunks(rows, (source,)):
+            data = bytes(chunk.data)
+            found |= {one for one in split.primaries if _without_windows(one, skip) in data}
+    return frozenset(found)
+
+
+def _without_windows(element: bytes, skip: Skip) -> bytes:
+    """Returns the pane and the value of a windowed value."""
+    return element[skip_windows(element, TIME_BYTES, skip) :]

@@ -1,0 +1,88 @@
+"""Makes the record of a failed attempt from the error that ended it: whose fault it is, by the error's type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from beam_runner_data.rows.errors import FileError
+from beam_runner_engine.scheduler import FailureKind
+from beam_runner_storage.stores.ports import MissingFileError
+from beam_runner_storage.unavailable import (
+    NeighbourUnavailable,
+    disk_unavailable,
+    is_disk_unavailable,
+)
+from beam_runner_worker.errors import BundleFailed, PoolUnreachable
+
+from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, UserFailure
+
+
+def broke(
+    attempt: Attempt,
+    error: Exception,
+    folder: Path,
+    *,
+    hides_elements: bool = False,
+    is_loopback: bool = False,
+) -> BundleBroke:
+    """Returns the record of an attempt that ended with an error.
+
+    An error of user code comes as `BundleFailed`. So all other errors are those of the runner, and
+    an `OSError` is one of its own files.
+
+    Args:
+        attempt: the attempt.
+        error: the error that ended it.
+        folder: the folder of the job's files, named if the error doesn't name a file.
+        hides_elements: whether the record must not show the element.
+        is_loopback: whether the program that submitted the job runs its user code; once that program
+            has ended, nobody starts it again.
+    """
+    if isinstance(error, BundleFailed):
+        element = "" if hides_elements else error.element
+        return BundleBroke(
+            attempt, UserFailure(error.transform, error.summary, error.trace, element)
+        )
+    away = unavailability(error, folder)
+    if away is not None:
+        return BundleBroke(attempt, None, str(away), FailureKind.UNAVAILABLE, away.neighbour)
+    for cause in _causes(error):
+        gone = is_loopback and isinstance(cause, PoolUnreachable)
+        if gone or isinstance(cause, MissingFileError) or _is_permanent(cause):
+            return BundleBroke(attempt, None, _text(cause), FailureKind.PERMANENT)
+    return BundleBroke(attempt, None, _text(error))
+
+
+def unavailability(error: BaseException, folder: Path) -> NeighbourUnavailable | None:
+    """Returns the unavailable neighbour that caused an error; None if the cause is another one.
+
+    Args:
+        error: an error of the runner, not of user code.
+        folder: the folder of the job's files, named if the error doesn't name a file.
+    """
+    for cause in _causes(error):
+        if isinstance(cause, MissingFileError) or _is_permanent(cause):
+            return None
+        if isinstance(cause, NeighbourUnavailable):
+            return cause
+        if isinstance(cause, OSError) and is_disk_unavailable(cause):
+            return disk_unavailable(cause, folder)
+    return None
+
+
+def _is_permanent(error: BaseException) -> bool:
+    return isinstance(error, FileError) and error.is_permanent
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yields an error and those that it was raised from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

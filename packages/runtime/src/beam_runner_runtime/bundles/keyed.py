@@ -1,0 +1,158 @@
+"""Grouping pane by pane: one bundle of one key shard, with the state it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Protocol
+
+import attrs
+import pyarrow as pa
+from beam_runner_data.rows.columns import windows_by_row
+from beam_runner_data.rows.refs import Segment, StateCommit
+from beam_runner_engine.keyed.cells import CellDelta, CellId
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.groups import Groups
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.ports import CellStore, WindowMerger
+from beam_runner_model.chunks import GroupChunk, Settle
+from beam_runner_model.panes import encode_pane
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.summary import ShardSummary
+
+from beam_runner_runtime.bundles.checked_times import check_groups
+from beam_runner_runtime.channel.messages import RunBundle
+
+_TOGETHER_BYTES = 16 << 20
+_Columns = tuple[list[bytes], list[bytes], list[int], list[bytes]]
+
+
+class Store(CellStore, Protocol):
+    """The committed state of a shard, and how a bundle adds to it."""
+
+    def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
+        """Writes what a bundle has changed to files of this name; None if that is kept for later."""
+
+
+class Stores(Protocol):
+    """Gives stores of key shards."""
+
+    def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> Store:
+        """The store of a shard, whose committed state is in these segments."""
+
+
+@attrs.frozen
+class ShardCommit:
+    """What a bundle leaves in its key shard.
+
+    Attributes:
+        summary: what the shard waits for from now on.
+        state: the files with what changed; None if nothing did, or that is kept for later.
+        dropped: how many values came too late, or after the last firing of their trigger.
+    """
+
+    summary: ShardSummary
+    state: StateCommit | None = None
+    dropped: int = 0
+
+
+class ShardGrouping:
+    """Groups what one bundle brings to a shard, and fires what is due.
+
+    ``chunks`` is to be used up before ``commit``.
+
+    Args:
+        strategy: the windowing of its input.
+        order: the bundle.
+        stores: the state of key shards.
+        merger: merges windows that the engine can't merge.
+        checked_as: the name of the stage, if the times of its panes are to be checked.
+    """
+
+    def __init__(
+        self,
+        strategy: WindowingStrategy,
+        order: RunBundle,
+        stores: Stores,
+        merger: WindowMerger | None = None,
+        checked_as: str | None = None,
+    ) -> None:
+        bundle = order.bundle
+        assert bundle.shard is not None
+        self._bundle = bundle
+        self._strategy = strategy
+        self._store = stores.open(bundle.stage, bundle.shard, order.state)
+        self._grouper = TriggeredGrouper(strategy, self._store, merger)
+        self._asks_sdk = merger is not None
+        self._checked_as = checked_as
+
+    def chunks(self, runs: Iterable[Iterable[pa.RecordBatch]]) -> Iterator[GroupChunk | Settle]:
+        """The panes that fire, in the order in which they do; those of a run, then of the next.
+
+        Args:
+            runs: what the bundle brings, at least one run, which may be empty. No key is in several.
+        """
+        panes = self._fired(runs)
+        # While an SDK is at work on panes it can't always be asked how other windows merge: what
+        # it has written may wait to be read by the very thread that asks.
+        return iter(list(panes)) if self._asks_sdk else panes
+
+    def commit(self, name: str) -> ShardCommit:
+        """Writes what changed to files under this name."""
+        commit = self._grouper.commit()
+        state = self._store.write_commit(commit.deltas, name)
+        return ShardCommit(commit.summary, state, commit.dropped)
+
+    def _fired(self, runs: Iterable[Iterable[pa.RecordBatch]]) -> Iterator[GroupChunk | Settle]:
+        bundle = self._bundle
+        begin = Now(bundle.input_watermark, bundle.processing_time, bundle.output_watermark)
+        end = Now(bundle.end_watermark, bundle.processing_time, bundle.output_watermark)
+        for number, batches in enumerate(runs):
+            if number:
+                yield Settle()
+            for columns in _together(batches):
+                yield from self._panes(self._grouper.process(*columns, begin))
+            yield from self._panes(self._grouper.advance(end))
+
+    def _panes(self, groups: Groups) -> Iterator[GroupChunk]:
+        if self._checked_as is not None:
+            check_groups(groups, self._bundle.output_watermark, self._strategy, self._checked_as)
+        return _in_chunks(groups)
+
+
+def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
+    """Keys, windows, timestamps and values of a bundle: triggers see them as coming together, as
+    Beam's runners for Python do it.
+
+    What is more than `_TOGETHER_BYTES` comes in parts.
+    """
+    columns: _Columns = ([], [], [], [])
+    size = 0
+    for batch in batches:
+        columns[0].extend(batch.column("key").to_pylist())
+        columns[1].extend(windows_by_row(batch))
+        columns[2].extend(batch.column("timestamp").to_pylist())
+        columns[3].extend(batch.column("value").to_pylist())
+        size += batch.nbytes
+        if size > _TOGETHER_BYTES:
+            yield columns
+            columns, size = ([], [], [], []), 0
+    if columns[0]:
+        yield columns
+
+
+def _in_chunks(groups: Groups) -> Iterator[GroupChunk]:
+    """Groups in chunks of one pane each, in their order."""
+    changes = [n for n in range(1, len(groups)) if groups.panes[n] != groups.panes[n - 1]]
+    for first, last in pairwise((0, *changes, len(groups))):
+        if first == last:
+            continue
+        values = groups.values[first:last]
+        yield GroupChunk(
+            keys=groups.keys[first:last],
+            windows=groups.windows[first:last],
+            timestamps=groups.timestamps[first:last],
+            counts=[len(group) for group in values],
+            values=[b"".join(group) for group in values],
+            pane=encode_pane(groups.panes[first]),
+        )

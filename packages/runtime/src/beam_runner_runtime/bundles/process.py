@@ -1,0 +1,310 @@
+"""The worker process: serves one job for its whole life, one bundle at a time.
+
+Beam keeps options, modules and coders per process; so a process never serves two jobs. It exits
+when its job ends, and Spark forks a fresh one from the warm daemon for the next.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import socket
+import threading
+import time
+from pathlib import Path
+
+from beam_runner_data.state.shard_stores import ShardStores
+from beam_runner_engine.scheduler import SplitDone
+from beam_runner_model.threads import start_essential, start_helper
+from beam_runner_worker.awaiting_commit import AwaitingCommit
+from beam_runner_worker.log_records import LogRecord, Severity
+from beam_runner_worker.ports import StageHarness
+
+from beam_runner_runtime.bundles.activity import Activity
+from beam_runner_runtime.bundles.begun import BegunBundles
+from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle_data import BundleData, FolderData
+from beam_runner_runtime.bundles.durability import CommittedFiles
+from beam_runner_runtime.bundles.failed_attempts import broke
+from beam_runner_runtime.bundles.giving_up import LIMIT_SECONDS, GivingUp
+from beam_runner_runtime.bundles.heart import start_heart
+from beam_runner_runtime.bundles.job_files import files_of
+from beam_runner_runtime.bundles.keyed import Stores
+from beam_runner_runtime.bundles.loop import TaskLoop
+from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
+from beam_runner_runtime.bundles.section_progress import SectionProgress
+from beam_runner_runtime.bundles.stages import JobStages
+from beam_runner_runtime.bundles.telling import ProgressTeller
+from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.births import birth_of
+from beam_runner_runtime.channel.client import ChannelClient
+from beam_runner_runtime.channel.messages import (
+    Abort,
+    Beat,
+    BundleReply,
+    Closed,
+    CloseLane,
+    Doing,
+    EndJob,
+    Endpoint,
+    Finalize,
+    FromServer,
+    GiveUp,
+    Goodbye,
+    Hello,
+    LaneOpened,
+    LeaveLoop,
+    LoopBroke,
+    RunBundle,
+    RunLoop,
+    SplitReply,
+    SplitRequest,
+    TearDown,
+)
+from beam_runner_runtime.clock import ProcessingClock
+from beam_runner_runtime.job_options import is_loopback
+from beam_runner_runtime.tuning import TUNING
+
+_LOGGER = logging.getLogger(__name__)
+_Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
+
+
+class WorkerProcess:
+    """This process, bound to a job. Use :func:`bind`.
+
+    ``work`` is the job, ``stages`` are its stages here, ``folder`` is the job's, ``data`` has its rows, and ``scratch`` is that of this process in it.
+    """
+
+    def __init__(self, endpoint: Endpoint, job_id: str) -> None:
+        self.job_id = job_id
+        self.channel = ChannelClient(endpoint, job_id)
+        self._orders: queue.SimpleQueue[RunBundle | RunLoop | CloseLane] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
+        self._looping: TaskLoop | None = None
+        self._leaves_loop = False
+        self._finalizers: AwaitingCommit[Attempt, tuple[StageHarness, str]] = AwaitingCommit()
+        self._busy = threading.Lock()
+        self._splitting = threading.Lock()
+        self._running: RunningBundle | None = None
+        self._closed = False
+        self._giving_up = GivingUp(lambda: self._running)
+        self._activity = Activity()
+        hello = Hello(job_id, socket.gethostname(), os.getpid(), birth_of(os.getpid()))
+        self.channel.attach(hello, self._obey, self._server_is_gone)
+        self.work = self.channel.job_work()
+        self._clock = ProcessingClock.showing(self.work.now)
+        streaming = self.work.plan.streaming
+        self._wait = NeighbourWait(
+            self.channel.send,
+            TUNING.hold_seconds if streaming else TUNING.hold_in_batch_seconds,
+            lambda: not self._giving_up.has_begun,
+            Path(self.work.folder),
+            self._activity,
+        )
+        files = self._wait(lambda: files_of(self.work))
+        self.folder, self._leave = files.folder, files.leave
+        self.data = FolderData(files.folder, files.in_extents)
+        self.scratch = self.folder / hello.folder
+        self.stages = JobStages(
+            self.work,
+            self.folder,
+            self.scratch,
+            self._clock,
+            self.channel,
+            lambda: self._running is not None,
+        )
+        self._stores = ShardStores(self.folder, hello.folder)
+        self._stores_of_sections = ShardStores(self.scratch)
+        self._files = CommittedFiles(files.keeper, self.folder, self.work.plan.stages, self._wait)
+        self._begun = BegunBundles()
+        self._vitals = self._wait(
+            lambda: start_heart(
+                self.scratch,
+                self.channel.send,
+                lambda: Beat(self._activity.now(), self._begun.take_untold()),
+            )
+        )
+        self._in_sections = SectionProgress(self.channel.send)
+        self._teller = ProgressTeller(
+            lambda: self._running,
+            self._in_sections.of,
+            self.channel.send,
+            self.work.plan.sources(),
+            self.work.plan.joint(),
+            in_turns=self.work.plan.takes_turns,
+        )
+        start_essential(self._teller.run, "progress")
+        start_essential(self._answer, "requests")
+
+    def serve(self, lane: int) -> None:
+        """Runs the bundles that the server gives to a lane, until it closes the lane."""
+        self.channel.send(LaneOpened(lane))
+        if lane == 0:
+            self.stages.begin_with_sdk()
+        while not isinstance(order := self._orders.get(), CloseLane):
+            with self._activity.of(Doing.ORDER):
+                if isinstance(order, RunLoop):
+                    self._loop(order)
+                else:
+                    self._files.begin(order)
+                    self._answer_for(self.run_bundle(order, self._stores))
+
+    def close(self) -> None:
+        """Tears down all DoFns, and says so; idempotent."""
+        self._tear_down()
+        with self._busy:
+            if not self._closed:
+                self._closed = True
+                self.channel.send(Closed(self._begun.all()))
+
+    def run_in_section(self, order: RunBundle, data: BundleData) -> BundleReply | BundleBroke:
+        """Processes a bundle of a section to its end, in this thread; files that the reply names are kept."""
+        reply = self.run_bundle(order, self._stores_of_sections, data=data)
+        self._running = None
+        return self._in_sections.ended(self._files.synced(reply))
+
+    def tell(self, end: BundleBroke | SectionRefusal) -> None:
+        """Tells the server that a section must end, before Spark does."""
+        self.channel.send(end)
+
+    def warn(self, text: str) -> None:
+        """Tells people something about a section."""
+        self.stages.log((LogRecord(Severity.WARN, int(time.time() * 1000), text),))
+
+    def run_bundle(
+        self,
+        order: RunBundle,
+        stores: Stores,
+        *,
+        last: bool = False,
+        data: BundleData | None = None,
+    ) -> BundleReply | BundleBroke:
+        """Processes a bundle to its end, in this thread (``bundles.loop.BundleHost``); ``data`` is a section's."""
+        attempt = order.attempt
+        with self._busy, self._activity.of(Doing.BUNDLE):
+            try:
+                self._files.need(order)
+                stage = self.stages.get(order.bundle.stage)
+                stage.side_inputs.show(order.bundle.side_inputs)
+                running = RunningBundle(
+                    stage.work if data is None else stage.work.in_section(),
+                    order,
+                    stage.harness,
+                    stores,
+                    data or self.data,
+                    stage.merger,
+                    stage.truncation,
+                    self.stages.set_up_reader if last and not self.work.plan.streaming else None,
+                    # Spark may run tasks of a section again, which is no attempt at the section.
+                    self._begun.note if data is None else None,
+                )
+            except Exception as error:
+                loopback = is_loopback(self.work.plan.context.options_json)
+                return broke(attempt, error, self.folder, is_loopback=loopback)
+            self._running = running
+            if self._giving_up.has_begun and not running.embedded:
+                return broke(attempt, InterruptedError("the job has ended"), self.folder)
+            self._vitals.works_on(order.bundle.stage)
+            self._teller.begins(order.bundle.stage)
+            self.stages.build_readers_soon(stage.work.stage)
+            reply = running.run()
+            if isinstance(reply, BundleReply) and reply.done.finalize:
+                self._finalizers.keep(running.attempt, (stage.harness, running.bundle_id))
+            return reply
+
+    def _tear_down(self) -> None:
+        with self._busy:
+            self.stages.close()
+
+    def _loop(self, order: RunLoop) -> None:
+        try:
+            reply = self._run_loop(order)
+        except Exception as error:
+            # Else the server would wait for the loop's end for ever.
+            _LOGGER.warning("the loop %s has broken off", order.loop, exc_info=True)
+            self.channel.send(LoopBroke(order.loop, f"{type(error).__name__}: {error}"))
+            reply = None
+        finally:
+            self._looping = None
+        if reply is not None:
+            self._answer_for(reply)
+        self._running = None
+
+    def _run_loop(self, order: RunLoop) -> BundleReply | BundleBroke | None:
+        self._files.begin(order)
+        sources, send = self.work.plan.sources(), self._files.before(self.channel.send)
+        awaited = sources | self.work.plan.joint()
+        loop = TaskLoop(order, self.folder, self, send, awaited, self._clock, self._wait)
+        self._looping = loop
+        if self._leaves_loop:  # It was told so before there was a loop to leave.
+            loop.ask_to_leave()
+        with self._activity.of(Doing.LOOP):
+            return loop.run()
+
+    def _answer_for(self, reply: BundleReply | BundleBroke) -> None:
+        reply = self._files.synced(reply)
+        # What a split gave away must be known before what is left is committed.
+        with self._splitting:
+            self._running = None
+        self.channel.send(reply)
+
+    def _answer(self) -> None:
+        """Splits, finalizes and tears down, beside the thread that hears the server."""
+        while True:
+            match self._requests.get():
+                case SplitRequest() as request:
+                    with self._splitting:
+                        self.channel.send(self._split(request))
+                case GiveUp():
+                    self._giving_up.stop()
+                case Finalize(bundles):
+                    for attempt in bundles:
+                        self._finalize(attempt)
+                case TearDown():
+                    self._tear_down()
+                case EndJob():
+                    self.close()
+
+    def _finalize(self, attempt: Attempt) -> None:
+        kept = self._finalizers.take(attempt)
+        if kept is not None:
+            harness, bundle_id = kept
+            try:
+                harness.finalize(bundle_id)
+            except Exception:
+                # The bundle is committed, whatever becomes of its callbacks.
+                _LOGGER.exception("the callbacks of bundle %s failed", attempt.bundle)
+
+    def _split(self, request: SplitRequest) -> SplitReply:
+        running = self._running
+        if running is not None and running.attempt == request.attempt:
+            return running.split(request.keep)
+        return SplitReply(SplitDone(request.attempt.bundle, request.attempt.attempt))
+
+    def _obey(self, command: FromServer) -> None:
+        # A loop is left first: it would take for failures of the job that nothing begins any more.
+        if isinstance(command, RunLoop):
+            self._leaves_loop = self._giving_up.has_begun
+        elif isinstance(command, LeaveLoop | GiveUp | Abort):
+            self._leaves_loop = True
+            if looping := self._looping:
+                looping.ask_to_leave()
+        match command:
+            case RunBundle() | RunLoop() | CloseLane():
+                self._orders.put(command)
+            case SplitRequest() | Finalize() | TearDown() | EndJob():
+                self._requests.put(command)
+            case GiveUp():
+                self._giving_up.begin()
+                self._requests.put(command)
+            case Abort():
+                self._giving_up.begin()
+                start_helper(self._giving_up.stop, "giving up").join(LIMIT_SECONDS)
+                self._leave(1)
+            case Goodbye():
+                self._leave(0)
+
+    def _server_is_gone(self) -> None:
+        if not self._closed:
+            self._leave(1)

@@ -1,0 +1,24 @@
+"""What a bundle tells of its stage, as metrics: they come with the bundle, and count if that does."""
+
+from __future__ import annotations
+
+from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_model.varints import encode_varint
+from beam_runner_urns import metrics as metric_urns
+
+
+def bundle_msecs(stage_id: str, elapsed: int) -> MonitoringInfo:
+    """How long one bundle took, in milliseconds."""
+    value = encode_varint(elapsed)
+    payload = encode_varint(1) + value + value + value
+    return _of_stage("bundle_msecs", metric_urns.DISTRIBUTION_INT64_TYPE, stage_id, payload)
+
+
+def dropped_values(stage_id: str, count: int) -> MonitoringInfo:
+    """How many values came too late for their windows, or after the last firing of their trigger."""
+    payload = encode_varint(count)
+    return _of_stage("dropped_values", metric_urns.SUM_INT64_TYPE, stage_id, payload)
+
+
+def _of_stage(name: str, type_: str, stage_id: str, payload: bytes) -> MonitoringInfo:
+    return MonitoringInfo(f"beam_spark:stage:{name}:v1", type_, (("STAGE", stage_id),), payload)

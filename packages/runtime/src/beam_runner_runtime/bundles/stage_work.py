@@ -1,0 +1,71 @@
+"""What all bundles of a stage have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from beam_runner_model.buffers import BufferPlan
+from beam_runner_planner.plan import StagePlan
+
+from beam_runner_runtime.bundles.inputs import GLOBAL, Windows
+from beam_runner_runtime.channel.messages import JobWork
+from beam_runner_runtime.clock import ProcessingClock
+from beam_runner_runtime.job_options import is_loopback
+from beam_runner_runtime.memory import bundle_budget, section_budget
+
+
+@attrs.frozen
+class StageWork:
+    """What all bundles of a stage have in common.
+
+    Attributes:
+        stage: the stage.
+        input_buffer: what it reads; None for an impulse.
+        output_buffers: what each output writes to, by the output's transform id.
+        shards: how many key shards there are.
+        budget: how many bytes of rows a bundle may group in memory.
+        hides_elements: whether errors must not show the element that was processed.
+        clock: the job's processing time.
+        checks_watermarks: whether bundles fail where a watermark overtakes data.
+        is_loopback: whether the program that submitted the job runs its user code.
+    """
+
+    stage: StagePlan
+    input_buffer: BufferPlan | None
+    output_buffers: Mapping[str, BufferPlan]
+    shards: int
+    budget: int = attrs.field(factory=bundle_budget)
+    hides_elements: bool = False
+    clock: ProcessingClock = attrs.field(factory=ProcessingClock)
+    checks_watermarks: bool = False
+    is_loopback: bool = False
+
+    @property
+    def windows(self) -> Windows:
+        """Those of its input."""
+        source = self.input_buffer
+        if source is None or source.strategy is None:
+            return GLOBAL
+        return Windows(source.strategy.window_coder, told=source.windows)
+
+    @classmethod
+    def of(cls, work: JobWork, stage_id: str, clock: ProcessingClock | None = None) -> StageWork:
+        """That of a stage of a job."""
+        stage = work.plan.stages[stage_id]
+        buffers = work.plan.buffers
+        source = stage.input_buffer
+        return cls(
+            stage=stage,
+            input_buffer=None if source is None else buffers[source],
+            output_buffers={t: buffers[b] for t, b in stage.outputs.items()},
+            shards=work.shards,
+            hides_elements=work.hides_elements,
+            clock=ProcessingClock.showing(work.now) if clock is None else clock,
+            checks_watermarks=work.checks_watermarks,
+            is_loopback=not stage.embedded and is_loopback(work.plan.context.options_json),
+        )
+
+    def in_section(self) -> StageWork:
+        """The same for a bundle of a section, which groups in the memory of a task."""
+        return attrs.evolve(self, budget=section_budget())

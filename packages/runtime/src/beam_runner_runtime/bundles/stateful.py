@@ -1,0 +1,240 @@
+"""A bundle of a stateful stage: one key shard's elements, and what becomes due by them and by time.
+
+The harness is given the elements key by key, then told to settle, so that the timers that user code
+has set are known; then what is due first for each key and window, and to settle, until nothing is.
+Where input is bounded a bundle has all of its shard, and time goes to its end in it: so keys are
+begun and ended part by part, and no more state is kept than that of the keys of one part.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from beam_runner_data.grouping.key_runs import Part, elements_of, parts_by_key
+from beam_runner_engine.keyed.cells import CellId
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.ports import CellStore, WindowMerger
+from beam_runner_engine.keyed.stateful import (
+    Due,
+    ElementsSorted,
+    StatefulShard,
+    StatefulSpec,
+    TimerFired,
+    WindowExpired,
+)
+from beam_runner_engine.keyed.timers import Timer as DueTimer
+from beam_runner_model.chunks import ElementChunk, InputChunk, Settle, Timer, TimerChunk
+from beam_runner_model.panes import NO_FIRING, encode_pane
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.summary import EMPTY_SUMMARY
+from beam_runner_model.window_coders import SKIP_WINDOW
+from beam_runner_model.windowed_values import TIME_BYTES, WINDOWS_AT, moved, skip_windows
+from beam_runner_planner.plan import StatefulPlan
+from beam_runner_worker.errors import BundleFailed
+
+from beam_runner_runtime.bundles.keyed import ShardCommit, Store, Stores
+from beam_runner_runtime.bundles.user_state import ShardUserState
+from beam_runner_runtime.channel.messages import RunBundle
+from beam_runner_runtime.clock import ProcessingClock
+
+_DUE_TOGETHER = 10_000
+
+
+class StatefulBundle:
+    """One bundle of one key shard, with the state it leaves behind.
+
+    ``chunks`` is to be used up before ``commit``.
+
+    Args:
+        plan: what the transform declares.
+        strategy: the windowing of its input.
+        order: the bundle.
+        stores: the state of key shards; None where input is bounded and nothing is left behind.
+        merger: merges windows that the engine can't merge.
+        settling_is_dear: whether it costs the harness milliseconds to settle.
+
+    Attributes:
+        user_state: for the harness.
+    """
+
+    def __init__(
+        self,
+        plan: StatefulPlan,
+        strategy: WindowingStrategy,
+        order: RunBundle,
+        stores: Stores | None,
+        merger: WindowMerger | None = None,
+        clock: ProcessingClock | None = None,
+        *,
+        settling_is_dear: bool = False,
+    ) -> None:
+        bundle = order.bundle
+        self._merger = merger
+        self._looks_past = settling_is_dear
+        assert bundle.shard is not None
+        self._plan = plan
+        self._spec = StatefulSpec(
+            strategy,
+            states=dict(plan.states),
+            on_window_expiration=bool(plan.expiration_family),
+            time_sorted_input=plan.time_sorted,
+            timers=bool(plan.timers),
+        )
+        time = (bundle.processing_time, bundle.output_watermark, bundle.draining)
+        self._now = Now(bundle.input_watermark, *time)
+        self._end = Now(bundle.end_watermark, *time)
+        self._store: Store | None = None
+        if stores is not None:
+            self._store = stores.open(bundle.stage, bundle.shard, order.state)
+        self.user_state = ShardUserState(plan, bundle.processing_time, clock or ProcessingClock())
+        self._dropped = 0
+        self._begin()
+
+    def chunks(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        parts: Callable[[Iterable[pa.RecordBatch]], Iterator[Part]] = parts_by_key,
+    ) -> Iterator[InputChunk]:
+        """What the harness is to process; nothing if there is nothing to process.
+
+        Args:
+            batches: the elements.
+            parts: puts them in the order of their keys.
+        """
+        for part in parts(batches):
+            elements = self._admitted(part)
+            if elements is not None:
+                yield elements
+                yield Settle()
+            if self._store is None and part.ends_key:
+                yield from self._due()
+                self._dropped += self._shard.dropped
+                self._begin()
+        yield from self._due()
+
+    def commit(self, name: str) -> ShardCommit:
+        """Writes what changed to files under this name."""
+        if self._store is None:
+            return ShardCommit(EMPTY_SUMMARY, dropped=self._dropped + self._shard.dropped)
+        commit = self._shard.commit()
+        state = self._store.write_commit(commit.deltas, name)
+        return ShardCommit(commit.summary, state, commit.dropped)
+
+    def _begin(self) -> None:
+        store: CellStore = _Nothing() if self._store is None else self._store
+        self._shard = self.user_state.shard = StatefulShard(self._spec, store, self._merger)
+
+    def _admitted(self, part: Part) -> ElementChunk | None:
+        """The elements of a part that are to be processed now, or None.
+
+        Raises:
+            BundleFailed: user code has state that can't be merged, of windows that merge.
+        """
+        strategy = self._spec.strategy
+        if isinstance(part.windows, bytes) and not (strategy.merges or self._plan.time_sorted):
+            # All elements are in one window, which has expired for all of them or for none. So a
+            # row for each key is enough.
+            count = len(part.keys)
+            times = part.timestamps[:count].tolist()
+            first = self._shard.admit(
+                part.keys, [part.windows] * count, times, times, self._now, part.counts
+            )
+            return elements_of(part.values) if first.rows else None
+        windows = part.window_column()
+        values = part.values.to_pylist()
+        try:
+            admitted = self._shard.admit(
+                part.key_column(), windows, part.timestamps.tolist(), values, self._now
+            )
+        except ValueError as error:
+            trace = "".join(traceback.format_exception(error))
+            raise BundleFailed(self._plan.transform_id, f"ValueError: {error}", trace) from None
+        if not admitted.rows:
+            return None
+        if strategy.merges:
+            return self._chunk(
+                [values[row] for row in admitted.rows],
+                [windows[row] for row in admitted.rows],
+                admitted.windows,
+            )
+        if len(admitted.rows) == len(part):
+            return elements_of(part.values)
+        return elements_of(part.values.take(pa.array(admitted.rows)))
+
+    def _due(self) -> Iterator[InputChunk]:
+        """All that is due, what becomes due by it included."""
+        while due := self._shard.due_together(
+            self._end, _DUE_TOGETHER, looks_past=self._looks_past
+        ):
+            yield from self._due_chunks(due)
+            yield Settle()
+
+    def _due_chunks(self, due: Sequence[Due]) -> Iterator[InputChunk]:
+        """What is due for several keys and windows: elements, and after them timers."""
+        timers: list[Timer] = []
+        for one in due:
+            match one:
+                case TimerFired(timer):
+                    timers.append(self._fired(timer))
+                case ElementsSorted(_, window, _, values):
+                    yield self._chunk(values, None, [window] * len(values))
+                case WindowExpired() as expired:
+                    timers.append(self._expiration(expired))
+        if timers:
+            yield TimerChunk(tuple(timers))
+
+    def _fired(self, timer: DueTimer) -> Timer:
+        return Timer(
+            transform_id=self._plan.transform_id,
+            family=timer.family,
+            tag=timer.tag,
+            key=timer.key,
+            windows=(timer.window,),
+            fire_at=timer.fire_time,
+            hold=timer.hold,
+            pane=encode_pane(timer.pane),
+        )
+
+    def _expiration(self, expired: WindowExpired) -> Timer:
+        return Timer(
+            transform_id=self._plan.transform_id,
+            family=self._plan.expiration_family,
+            tag="",
+            key=expired.key,
+            windows=(expired.window,),
+            fire_at=expired.timestamp,
+            hold=expired.timestamp,
+            pane=_NO_PANE,
+        )
+
+    def _chunk(
+        self, values: Sequence[bytes], before: Sequence[bytes] | None, windows: Sequence[bytes]
+    ) -> ElementChunk:
+        """Elements in these windows; ``before`` are those that they were in, None if unknown."""
+        skip_window = SKIP_WINDOW[self._spec.strategy.window_coder]
+        parts: list[bytes] = []
+        for number, (value, window) in enumerate(zip(values, windows, strict=True)):
+            if before is None:
+                pane_at = skip_windows(value, TIME_BYTES, skip_window)
+            else:
+                pane_at = WINDOWS_AT + len(before[number])
+            parts += moved(value, pane_at, window)
+        return ElementChunk(len(values), b"".join(parts))
+
+
+class _Nothing:
+    """A store of cells in which there is nothing."""
+
+    def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
+        return None
+
+    def scan(
+        self, cell: CellId, start: bytes, end: bytes | None
+    ) -> Iterator[tuple[bytes, Sequence[Any]]]:
+        return iter(())
+
+
+_NO_PANE = encode_pane(NO_FIRING)

@@ -1,0 +1,95 @@
+"""Batches of a table's rows in Spark tasks: written as elements of a stage, and read as what one wrote.
+
+A batch is one element: its schema and its columns as a stream of Arrow's format, in the global window, at the
+earliest time of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+import attrs
+from apache_beam.coders.coder_impl import create_InputStream
+from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder, WindowedValueCoder
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.timestamp import Timestamp
+from beam_runner_data.rows.files import read_ref
+from beam_runner_data.rows.refs import FileRows
+from beam_runner_data.rows.row import elements_row
+from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_engine.scheduler import Input, Output
+from beam_runner_model.buffers import BufferPlan
+from beam_runner_model.chunks import ElementChunk
+from beam_runner_model.times import MIN_TIMESTAMP
+
+from beam_runner_runtime.bundles.inputs import element_chunks
+from beam_runner_runtime.bundles.job_files import JobFiles
+
+_ELEMENT = WindowedValueCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
+
+
+@attrs.frozen
+class ElementsWriter:
+    """Writes elements of one stage, from one task.
+
+    Attributes:
+        files: of the job.
+        name: unique to this attempt at the task.
+        buffers: what the stage writes to, all of them stored.
+        pieces: into how many pieces what is written may be cut.
+    """
+
+    files: JobFiles
+    name: str
+    buffers: Sequence[BufferPlan]
+    pieces: int
+
+    def write(self, elements: Iterable[bytes]) -> tuple[Output, ...]:
+        """Writes elements without times to their end; what it tells is kept then.
+
+        Raises:
+            OSError: they can't be written.
+        """
+        return self.write_at((MIN_TIMESTAMP, element) for element in elements)
+
+    def write_at(self, elements: Iterable[tuple[int, bytes]]) -> tuple[Output, ...]:
+        """Writes elements, each behind its event time (ms), as `write` does."""
+        writers = [
+            WrittenBuffer(buffer, self.pieces, self.files.folder, f"{self.name}-{place}")
+            for place, buffer in enumerate(self.buffers)
+        ]
+        try:
+            for time, element in elements:
+                value = GlobalWindows.windowed_value(element, Timestamp(micros=1000 * time))
+                chunk = ElementChunk(1, _ELEMENT.encode_nested(value), min_timestamp=time)
+                row = elements_row(0, chunk)
+                for writer in writers:
+                    writer.write(row)
+            outputs = tuple(output for writer in writers for output in writer.close())
+            self.files.keeper.keep(sorted(_files(output.data.ref for output in outputs)))
+        except BaseException:
+            for writer in writers:
+                writer.discard()
+            raise
+        return outputs
+
+
+def elements_of(files: JobFiles, inputs: Sequence[Input]) -> Iterator[bytes]:
+    """The elements that stages have written.
+
+    Raises:
+        OSError: they can't be had.
+        RowsError: a file is missing, or not what was written.
+    """
+    files.keeper.need(ref for one in inputs if isinstance(ref := one.data.ref, FileRows))
+    for chunk in element_chunks(partial(read_ref, files.folder), inputs):
+        stream = create_InputStream(bytes(chunk.data))
+        for number in range(chunk.count):
+            element: bytes = _ELEMENT.decode_from_stream(stream, True).value
+            if chunk.first <= number and (chunk.last is None or number < chunk.last):
+                yield element
+
+
+def _files(refs: Iterable[object]) -> set[str]:
+    return {ref.path for ref in refs if isinstance(ref, FileRows)}

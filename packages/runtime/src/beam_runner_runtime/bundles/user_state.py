@@ -1,0 +1,170 @@
+"""What a harness asks for on behalf of a stateful DoFn: cells and timers of the shard at hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TypeVar
+
+import attrs
+from beam_runner_engine.keyed.state import (
+    BagState,
+    MultimapState,
+    OrderedListState,
+    State,
+    ValueState,
+)
+from beam_runner_engine.keyed.stateful import StatefulShard
+from beam_runner_engine.keyed.timers import TimeDomain
+from beam_runner_engine.keyed.timers import Timer as EngineTimer
+from beam_runner_model.chunks import StateCell, Timer
+from beam_runner_model.panes import PaneInfo, decode_pane
+from beam_runner_model.times import Timestamp, clamp
+from beam_runner_planner.plan import StatefulPlan
+from beam_runner_worker.errors import HarnessError
+
+from beam_runner_runtime.clock import ProcessingClock
+
+AnyState = TypeVar("AnyState", bound=State)
+
+
+@attrs.define(eq=False)
+class ShardUserState:
+    """State and timers of one bundle (``beam_runner_worker.ports.UserState``).
+
+    Args:
+        plan: what the transform declares.
+        processing_time: the bundle's (ms).
+        clock: the job's processing time.
+
+    Attributes:
+        shard: whose cells and timers they are; to be set before any use.
+    """
+
+    _plan: StatefulPlan
+    _processing_time: Timestamp
+    _clock: ProcessingClock
+    shard: StatefulShard = attrs.field(init=False)
+
+    def bag(self, cell: StateCell) -> bytes:
+        """All values of a bag, or of what the SDK keeps as one."""
+        state = self._bag(cell)
+        if isinstance(state, ValueState):
+            return state.read() or b""
+        return b"".join(state.read())
+
+    def append(self, cell: StateCell, values: bytes) -> None:
+        """Appends encoded values to a bag, or writes a value."""
+        state = self._bag(cell)
+        if isinstance(state, ValueState):
+            # An SDK may send one value in several parts; before another it clears the first.
+            state.write((state.read() or b"") + values)
+        else:
+            state.add(values)
+
+    def replace(self, cell: StateCell, values: bytes) -> None:
+        """Makes these encoded values all of a bag, or writes a value."""
+        state = self._bag(cell)
+        if not values:
+            state.clear()
+        elif isinstance(state, ValueState):
+            state.write(values)
+        else:
+            state.clear()
+            state.add(values)
+
+    def clear(self, cell: StateCell) -> None:
+        """Removes everything from a cell of any kind."""
+        self._cell(cell, State).clear()
+
+    def map_keys(self, cell: StateCell) -> bytes:
+        """The keys of a multimap, ascending."""
+        return b"".join(self._cell(cell, MultimapState).keys())
+
+    def map_values(self, cell: StateCell, map_key: bytes) -> bytes:
+        """All values of one key of a multimap."""
+        return b"".join(self._cell(cell, MultimapState).get(map_key))
+
+    def map_append(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
+        """Appends encoded values to one key of a multimap."""
+        self._cell(cell, MultimapState).add(map_key, values)
+
+    def map_remove(self, cell: StateCell, map_key: bytes) -> None:
+        """Removes one key of a multimap."""
+        self._cell(cell, MultimapState).remove(map_key)
+
+    def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Sort keys from ``start`` to before ``end`` with one value each, ascending."""
+        return self._cell(cell, OrderedListState).read(start, end)
+
+    def ordered_insert(self, cell: StateCell, sort_key: int, value: bytes) -> None:
+        """Adds a value to an ordered list."""
+        self._cell(cell, OrderedListState).add(sort_key, value)
+
+    def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
+        """Removes the sort keys from ``start`` to before ``end``."""
+        self._cell(cell, OrderedListState).clear_range(start, end)
+
+    def set_timer(self, timer: Timer) -> None:
+        """Sets a timer, or clears it.
+
+        Raises:
+            HarnessError: its family is not declared.
+            ValueError: the window of its key is just expiring.
+        """
+        domain = self._plan.timers.get(timer.family)
+        if domain is None:
+            raise HarnessError(f"{timer.transform_id} sets a timer of no family: {timer.family!r}")
+        for window in timer.windows:
+            if timer.fire_at is None:
+                self.shard.clear_timer(timer.key, window, timer.family, timer.tag)
+                continue
+            fire_time = self._fire_time(domain, timer.fire_at)
+            self.shard.set_timer(
+                EngineTimer(
+                    key=timer.key,
+                    window=window,
+                    family=timer.family,
+                    tag=timer.tag,
+                    domain=domain,
+                    fire_time=fire_time,
+                    hold=None if timer.hold is None else clamp(timer.hold),
+                    pane=_pane(timer.pane),
+                )
+            )
+
+    def _fire_time(self, domain: TimeDomain, fire_at: Timestamp) -> Timestamp:
+        """When a timer fires by the job's clock, where that is not the SDK's.
+
+        SDKs take processing time from the wall clock, and have no way to learn of a scripted one,
+        which starts at 0. So a time is one from now, by as much as it is ahead of that clock; but
+        tests that are written for a scripted clock count from 0, and set such times as they are.
+        """
+        if domain is TimeDomain.EVENT_TIME:
+            return clamp(fire_at)
+        if not self._plan.scripted_clock:
+            return clamp(self._clock.of_wall(fire_at))
+        wall_clock = int(time.time() * 1000)
+        if fire_at < wall_clock // 2:
+            return clamp(fire_at)
+        return clamp(fire_at - wall_clock + self._processing_time)
+
+    def _bag(self, cell: StateCell) -> BagState | ValueState:
+        if self._plan.states.get(cell.state_id) is ValueState:
+            return self._cell(cell, ValueState)
+        return self._cell(cell, BagState)
+
+    def _cell(self, cell: StateCell, asked: type[AnyState]) -> AnyState:
+        kind = self._plan.states.get(cell.state_id)
+        if kind is None or not issubclass(kind, asked):
+            raise HarnessError(
+                f"{cell.transform_id} asks for the state {cell.state_id!r} as {asked.__name__}, "
+                f"but it is declared as {kind and kind.__name__}"
+            )
+        return self.shard.state(kind, cell.state_id, cell.key, cell.window)
+
+
+@lru_cache(maxsize=1024)
+def _pane(encoded: bytes) -> PaneInfo:
+    return decode_pane(encoded)[0]

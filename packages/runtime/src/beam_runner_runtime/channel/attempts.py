@@ -1,0 +1,106 @@
+"""One attempt at a bundle, and what says that nothing of it counts."""
+
+from __future__ import annotations
+
+import attrs
+from beam_runner_engine.scheduler import Bundle, BundleFailed, FailureKind
+from beam_runner_model.texts import encodable
+
+
+@attrs.frozen
+class Attempt:
+    """One attempt at a bundle, as the scheduler numbers them."""
+
+    bundle: int
+    attempt: int
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Attempt:
+        """The one that was ordered with this bundle."""
+        return cls(bundle.number, bundle.attempt)
+
+
+@attrs.frozen
+class UserFailure:
+    """User code, or the SDK for it, raised.
+
+    Attributes:
+        transform: the full name of the transform.
+        summary: type and text of the exception.
+        trace: the traceback.
+        element: what is known of the element that was processed, in one line; may be empty.
+    """
+
+    transform: str = attrs.field(converter=encodable)
+    summary: str = attrs.field(converter=encodable)
+    trace: str = attrs.field(converter=encodable)
+    element: str = attrs.field(default="", converter=encodable)
+
+    @property
+    def text(self) -> str:
+        """What was raised and where, in one line, then the element, then the traceback."""
+        element = f"The element: {self.element}\n" if self.element else ""
+        return f"{self.summary} [while running '{self.transform}']\n{element}{self.trace}".rstrip()
+
+
+@attrs.frozen
+class FailedStep:
+    """Step and element at which an attempt failed, as the record `BundleFailed.detail`.
+
+    Attributes:
+        transform: the full name of the transform.
+        summary: type and text of the exception.
+        element: what is known of the element, in one line; may be empty.
+    """
+
+    transform: str
+    summary: str
+    element: str = ""
+
+
+@attrs.frozen
+class BundleBroke:
+    """An attempt at a bundle failed; nothing of it counts.
+
+    Attributes:
+        failure: what user code raised; None if the cause lies elsewhere.
+        reason: the cause, if user code did not raise.
+        kind: whose fault it is.
+        neighbour: the name of the neighbour that was unavailable, if the kind is `UNAVAILABLE`.
+    """
+
+    attempt: Attempt
+    failure: UserFailure | None
+    reason: str = attrs.field(default="", converter=encodable)
+    kind: FailureKind = attrs.field(
+        default=attrs.Factory(
+            lambda self: FailureKind.OUTSIDE if self.failure is None else FailureKind.USER,
+            takes_self=True,
+        )
+    )
+    neighbour: str = attrs.field(default="", converter=encodable)
+
+    def to_event(self) -> BundleFailed:
+        """Returns the engine's event."""
+        failure = self.failure
+        cause, detail = self.reason, None
+        if failure is not None:
+            cause = failure.text
+            detail = FailedStep(failure.transform, failure.summary, failure.element)
+        attempt = self.attempt
+        return BundleFailed(
+            attempt.bundle, attempt.attempt, cause, self.kind, self.neighbour, detail
+        )
+
+
+@attrs.frozen
+class SectionRefusal:
+    """A section can't be run as one Spark job; nothing of this attempt counts, and its stages run apart.
+
+    Attributes:
+        ran: whether user code has run in it.
+    """
+
+    attempt: Attempt
+    reason: str = attrs.field(converter=encodable)
+    ran: bool = False

@@ -1,0 +1,69 @@
+"""What SDK harnesses say of their threads, read from the texts of Beam's SDKs for Python and Go."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterable, Iterator
+
+from beam_runner_model.observation import StackFrame, ThreadStack
+from beam_runner_worker.fnapi import FnApiServer, SdkStatus
+
+_ANSWER_SECONDS = 2.0  # less than a job waits for its processes
+_MOST_THREADS = 50
+_MOST_FRAMES = 60
+_LONGEST_LINE = 300
+
+_PYTHON_THREAD = re.compile(
+    r"^--- Thread #\d+ name: (?P<name>.*?) (?:and other (?P<more>\d+) threads)?---$"
+)
+_PYTHON_FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$')
+_GO_THREAD = re.compile(r"^goroutine (?P<number>\d+) .*?\[(?P<state>[^\]]*)\]:$")
+_GO_FRAME = re.compile(r"^\t(?P<file>\S.*):(?P<line>\d+)(?: \+0x[0-9a-f]+)?$")
+
+
+def stacks_of_sdks(server: FnApiServer | None) -> tuple[ThreadStack, ...]:
+    """The threads of the harnesses of a server, if there is one; waits for them, seconds at most."""
+    return () if server is None else sdk_stacks(server.status(_ANSWER_SECONDS))
+
+
+def sdk_stacks(statuses: Iterable[SdkStatus]) -> tuple[ThreadStack, ...]:
+    """The threads of all harnesses; of texts in another form none."""
+    host = socket.gethostname()
+    return tuple(
+        ThreadStack(host, status.process or 0, name, frames[-_MOST_FRAMES:], status.environment)
+        for status in statuses
+        for name, frames in list(_threads(status.text))[:_MOST_THREADS]
+    )
+
+
+def _threads(text: str) -> Iterator[tuple[str, tuple[StackFrame, ...]]]:
+    """Name and frames of each thread, the innermost frame last."""
+    name, frames, turned = "", list[StackFrame](), False
+    before = ""
+    for line in text.splitlines():
+        python, go = _PYTHON_THREAD.match(line), _GO_THREAD.match(line)
+        if python or go:
+            if frames:
+                yield name, tuple(reversed(frames) if turned else frames)
+            frames, turned = [], go is not None
+        if python:
+            more = python["more"]
+            name = f"{python['name']} and {more} more" if more else python["name"]
+        elif go:
+            name = f"goroutine {go['number']}, {go['state']}"
+        elif found := _PYTHON_FRAME.match(line):
+            frames.append(StackFrame(found["file"], int(found["line"]), found["function"]))
+        elif turned and (found := _GO_FRAME.match(line)):
+            # As in `main.run(0x1, ...)`; the line that started it has no arguments.
+            started = before.startswith("created by ")
+            function = before.removeprefix("created by ") if started else before.rpartition("(")[0]
+            frames.append(StackFrame(found["file"], int(found["line"]), function))
+        elif line.startswith("    ") and frames and not turned and not frames[-1].code:
+            last = frames[-1]
+            frames[-1] = StackFrame(
+                last.file, last.line, last.function, line.strip()[:_LONGEST_LINE]
+            )
+        before = line
+    if frames:
+        yield name, tuple(reversed(frames) if turned else frames)

@@ -1,0 +1,53 @@
+"""What the threads of this process do at this moment."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Iterable
+
+from beam_runner_model.observation import StackFrame, ThreadStack
+
+_MOST_FRAMES = 60
+_MOST_THREADS = 50
+_LONGEST_LINE = 300
+
+
+def threads() -> tuple[ThreadStack, ...]:
+    """The stacks of all threads but the one that asks; the main thread first.
+
+    Reads source files; to be called where somebody waits for it, and not beside hot code.
+    """
+    named = {thread.ident: thread.name for thread in threading.enumerate()}
+    own, main = threading.get_ident(), threading.main_thread().ident
+    found = sorted(sys._current_frames().items(), key=lambda item: item[0] != main)
+    host, pid = socket.gethostname(), os.getpid()
+    linecache.checkcache()
+    return tuple(
+        ThreadStack(
+            host,
+            pid,
+            named.get(ident, str(ident)),
+            tuple(
+                StackFrame(
+                    one.filename, one.lineno or 0, one.name, (one.line or "")[:_LONGEST_LINE]
+                )
+                for one in traceback.extract_stack(frame)[-_MOST_FRAMES:]
+            ),
+        )
+        for ident, frame in found[: _MOST_THREADS + 1]
+        if ident != own
+    )
+
+
+def as_text(found: Iterable[ThreadStack]) -> str:
+    """Returns stacks as lines of text for a log."""
+    lines = []
+    for stack in found:
+        lines.append(f"thread {stack.thread!r} of process {stack.pid} on {stack.host}:")
+        lines += (f"  {one.file}:{one.line} in {one.function}: {one.code}" for one in stack.frames)
+    return "\n".join(lines)

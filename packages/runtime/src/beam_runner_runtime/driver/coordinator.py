@@ -1,0 +1,400 @@
+"""The coordinator of one job: the host, in the server, of what drives the job by journal, lanes and sections.
+
+An entry is on record once it is in the journal, which is the commit, and worked into the ledger. While
+the loop inside a task has the scheduler, what happens waits until the loop gives it back.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from beam_runner_engine.dispatch import Driver, LoopLease, is_small
+from beam_runner_engine.scheduler import (
+    Abort,
+    AttemptsLost,
+    Bundle,
+    BundleFailed,
+    Cancel,
+    Command,
+    Drain,
+    FailureKind,
+    GiveWay,
+    OpenBundles,
+    Progress,
+    SectionRefused,
+    SplitDone,
+)
+
+from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
+from beam_runner_runtime.channel.messages import (
+    BundleProgressed,
+    BundleReply,
+    Entry,
+    FromWorker,
+    LaneOpened,
+    LoopBroke,
+    LoopProgress,
+    LoopReply,
+    NeighbourAwaited,
+    SplitReply,
+    SplitRequest,
+)
+from beam_runner_runtime.channel.section_ends import SectionEnd
+from beam_runner_runtime.channel.server import WorkerLink
+from beam_runner_runtime.clock import ProcessingClock
+from beam_runner_runtime.driver.finalizers import Finalizers
+from beam_runner_runtime.driver.kept import encode_entries
+from beam_runner_runtime.driver.lane_failures import LaneFailures
+from beam_runner_runtime.driver.lanes import Lanes, Loss
+from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.litter import Litter
+from beam_runner_runtime.driver.metrics import MetricsTally
+from beam_runner_runtime.driver.orders import Orders
+from beam_runner_runtime.driver.patient_journal import PatientJournal
+from beam_runner_runtime.driver.ports import SectionHost
+from beam_runner_runtime.driver.sections import Sections
+from beam_runner_runtime.driver.settings import JobSettings
+from beam_runner_runtime.driver.slots import JobSlots
+from beam_runner_runtime.driver.watermark_checks import first_overtaken
+from beam_runner_runtime.driver.worker_outages import WorkerOutages
+from beam_runner_runtime.memory import KillWatch
+from beam_runner_runtime.tuning import TUNING
+
+_ENTRIES_PER_SNAPSHOT = 2000
+_LOGGER = logging.getLogger(__name__)
+
+
+class Coordinator:
+    """All methods belong to the job's own thread.
+
+    Args:
+        ledger: what is committed so far; its open bundles are run first.
+        journal: where it is written down.
+        metrics: adds up what is committed and tried.
+        start_lane: has a lane started.
+        host: has sections run.
+        on_section_end: told from other threads what came of one, for `section_ended`.
+        slots: of the cluster.
+        settings: what the job is run with.
+
+    Attributes:
+        ledger: what is committed.
+        clock: the job's processing time.
+        lanes: where bundles run.
+        sections: that run.
+        moved: when (``time.monotonic``) a bundle was committed last, or came further.
+        broken_loops: how many loops inside tasks broke off.
+        outages: what worker processes wait for.
+        lane_failures: the lanes that could not be had.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        journal: PatientJournal,
+        metrics: MetricsTally,
+        start_lane: Callable[[int], None],
+        host: SectionHost,
+        on_section_end: Callable[[SectionEnd], None],
+        slots: JobSlots,
+        settings: JobSettings,
+    ) -> None:
+        self.ledger, self.moved = ledger, time.monotonic()
+        self.clock = ProcessingClock(ledger.now)
+        self.broken_loops = 0
+        self.outages = WorkerOutages()
+        self._journal = journal
+        self._metrics = metrics
+        self._settings = settings
+        self._slots = slots
+        self._takes_turns = ledger.plan.takes_turns
+        sources = ledger.plan.sources()
+        orders = Orders(ledger, self.clock, settings)
+        self.lanes = Lanes(
+            start_lane,
+            orders.bundle,
+            lambda: orders.loop(self._loop.number),
+            settings.cores,
+            settings.most_lanes,
+            slots,
+            lambda bundle: bundle.stage in sources,
+            takes_turns=self._takes_turns,
+        )
+        self.sections = Sections(
+            host,
+            ledger.plan,
+            orders.bundle,
+            orders.work,
+            on_section_end,
+            min(ledger.shards, settings.cores),
+            slots,
+        )
+        self._job_id = ledger.plan.context.job_id
+        self._litter = Litter(settings.data, settings.epoch)
+        self._waiting: list[Entry] = []
+        self._finalizers = Finalizers()
+        self._since_snapshot = 0
+        self.lane_failures = LaneFailures(ledger.limits.outage_limit is None)
+        self._driver: Driver[Entry] = Driver(self)
+        pauses = (TUNING.loop_outgrown_pause_seconds, TUNING.loop_broken_pause_seconds)
+        self._loop = LoopLease(*pauses)
+        self._suspended = False
+        self._kills = KillWatch()
+
+    def begin(self) -> None:
+        """Goes on from what is committed."""
+        self.open(self.ledger.open_bundles)
+
+    @property
+    def seconds_to_alarm(self) -> float | None:
+        """How long until `work` is needed though nothing happens; None if not at all."""
+        if self._loop.is_out:
+            return None
+        wait = self._driver.wait(self.clock.now())
+        alarms = (None if wait is None else wait / 1000, self.lanes.seconds_to_give_way)
+        return min((alarm for alarm in alarms if alarm is not None), default=None)
+
+    def heard(self, link: WorkerLink, message: FromWorker) -> None:
+        """A worker process has said something."""
+        match message:
+            case LaneOpened(lane):
+                self.lane_failures.end()
+                self.lose(self.lanes.opened(lane, link), "its worker process was replaced")
+            case BundleProgressed(attempt) if self.sections.runs(attempt):
+                self._metrics.progressed(attempt, message.metrics, link.hello.folder)
+            case BundleProgressed(attempt, starts=True):
+                self.lanes.starts(link, attempt)
+            case BundleProgressed(attempt, fraction, elapsed, metrics, waits, lingers):
+                if self.lanes.progressed(link, attempt, fraction, waits=waits):
+                    self.moved = time.monotonic()
+                if self.ledger.is_open(attempt) and not self._loop.is_out:
+                    self._metrics.progressed(attempt, metrics)
+                    in_turns = self._takes_turns and waits is False
+                    bundle = (attempt.bundle, attempt.attempt)
+                    self._waiting.append(Progress(*bundle, fraction, elapsed, in_turns, lingers))
+            case BundleReply():
+                self.lanes.finished(link, message.attempt)
+                if self.ledger.is_open(message.attempt):
+                    self._finalizers.remember(link, message)
+                self._waiting.append(message)
+            case BundleBroke(attempt):
+                self.lanes.finished(link, attempt)
+                self._waiting.append(message.to_event())
+            case SplitReply(done):
+                if not done.residuals:
+                    self.lanes.stays(Attempt(done.bundle, done.attempt))
+                self._waiting.append(done)
+            case LoopProgress():
+                self._loop_told(link, message)
+            case LoopReply():
+                self._loop_left(link, message)
+            case LoopBroke():
+                self._loop_broke(link, message)
+            case NeighbourAwaited():
+                self.outages.told(link, message, time.monotonic())
+
+    def lost(self, link: WorkerLink) -> None:
+        """A worker process has ended."""
+        self._litter.process_lost(link.hello)
+        self.outages.gone(link)
+        where = f"{link.hello.pid} on {link.hello.host}"
+        self.lose(self.lanes.lost(link), f"the worker process {where} was lost")
+
+    def lane_ended(self, number: int, error: str) -> None:
+        """A lane has ended, with an error or without."""
+        self.lose(self.lanes.ended(number), f"its lane failed: {error}")
+        if not error:
+            return
+        _LOGGER.warning("job %s: a lane failed: %s", self._job_id, error)
+        pause = self.lane_failures.add(error, time.monotonic())
+        if pause is None:
+            reason = f"worker processes could not be had, the last time because: {error}"
+            self._end(Abort(reason))
+        else:
+            self.lanes.start_none(pause)
+
+    def section_ended(self, end: SectionEnd) -> None:
+        """What came of an attempt at a section is known."""
+        self._waiting.append(self.sections.ended(end))
+
+    def cancel(self) -> None:
+        """Somebody wants the job to end now."""
+        self._end(Cancel())
+
+    def drain(self) -> None:
+        """Somebody wants the job's sources to end."""
+        if self._loop.is_out and not self.lanes.leave_loop():
+            # It is about to begin, and what is open needs it; the drain waits a second for its end.
+            self.lanes.run_loop()
+        self._waiting.append(Drain())
+
+    def _end(self, event: Abort | Cancel) -> None:
+        """The end waits for the loop only until its process is gone."""
+        if self._loop.is_out and not self.lanes.abort_loop():
+            self._loop.end()
+        self._waiting.append(event)
+
+    def suspend(self) -> None:
+        """The server stops: no more is begun, what runs may end, and what the loop has done so far is asked for."""
+        if self._loop.is_out and not self.lanes.leave_loop():
+            self._loop.end()
+        self._suspended = True
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether nothing is awaited any more after a `suspend`: no loop, and no bundle that runs in a lane."""
+        return self._suspended and not self._loop.is_out and not any(self.lanes.busy())
+
+    def work(self) -> None:
+        """Commits what has happened, and has run what can run."""
+        if not self._loop.is_out:
+            for attempt in self.lanes.take_giving_way():
+                self._waiting.append(GiveWay(attempt.bundle, attempt.attempt))
+            entries, self._waiting = self._waiting, []
+            self._driver.happened(entries, self.clock.now())
+        if self.sections.look():
+            self.moved = time.monotonic()
+        if (cores := self._slots.cores) is not None:
+            self.lanes.resize(cores, cores * TUNING.lanes_per_core)
+        if not self._suspended:
+            self.lanes.dispatch()
+        # Spark does not pre-empt: what a lane keeps, no task of a section can have.
+        self.lanes.close_idle(at_once=self.sections.alive)
+        self._litter.remove(self.ledger.files)
+
+    def lose(self, loss: Loss, reason: str) -> None:
+        """What ran in a lane is gone, and nothing of it was committed."""
+        reason += self._kills.hint() if loss.loop or loss.bundle is not None else ""
+        if loss.loop and self._loop.is_out:
+            self.take_loop_back(reason)
+        if (bundle := loss.bundle) is not None:
+            _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
+            kind = FailureKind.OUTSIDE
+            self._waiting.append(BundleFailed(bundle.number, bundle.attempt, reason, kind))
+
+    @property
+    def is_loop_lost(self) -> bool:
+        """Whether the loop is out, and no lane has it."""
+        return self._loop.is_out and not self.lanes.have_loop
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all open bundles are in lanes and sections, and not a loop's, or about to be worked in."""
+        return not (self._loop.is_out or self._waiting or self._suspended)
+
+    def take_loop_back(self, reason: str) -> None:
+        """The scheduler is the server's again; the bundles of the loop run again, on lanes."""
+        self.broken_loops += 1
+        self._loop.broke(time.monotonic())
+        self._litter.loop_lost(self._loop.number)
+        _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
+        self._waiting.append(AttemptsLost())
+
+    # What the driver asks for.
+
+    @property
+    def next_wake(self) -> int | None:
+        """The processing time (ms) of the next tick that is needed."""
+        return self.ledger.next_wake
+
+    def record(self, entries: Sequence[Entry]) -> list[Command]:
+        """Makes entries durable, and works them in."""
+        self._journal.append((encode_entries(entries),))
+        commands: list[Command] = []
+        for entry in entries:
+            if isinstance(entry, BundleReply):
+                self.moved = time.monotonic()
+                attempt = entry.attempt
+                if self.ledger.is_open(attempt):
+                    self._metrics.committed(attempt, entry.metrics)
+                if self.sections.committed(attempt):
+                    self._litter.section_committed(attempt)
+            if isinstance(entry, BundleFailed | SectionRefused):
+                attempt = Attempt(entry.bundle, entry.attempt)
+                self._litter.attempt_failed(attempt)
+                self._metrics.failed(attempt)
+            commands += self.ledger.apply(entry)
+        if overtaken := first_overtaken(self.ledger):
+            commands += self.record((Abort(overtaken),))
+        self._settings.data.remove(self.ledger.take_garbage())
+        self._since_snapshot += len(entries)
+        if self._since_snapshot >= _ENTRIES_PER_SNAPSHOT:
+            self._since_snapshot = 0
+            self._journal.snapshot(self.ledger.snapshot())
+        return commands
+
+    def open(self, bundles: Sequence[Bundle]) -> None:
+        """Has bundles run: by the loop inside a task where all that there is to do is small."""
+        if not bundles or self._suspended:
+            return
+        now = time.monotonic()
+        if (
+            is_small(bundles, self._settings.loop_bytes)
+            # In the loop bundles follow each other before any of them is committed.
+            and not self.ledger.plan.needs_stable_input
+            and not self.ledger.plan.has_tables
+            and self.lanes.is_quiet
+            and not self.sections.alive
+            and self._loop.may_begin(now)
+        ):
+            self._loop.begin(now)
+            self.lanes.run_loop()
+        else:
+            self.place(bundles)
+
+    def split(self, bundle: int, attempt: int, fraction: float) -> None:
+        """Asks the process that runs a bundle; where none does nothing is split."""
+        link = self.lanes.link_of(Attempt(bundle, attempt))
+        if link is not None:
+            link.send(SplitRequest(Attempt(bundle, attempt), fraction))
+        else:
+            self._waiting.append(SplitDone(bundle, attempt))
+
+    def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
+        """Forgets bundles that wait; those that run end with the job."""
+        self.lanes.forget([Attempt(*bundle) for bundle in bundles])
+
+    def finalize(self, bundles: Sequence[int]) -> None:
+        """Has the callbacks of committed bundles run where the bundles ran."""
+        self._finalizers.run(bundles)
+
+    def place(self, bundles: Sequence[Bundle]) -> None:
+        """Has bundles run, in lanes or as sections."""
+        mine = self.sections.are_for
+        self.lanes.run([bundle for bundle in bundles if not mine(bundle)])
+        self.sections.run([bundle for bundle in bundles if mine(bundle)])
+
+    def _loop_told(self, link: WorkerLink, progress: LoopProgress) -> None:
+        """What has happened in the loop is committed while it goes on."""
+        if self._loop.covers(progress.loop):
+            self._driver.carry_out(self._record_of_the_loop(link, progress.entries))
+
+    def _record_of_the_loop(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
+        """Commits what a loop has done; the bundles that were opened on the way are its own."""
+        self._finalizers.remember_all(link, entries)
+        return [c for c in self.record(entries) if not isinstance(c, OpenBundles)]
+
+    def _loop_broke(self, link: WorkerLink, broken: LoopBroke) -> None:
+        """The process lives on, but nothing counts that its loop has done since its last progress."""
+        if self._loop.covers(broken.loop):
+            self.lanes.loop_left(link, None)
+            self.take_loop_back(broken.reason)
+
+    def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
+        """The scheduler is the server's again; what came meanwhile is worked in after this."""
+        if not self._loop.covers(reply.loop):
+            return
+        _LOGGER.debug("job %s: loop %s ends", self._job_id, reply.loop)
+        if reply.outgrown:
+            self._loop.outgrown(time.monotonic())
+        else:
+            self._loop.end()
+        commands = self._record_of_the_loop(link, reply.entries)
+        running = reply.running
+        self.lanes.loop_left(link, None if running is None else self.ledger.bundle(running))
+        self._driver.carry_out(commands)
+        # Also those that the loop was given and did not come to.
+        open_bundles = self.ledger.open_bundles
+        self.open([b for b in open_bundles if Attempt(b.number, b.attempt) != running])

@@ -1,0 +1,391 @@
+"""A running job: one thread that hears everything that happens to it, from RUNNING to its end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import attrs
+from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
+from beam_runner_model.jobs import Importance, JobMetrics, JobState
+from beam_runner_model.observation import Execution, StageSeries, ThreadStack
+from beam_runner_model.threads import start_essential
+from beam_runner_storage.journal.errors import JournalFenced, JournalUnavailable
+from beam_runner_storage.journal.journal import Journal
+
+from beam_runner_runtime.channel.messages import (
+    Abort,
+    FromWorker,
+    GiveUp,
+    JobWork,
+    Logged,
+    Stacks,
+)
+from beam_runner_runtime.channel.server import WorkerLink
+from beam_runner_runtime.driver.condition import JobCondition
+from beam_runner_runtime.driver.coordinator import Coordinator
+from beam_runner_runtime.driver.happenings import (
+    Cancel,
+    Drain,
+    Item,
+    LaneEnded,
+    Lost,
+    Said,
+    SectionEnded,
+    Suspend,
+    Woken,
+    is_loss,
+)
+from beam_runner_runtime.driver.inbox import Inbox
+from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.metrics import MetricsTally
+from beam_runner_runtime.driver.observing import JobObserving
+from beam_runner_runtime.driver.patient_journal import Outage, PatientJournal
+from beam_runner_runtime.driver.ports import JobPlacement, JobReporter
+from beam_runner_runtime.driver.processes import JobProcesses
+from beam_runner_runtime.driver.remains import JobRemains
+from beam_runner_runtime.driver.reporting import end_text, report_logs
+from beam_runner_runtime.driver.settings import JobSettings
+from beam_runner_runtime.driver.slots import JobSlots
+from beam_runner_runtime.driver.watch import JobWatch
+from beam_runner_runtime.driver.winding_up import wind_up
+
+_TEARDOWN_SECONDS = 10.0
+_ABORT_SECONDS = 3.0
+_GIVE_UP_SECONDS = 0.5
+_HEARD_SECONDS = 1.5
+_SUSPEND_SECONDS = 1.0
+_LOOK_SECONDS = 0.25
+_TURN_SECONDS = 1.0
+_STATES = {
+    Outcome.DONE: JobState.DONE,
+    Outcome.DRAINED: JobState.DRAINED,
+    Outcome.CANCELLED: JobState.CANCELLED,
+}
+_LOGGER = logging.getLogger(__name__)
+
+
+class RunningJob:
+    """A job from RUNNING to its terminal state. Implements the channel's ``JobPeer`` and the Job
+    API's ``JobHandle`` and ``JobObserver``.
+
+    Args:
+        ledger: what is committed so far.
+        journal: where it is written down.
+        reporter: who is told how it goes.
+        placement: of its worker processes.
+        slots: of the cluster.
+        settings: what it is run with.
+        artifact: reads a staged file by its hash.
+        on_end: called last.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        journal: Journal,
+        reporter: JobReporter,
+        placement: JobPlacement,
+        slots: JobSlots,
+        settings: JobSettings,
+        artifact: Callable[[str], Iterator[bytes]],
+        on_end: Callable[[RunningJob], None],
+    ) -> None:
+        self._plan = ledger.plan
+        self._ledger = ledger
+        self._reporter = reporter
+        self._placement = placement
+        self._slots = slots
+        self._settings = settings
+        self._artifact = artifact
+        self._on_end = on_end
+        self._metrics = MetricsTally(ledger.metrics.infos())
+        self._processes = JobProcesses(settings.folder)
+        self._condition = JobCondition(self._plan, reporter, self._processes)
+        self._observing = JobObserving(
+            self._plan, self._processes.links, lambda: placement.interface
+        )
+        self._inbox = Inbox()
+        self._remains = JobRemains(ledger, journal, settings)
+        limit = ledger.limits.outage_limit
+        seconds = None if limit is None else limit / 1000
+        self._coordinator = Coordinator(
+            ledger,
+            PatientJournal(journal, seconds, self._wait_for_disk),
+            self._metrics,
+            lambda number: placement.start_lane(number, self._lane_ended),
+            placement,
+            lambda end: self._inbox.put(SectionEnded(end)),
+            slots,
+            settings,
+        )
+        self._watch = JobWatch(self.job_id, reporter, self._observing.stacks)
+        self._suspended_at: float | None = None
+        self._cancelled_at: float | None = None
+        self._last_metrics: JobMetrics | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def job_id(self) -> str:
+        """The job's id."""
+        return self._plan.context.job_id
+
+    def start(self) -> None:
+        """Starts the job on a thread of its own."""
+        self._thread = start_essential(self._run, f"job-{self.job_id}", self._broke)
+
+    def join(self, seconds: float) -> bool:
+        """Waits for the end; whether it came within the limit."""
+        if self._thread is None:
+            return True
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    # The Job API's handle.
+
+    def cancel(self) -> None:
+        """Stops the job, whatever user code is doing."""
+        self._inbox.put(Cancel())
+
+    def drain(self) -> None:
+        """Ends the job's sources; what they have given is processed, and the job ends."""
+        self._inbox.put(Drain())
+
+    def suspend(self) -> None:
+        """Stops the job's work without ending the job: another server goes on with it."""
+        self._inbox.put(Suspend())
+
+    def metrics(self) -> JobMetrics:
+        """All metrics so far, and those of the stages while it runs."""
+        if self._last_metrics is not None:
+            return self._last_metrics
+        self._observing.touch()
+        return self._with_stages(self._metrics.totals())
+
+    def _with_stages(self, totals: JobMetrics) -> JobMetrics:
+        return attrs.evolve(totals, attempted=(*totals.attempted, *self._condition.metrics()))
+
+    def execution(self) -> Execution:
+        """What the job does now."""
+        return self._observing.execution()
+
+    def series(self) -> tuple[StageSeries, ...]:
+        """How its stages have been getting on."""
+        return self._condition.history.series()
+
+    def stacks(self) -> tuple[ThreadStack, ...]:
+        """What its worker processes do now."""
+        return self._observing.stacks()
+
+    # The channel's peer.
+
+    def job_work(self) -> JobWork:
+        """All that a process must know of the job."""
+        return self._settings.work(self._plan, self._ledger.shards, self._coordinator.clock.now())
+
+    def artifact(self, sha256: str) -> Iterator[bytes]:
+        """A staged file in pieces."""
+        return self._artifact(sha256)
+
+    def attached(self, link: WorkerLink) -> None:
+        """A worker process begins."""
+        self._processes.attached(link)
+
+    def detached(self, link: WorkerLink) -> None:
+        """A worker process has ended."""
+        self._processes.detached(link)
+        self._inbox.put(Lost(link))
+
+    def received(self, link: WorkerLink, message: FromWorker) -> None:
+        """A worker process says something."""
+        match message:
+            case Logged(records):
+                worker = f"{link.hello.host}:{link.hello.pid}"
+                report_logs(self._reporter, records, worker)
+            case Stacks():
+                self._observing.answered(link, message)
+            case _ if not (self._processes.heard(link, message) or self._placement.heard(message)):
+                self._inbox.put(Said(link, message))
+
+    def _lane_ended(self, number: int, error: str) -> None:
+        self._inbox.put(LaneEnded(number, error))
+
+    # The job's own thread.
+
+    def _run(self) -> None:
+        try:
+            self._run_to_the_end()
+            self._clean_up()
+        finally:
+            self._on_end(self)
+
+    def _broke(self, error: BaseException) -> None:
+        """Ends a job whose own thread has ended by an error: nothing else would report its end."""
+        if self._suspended_at is not None:
+            return
+        reason = f"the server failed: {type(error).__name__}: {error}"
+        end = self._ledger.end = self._ledger.end or FailJob(reason)
+        try:
+            gone = self._processes.end(abort=True, seconds=_ABORT_SECONDS)
+            self._placement.cancel()
+            self._placement.close(workers_gone=gone)
+            self._slots.forget()
+        finally:
+            self._report_end(end)
+
+    def _run_to_the_end(self) -> None:
+        try:
+            self._wait_for_turn()
+            self._reporter.state(JobState.RUNNING)
+            self._work()
+        except JournalFenced as fenced:
+            # The job is another server's now: its end is not ours to tell, nor its files to remove.
+            _LOGGER.warning("job %s is given up: %s", self.job_id, fenced)
+            self._ledger.end, self._suspended_at = None, time.monotonic()
+        except JournalUnavailable as away:
+            self._end_without_journal(away)
+        except Exception as unexpected:
+            if not self._ends_with_placement():
+                _LOGGER.exception("job %s failed in the server", self.job_id)
+                reason = f"the server failed: {type(unexpected).__name__}: {unexpected}"
+                self._ledger.end = self._ledger.end or FailJob(reason)
+
+    def _wait_for_turn(self) -> None:
+        """Returns when it is the job's turn to begin, or something is wanted of it."""
+        while not self._slots.take_turn(lambda: self._inbox.put(Woken())):
+            item = self._inbox.next(_TURN_SECONDS)
+            if item is not None and not isinstance(item, Woken):
+                self._inbox.put(item)
+                return
+
+    def _work(self) -> None:
+        """Goes on from what is committed until the job has ended."""
+        self._coordinator.begin()
+        while self._ledger.end is None and not self._is_suspended():
+            items = self._next_items()
+            if any(map(is_loss, items)) and self._ends_with_placement():
+                return
+            for item in items:
+                self._take(item)
+            self._coordinator.work()
+            self._insist_on_cancel()
+            asked = self._observing.is_asked
+            self._condition.look(self._ledger, self._coordinator, asked=asked)
+            if asked:
+                self._observing.look(self._coordinator)
+            self._watch.look(self._coordinator)
+
+    def _ends_with_placement(self) -> bool:
+        """Whether the placement is gone, with which the server ends: no attempt at a bundle counts then."""
+        if self._placement.is_alive:
+            return False
+        if self._settings.resumable:
+            _LOGGER.warning("job %s stops, and is left to the next server", self.job_id)
+            self._suspended_at = time.monotonic()
+        else:
+            self._ledger.end = self._ledger.end or FailJob(self._placement.loss)
+        return True
+
+    def _wait_for_disk(self, outage: Outage) -> bool:
+        """Waits while the journal takes nothing; returns False as soon as the job is to end or to stop."""
+        self._condition.tell_outage(outage)
+        self._observing.awaits(outage)
+        goes_on = self._inbox.is_quiet(max(0.0, outage.next_try - time.monotonic()))
+        self._observing.awaits(None)
+        return goes_on and self._placement.is_alive
+
+    def _end_without_journal(self, away: JournalUnavailable) -> None:
+        """Ends or leaves the job though the journal takes nothing: nothing that came since counts."""
+        wishes = self._inbox.all(0.0)
+        if any(isinstance(item, Cancel) for item in wishes):
+            self._ledger.end = self._ledger.end or FinishJob(Outcome.CANCELLED)
+        elif any(isinstance(item, Suspend) for item in wishes):
+            self._suspended_at = time.monotonic()
+        elif not self._ends_with_placement():
+            reason = f"the journal of the job can't be written: {away}"
+            self._ledger.end = self._ledger.end or FailJob(reason)
+
+    def _is_suspended(self) -> bool:
+        """Whether the job is to be left, with what was done until then on record, if it came soon."""
+        if self._suspended_at is None:
+            return False
+        late = time.monotonic() > self._suspended_at + _SUSPEND_SECONDS
+        return late or self._coordinator.is_suspended
+
+    def _insist_on_cancel(self) -> None:
+        """Has the placement end what does not hear that it is to end, wherever that is."""
+        if self._cancelled_at is None or self._ledger.end is not None:
+            return
+        if time.monotonic() > self._cancelled_at + _HEARD_SECONDS:
+            self._placement.cancel()
+
+    def _next_items(self) -> list[Item]:
+        """What has come in; waits for the first, at most until something else is due."""
+        alarm = self._coordinator.seconds_to_alarm
+        return self._inbox.all(_LOOK_SECONDS if alarm is None else min(alarm, _LOOK_SECONDS))
+
+    def _take(self, item: Item) -> None:
+        match item:
+            case Said(link, message):
+                self._coordinator.heard(link, message)
+            case Lost(link):
+                self._coordinator.lost(link)
+            case LaneEnded(number, error):
+                self._coordinator.lane_ended(number, error)
+            case SectionEnded(end):
+                self._coordinator.section_ended(end)
+            case Cancel():
+                self._cancelled_at = time.monotonic()
+                self._coordinator.cancel()
+            case Drain():
+                self._coordinator.drain()
+            case Suspend():
+                self._suspended_at = time.monotonic()
+                self._coordinator.suspend()
+
+    # The end.
+
+    def _clean_up(self) -> None:
+        end = self._ledger.end
+        finished = end.outcome if isinstance(end, FinishJob) else None
+        in_order = finished is not Outcome.CANCELLED and self._suspended_at is None
+        busy = self._coordinator.lanes.close()
+        in_sections = self._processes.links() if self._coordinator.sections.alive else ()
+        for link in {*busy, *in_sections}:
+            link.send(GiveUp())
+        if in_order:
+            self._processes.tear_down()
+        if self._placement.is_alive:
+            # What is killed at once can't tell an SDK elsewhere to stop.
+            grace = _GIVE_UP_SECONDS if self._plan.needs_sdks else 0.0
+            parts = (self._coordinator, self._placement, self._inbox)
+            wind_up(*parts, _ABORT_SECONDS, cancel=not in_order, grace=grace)
+        # A placement takes a process that is gone before its lane for a crash: it says so, and tries again.
+        for link in busy:
+            link.send(Abort())
+        # Nothing comes any more that counts; and while processes tear down there is time.
+        totals = self._metrics.totals()
+        gone = False
+        if in_order:
+            # Also where the job failed: callbacks of what was committed before are still to run.
+            gone = self._processes.end(abort=False, seconds=_TEARDOWN_SECONDS)
+        if not gone:
+            gone = self._processes.end(abort=True, seconds=_ABORT_SECONDS)
+        # At their end processes tell how many bundles they have begun.
+        self._last_metrics = self._with_stages(totals)
+        self._placement.close(workers_gone=gone)
+        self._slots.forget()
+        # A server that stops takes no end on record: then the next one goes on from the journal.
+        if end is not None:
+            if kept := self._remains.mark(end):
+                self._reporter.message(Importance.BASIC, kept)
+            if self._report_end(end):
+                self._remains.leave()
+
+    def _report_end(self, end: FinishJob | FailJob) -> bool:
+        if isinstance(end, FinishJob):
+            return self._reporter.state(_STATES[end.outcome])
+        text = end_text(end, self._ledger.last_failure, self._plan)
+        return self._reporter.state(JobState.FAILED, text)

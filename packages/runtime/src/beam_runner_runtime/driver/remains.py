@@ -1,0 +1,94 @@
+"""What a job that has ended leaves: journal and files, which are removed, or kept for a time."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+
+from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
+from beam_runner_storage.journal.errors import JournalError, JournalFenced
+from beam_runner_storage.journal.journal import Journal
+
+from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.settings import JobSettings
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class JobRemains:
+    """For one thread at a time.
+
+    Args:
+        ledger: what is committed.
+        journal: where it is written down.
+        settings: what the job was run with.
+    """
+
+    def __init__(self, ledger: Ledger, journal: Journal, settings: JobSettings) -> None:
+        self._ledger = ledger
+        self._journal = journal
+        self._settings = settings
+        self._is_kept = False
+
+    def mark(self, end: FinishJob | FailJob) -> str:
+        """Marks what the job leaves as kept, if it is to be; to be called before the end is reported.
+
+        A server that dies before the report finds the job as one that has not ended, and the mark
+        does no harm then.
+
+        Returns:
+            A message about it, empty if nothing is kept.
+        """
+        seconds = self._settings.keep_seconds
+        if not (seconds and self._ledger.plan.is_endless and _is_premature(end)):
+            return ""
+        now = time.time()
+        try:
+            self._journal.keep(int(now))
+        except JournalFenced:
+            raise
+        except JournalError as error:
+            _LOGGER.warning("job %s: its state is not kept: %s", self._journal.job_id, error)
+            return ""
+        self._is_kept = True
+        until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now + seconds))
+        return f"the state of this stream is kept until {until} (--keep-failed-streams)"
+
+    def leave(self) -> None:
+        """Removes what is not kept; to be called once the end is reported."""
+        if self._is_kept:
+            self._tidy()
+        else:
+            self._remove()
+
+    def _tidy(self) -> None:
+        """Keeps the ledger and the files that it needs, and removes the rest."""
+        try:
+            self._journal.snapshot(self._ledger.snapshot())
+        except JournalFenced:
+            raise
+        except JournalError as error:
+            # Then the journal has the entries, which come to the same.
+            _LOGGER.warning("job %s: no last snapshot: %s", self._journal.job_id, error)
+        self._settings.data.sweep(self._ledger.files())
+        if self._settings.store is not None:
+            shutil.rmtree(self._settings.folder, ignore_errors=True)
+
+    def _remove(self) -> None:
+        """Removes the journal, which only the server can whose job it is, then all data."""
+        try:
+            self._journal.delete()
+        except JournalFenced:
+            raise
+        except JournalError:
+            # Where the disk is full, there is room after that.
+            self._settings.data.remove_all()
+            self._journal.delete()
+        self._settings.data.remove_all()
+        shutil.rmtree(self._settings.folder, ignore_errors=True)
+
+
+def _is_premature(end: FinishJob | FailJob) -> bool:
+    """Whether a job ended before its work was done."""
+    return isinstance(end, FailJob) or end.outcome is Outcome.CANCELLED

@@ -1,0 +1,87 @@
+"""What a job tells people: log records as messages, and why it failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from beam_runner_engine.scheduler import BundleFailed, FailJob, FailureKind
+from beam_runner_model.jobs import Importance, MessageLine
+from beam_runner_planner.plan import JobPlan
+from beam_runner_worker.log_records import LogRecord, Severity
+
+from beam_runner_runtime.channel.attempts import FailedStep
+from beam_runner_runtime.driver.ports import JobReporter
+
+_IMPORTANCE = {
+    Severity.TRACE: Importance.DEBUG,
+    Severity.DEBUG: Importance.DEBUG,
+    Severity.INFO: Importance.DETAILED,
+    Severity.NOTICE: Importance.BASIC,
+    Severity.WARN: Importance.WARNING,
+    Severity.ERROR: Importance.ERROR,
+    Severity.CRITICAL: Importance.ERROR,
+}
+# Beam's registries of transforms and coders are dictionaries of this name.
+_REGISTRY = "_known_urns["
+_KEY_ERROR = re.compile(r"KeyError: '([^'\n]*)'")
+
+
+def report_logs(reporter: JobReporter, records: Iterable[LogRecord], worker: str) -> None:
+    """Puts log records of user code and SDKs into the job's log; `worker` is the process they came from."""
+    reporter.log([_line(record, worker) for record in records])
+
+
+def _line(record: LogRecord, worker: str) -> MessageLine:
+    text = f"{record.message}\n{record.trace}" if record.trace else record.message
+    return MessageLine(_importance(record), text, record.transform_id, worker)
+
+
+def _importance(record: LogRecord) -> Importance:
+    """How important a record is; Python's client shows BASIC as INFO, and DETAILED as DEBUG.
+
+    What a transform says at INFO is for the user; what an SDK says of itself is a detail.
+    """
+    if record.severity is Severity.INFO and record.transform_id:
+        return Importance.BASIC
+    return _IMPORTANCE.get(record.severity, Importance.DETAILED)
+
+
+def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
+    """Why a job failed.
+
+    Args:
+        end: how the engine put it.
+        last: the last attempt at a bundle that failed.
+        plan: tells what is in a stage.
+    """
+    if end.stage is None or last is None:
+        return end.reason
+    attempts = end.attempts or len(end.causes)
+    tried = "" if attempts == 1 else f" (attempt {attempts}, the last)"
+    name = plan.stages[end.stage].spec.title
+    if last.kind is FailureKind.USER or isinstance(last.detail, FailedStep):
+        summary, _, trace = last.cause.partition("\n")
+        return f"{_of_unknown(last.cause)}{summary}{tried}\n{trace}".rstrip()
+    if last.kind is FailureKind.PERMANENT:
+        return f"'{name}' can't go on: {last.cause}"
+    if last.kind is FailureKind.UNAVAILABLE:
+        return (
+            f"'{name}' waited for {last.neighbour} as long as a bounded job waits (--outage-limit of the"
+            f" server): {last.cause}"
+        )
+    return (
+        f"'{name}' was tried {attempts} times and failed each time from outside of user "
+        f"code, the last time because: {_of_unknown(last.cause)}{last.cause}"
+    )
+
+
+def _of_unknown(cause: str) -> str:
+    """What a bare KeyError means by which Python's SDK tells that it does not know a URN; else nothing."""
+    unknown = _KEY_ERROR.search(cause.partition(_REGISTRY)[2])
+    if unknown is None:
+        return ""
+    return (
+        f"the SDK does not know {unknown[1]!r}, which the pipeline gives it to run or to decode; was it made by "
+        "another version of Beam? "
+    )

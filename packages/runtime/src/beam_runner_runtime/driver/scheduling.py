@@ -1,0 +1,134 @@
+"""The plan as the scheduler sees it: stages, collections, scripted sources, and the first data."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from beam_runner_data.rows.refs import InlineRows
+from beam_runner_data.rows.row import elements_row
+from beam_runner_engine.scheduler import (
+    AddElements,
+    AdvanceProcessingTime,
+    AdvanceWatermark,
+    Data,
+    GraphSpec,
+    Output,
+    SideInputReadiness,
+    SideInputSpec,
+    SideWindowOf,
+    StageKind,
+    StageSpec,
+    TestStreamSpec,
+    TestStreamStep,
+)
+from beam_runner_model.buffers import BufferKind, SideInputUse
+from beam_runner_model.chunks import ElementChunk
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.times import MIN_TIMESTAMP
+from beam_runner_model.windows import GLOBAL_WINDOW
+from beam_runner_planner.plan import Clock, Elements, JobPlan, StagePlan, TestStreamPlan, Watermark
+
+_KINDS = {BufferKind.GROUPED: StageKind.GROUPING, BufferKind.KEYED: StageKind.STATEFUL}
+
+
+def graph_of(plan: JobPlan, *, sections: bool = False) -> GraphSpec:
+    """The graph of a plan: a stage for each stage, a collection for each buffer.
+
+    An impulse stage reads a root collection of its own. A buffer that nobody writes, such as a
+    Flatten of nothing, is a root without data.
+
+    Args:
+        plan: the job's.
+        sections: whether stages that can be run together are told to span.
+    """
+    spans = _spanning(plan) if sections else frozenset()
+    scripted = {buffer_id for stream in plan.test_streams for buffer_id in stream.buffers}
+    written = {buffer_id for stage in plan.stages.values() for buffer_id in stage.outputs.values()}
+    return GraphSpec(
+        stages=tuple(_stage(plan, stage, spans) for stage in plan.stages.values()),
+        roots=(
+            *(_input_of(stage) for stage in plan.stages.values() if stage.input_buffer is None),
+            *(b for b in plan.buffers if b not in written and b not in scripted),
+        ),
+        test_streams=tuple(_test_stream(stream) for stream in plan.test_streams),
+    )
+
+
+def roots_of(plan: JobPlan) -> tuple[Output, ...]:
+    """The data that the job starts with: the one element of every impulse."""
+    return tuple(
+        Output(_input_of(stage), _elements(_input_of(stage), 1, stage.impulse, MIN_TIMESTAMP))
+        for stage in plan.stages.values()
+        if stage.input_buffer is None
+    )
+
+
+def _input_of(stage: StagePlan) -> str:
+    """The collection of a stage's main input."""
+    return f"impulse:{stage.stage_id}" if stage.input_buffer is None else stage.input_buffer
+
+
+def _stage(plan: JobPlan, stage: StagePlan, spans: Container[str]) -> StageSpec:
+    source = None if stage.input_buffer is None else plan.buffers[stage.input_buffer]
+    kind = _KINDS.get(source.kind, StageKind.ORDINARY) if source else StageKind.ORDINARY
+    return StageSpec(
+        name=stage.stage_id,
+        inputs=(_input_of(stage),),
+        outputs=tuple(dict.fromkeys(stage.outputs.values())),
+        kind=kind,
+        side_inputs=tuple(_side_input(use) for use in stage.side_inputs),
+        splittable=stage.splittable,
+        whole_input=stage.table is not None
+        or (source is not None and source.kind.is_keyed and source.whole),
+        joint_shards=source is not None and source.kind is BufferKind.GROUPED and source.bulk,
+        joint_pieces=source is not None and source.in_order,
+        spans=stage.stage_id in spans,
+    )
+
+
+def _spanning(plan: JobPlan) -> frozenset[str]:
+    """The stages that can be part of a section, which has all its input before it begins, and is run whole."""
+    if plan.streaming or plan.test_streams or plan.one_interpreter:
+        return frozenset()
+    return frozenset(s.stage_id for s in plan.stages.values() if _spans(plan, s))
+
+
+def _spans(plan: JobPlan, stage: StagePlan) -> bool:
+    source = None if stage.input_buffer is None else plan.buffers[stage.input_buffer]
+    in_parts = source is not None and source.kind.is_keyed and not source.whole
+    return stage.table is None and not stage.stable_input and not stage.callbacks and not in_parts
+
+
+def _side_input(use: SideInputUse) -> SideInputSpec:
+    return SideInputSpec(
+        name=use.name,
+        collection=use.buffer_id,
+        mapping=SideWindowOf(use.mapping_fn),
+        readiness=(
+            SideInputReadiness.FIRST_PANE if use.early else SideInputReadiness.END_OF_WINDOW
+        ),
+        retention=use.retention,
+        replaces=use.latest,
+    )
+
+
+def _test_stream(stream: TestStreamPlan) -> TestStreamSpec:
+    return TestStreamSpec(stream.name, stream.buffers, tuple(_steps(stream)))
+
+
+def _steps(stream: TestStreamPlan) -> Iterator[TestStreamStep]:
+    for number, step in enumerate(stream.steps):
+        match step:
+            case Elements(buffer_id, count, data, min_timestamp):
+                name = f"{buffer_id}#{number}"
+                yield AddElements(buffer_id, _elements(name, count, data, min_timestamp))
+            case Watermark(buffer_id, watermark):
+                yield AdvanceWatermark(buffer_id, watermark)
+            case Clock(duration):
+                yield AdvanceProcessingTime(duration)
+
+
+def _elements(name: str, count: int, data: bytes, min_timestamp: int) -> Data:
+    row = elements_row(0, ElementChunk(count, data, min_timestamp=min_timestamp))
+    facts = DataFacts(count, len(data), min_timestamp, windows=frozenset({GLOBAL_WINDOW}))
+    return Data(InlineRows(name, ((row.kind, row.data),)), facts)

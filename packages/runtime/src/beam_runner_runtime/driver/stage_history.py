@@ -1,0 +1,68 @@
+"""What became of a job's stages so far: when each began and was last at work, and how it went since.
+
+One point each ten seconds, for the last hour: a few microseconds for a stage, whether somebody looks or
+not, so that who begins to look sees what was before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+import attrs
+from beam_runner_engine.scheduler import StageReport
+from beam_runner_model.observation import StageSeries
+
+from beam_runner_runtime.driver.kept import Tally
+
+POINT_SECONDS = 10.0
+_POINTS = 360
+
+
+@attrs.define
+class StageTimes:
+    """When a stage began to run, and was last seen at work (wall-clock ms)."""
+
+    began: int
+    last: int
+
+
+class StageHistory:
+    """`look` belongs to the job's own thread, `series` and `times` to any."""
+
+    def __init__(self) -> None:
+        self.times: dict[str, StageTimes] = {}
+        self._committed: dict[str, int] = {}
+        self._points: dict[str, deque[tuple[float, int, int, int, int]]] = {}
+        self._next_point = 0.0
+
+    def look(
+        self, now: float, reports: Iterable[StageReport], tallies: Mapping[str, Tally]
+    ) -> None:
+        """Sees how the stages are getting on; `now` is wall-clock seconds."""
+        is_due = now >= self._next_point
+        if is_due:
+            self._next_point = now + POINT_SECONDS
+        moment = int(now * 1000)
+        for report in reports:
+            stage = report.stage
+            committed = tallies.get(stage, Tally()).committed
+            if report.open_bundles or committed != self._committed.get(stage, 0):
+                known = self.times.get(stage)
+                if known is None:
+                    self.times[stage] = StageTimes(moment, moment)
+                else:
+                    known.last = moment
+                self._committed[stage] = committed
+            if is_due:
+                points = self._points.setdefault(stage, deque(maxlen=_POINTS))
+                mark = report.output_watermark
+                points.append(
+                    (round(now, 1), mark, report.waiting_bytes, report.open_bundles, committed)
+                )
+
+    def series(self) -> tuple[StageSeries, ...]:
+        """All points of all stages, oldest first."""
+        return tuple(
+            StageSeries(stage, tuple(points.copy())) for stage, points in dict(self._points).items()
+        )

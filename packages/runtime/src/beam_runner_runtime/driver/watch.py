@@ -1,0 +1,87 @@
+"""Looks now and then whether somebody is at work on what a job says to run, and recovers if nobody is."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+
+from beam_runner_engine.scheduler import Bundle
+from beam_runner_model.jobs import Importance
+from beam_runner_model.observation import ThreadStack
+
+from beam_runner_runtime.channel import stacks
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.driver import watchdog
+from beam_runner_runtime.driver.coordinator import Coordinator
+from beam_runner_runtime.driver.ports import JobReporter
+from beam_runner_runtime.driver.watchdog import Since
+
+LOOK_SECONDS = 5.0
+_LOGGER = logging.getLogger(__name__)
+
+
+class JobWatch:
+    """The watchdog of one job; belongs to the job's own thread.
+
+    Args:
+        job_id: the job's.
+        reporter: is told of a defect.
+        worker_stacks: asks the worker processes what their threads do.
+    """
+
+    def __init__(
+        self,
+        job_id: str,
+        reporter: JobReporter,
+        worker_stacks: Callable[[], Iterable[ThreadStack]],
+    ) -> None:
+        self._job_id = job_id
+        self._reporter = reporter
+        self._worker_stacks = worker_stacks
+        self._looked = 0.0
+        self._loop_is_lost = Since()
+        self._bundles_are_lost = Since()
+
+    def look(self, coordinator: Coordinator) -> None:
+        """Looks, if it is time to; gives up and runs again what nobody is at work on."""
+        now = time.monotonic()
+        if now < self._looked + LOOK_SECONDS:
+            return
+        self._looked = now
+        limit = watchdog.LIMIT_SECONDS
+        for link in watchdog.defects(coordinator.lanes.claims(), coordinator.moved, now):
+            where = f"Python worker {link.hello.pid} on {link.hello.host}"
+            what = f"{where} was given a bundle, but {link.doing.value}"
+            self._tell(what, "the process is replaced, and its bundle runs again")
+            loss = coordinator.lanes.give_up(link)
+            coordinator.lose(loss, f"{what} for more than {limit:g} s")
+        if self._loop_is_lost.seconds(is_so=coordinator.is_loop_lost, now=now) > limit:
+            self._tell("no process has the loop of this job", "its bundles run again")
+            coordinator.take_loop_back("no process had it")
+        # Bundles are looked for only where nothing moves.
+        lost = _lost_bundles(coordinator) if now - coordinator.moved > limit / 2 else []
+        if self._bundles_are_lost.seconds(is_so=bool(lost), now=now) > limit:
+            self._tell(f"no process was given these bundles: {len(lost)}", "they are run now")
+            coordinator.place(lost)
+
+    def _tell(self, what: str, then: str) -> None:
+        text = (
+            f"{what} for more than {watchdog.LIMIT_SECONDS:g} s: {then}. This is a defect of the runner;"
+            " the log of the server has the stacks of all threads"
+        )
+        self._reporter.message(Importance.WARNING, text)
+        found = (*stacks.threads(), *self._worker_stacks())
+        _LOGGER.error(
+            "job %s: %s. What all threads do:\n%s", self._job_id, text, stacks.as_text(found)
+        )
+
+
+def _lost_bundles(coordinator: Coordinator) -> list[Bundle]:
+    """Returns the open bundles that neither run nor wait to run."""
+    if not coordinator.is_settled:
+        return []
+    held = coordinator.lanes.held()
+    in_sections = coordinator.sections.runs
+    found = [(Attempt.of(one), one) for one in coordinator.ledger.open_bundles]
+    return [one for attempt, one in found if attempt not in held and not in_sections(attempt)]

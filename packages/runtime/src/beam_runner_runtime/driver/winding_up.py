@@ -1,0 +1,64 @@
+"""Waits at the end of a job until its lanes and sections have ended."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from beam_runner_runtime.channel.messages import LaneOpened
+from beam_runner_runtime.driver.coordinator import Coordinator
+from beam_runner_runtime.driver.happenings import LaneEnded, Said, SectionEnded
+from beam_runner_runtime.driver.inbox import Inbox
+from beam_runner_runtime.driver.ports import JobPlacement
+
+_CLOSE_SECONDS = 1.0
+_LOOK_SECONDS = 0.25
+_LOGGER = logging.getLogger(__name__)
+
+
+def wind_up(
+    coordinator: Coordinator,
+    placement: JobPlacement,
+    inbox: Inbox,
+    seconds: float,
+    *,
+    cancel: bool,
+    grace: float = 0.0,
+) -> None:
+    """Returns when the placement has ended all lanes and sections of a job.
+
+    A Spark job that was about to start when its group was cancelled is not in that group yet.
+    So the group is cancelled again until no job is left.
+
+    Args:
+        coordinator: of the job, whose lanes were closed.
+        placement: of the job.
+        inbox: what happens to the job.
+        seconds: the longest wait.
+        cancel: whether all lanes are cancelled, and not only those that don't end by themselves.
+        grace: the seconds before the first cancellation.
+    """
+    lanes, sections = coordinator.lanes, coordinator.sections
+    began = time.monotonic()
+    again = began + grace
+    while (lanes.alive or sections.alive) and time.monotonic() < began + seconds:
+        # A lane that has no slot would never open, and then could not be closed.
+        stuck = lanes.are_busy or time.monotonic() > began + _CLOSE_SECONDS
+        if (cancel or stuck or sections.alive) and time.monotonic() >= again:
+            again = time.monotonic() + _LOOK_SECONDS
+            try:
+                placement.cancel()
+            except Exception as failure:
+                # The placement itself may be what has failed; the job's end is told all the same.
+                why = str(failure).partition("\n")[0]
+                _LOGGER.warning("lanes of a job are not cancelled: %s", why)
+                return
+        match inbox.next(_LOOK_SECONDS):
+            case LaneEnded(number, _):
+                lanes.ended(number)
+            case SectionEnded(end):
+                sections.ended(end)
+            case Said(link, LaneOpened(lane)):
+                lanes.opened(lane, link)
+            case _:
+                pass

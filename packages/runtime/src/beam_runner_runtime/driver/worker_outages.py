@@ -1,0 +1,38 @@
+"""The neighbours that the worker processes of one job wait for."""
+
+from __future__ import annotations
+
+from beam_runner_storage.unavailable import NeighbourUnavailable
+
+from beam_runner_runtime.channel.messages import NeighbourAwaited
+from beam_runner_runtime.channel.server import WorkerLink
+from beam_runner_runtime.driver.patient_journal import Outage
+
+
+class WorkerOutages:
+    """Belongs to the job's own thread. Times are those of ``time.monotonic``."""
+
+    def __init__(self) -> None:
+        self._awaited: dict[WorkerLink, Outage] = {}
+
+    def told(self, link: WorkerLink, message: NeighbourAwaited, now: float) -> None:
+        """A process has said what it waits for, or that it waits no longer."""
+        if not message.neighbour:
+            self._awaited.pop(link, None)
+            return
+        before = self._awaited.get(link)
+        is_same = before is not None and before.away.neighbour == message.neighbour
+        since = before.since if before is not None and is_same else now
+        away = NeighbourUnavailable(message.neighbour, message.reason)
+        self._awaited[link] = Outage(away, since, now)
+
+    def gone(self, link: WorkerLink) -> None:
+        """A process has ended."""
+        self._awaited.pop(link, None)
+
+    def current(self) -> tuple[Outage, ...]:
+        """Returns an outage for each neighbour, from when the first process began to wait."""
+        found: dict[str, Outage] = {}
+        for outage in sorted(self._awaited.values(), key=lambda one: one.since):
+            found.setdefault(outage.away.neighbour, outage)
+        return tuple(found.values())

@@ -1,0 +1,84 @@
+"""Which records of the layers have a form, and under which names: what of them is kept, or sent by workers.
+
+Names stay when classes are renamed or moved: other versions find by them what was kept.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+
+import attrs
+from beam_runner_data.rows import refs
+from beam_runner_engine.keyed import state as kinds_of_state
+from beam_runner_engine.keyed import timers
+from beam_runner_engine.scheduler import (
+    Bundle,
+    Data,
+    commands,
+    data,
+    events,
+    graph,
+    minima,
+    policy,
+    specs,
+    state,
+    transitions,
+)
+from beam_runner_model import (
+    buffers,
+    bundles,
+    chunks,
+    facts,
+    stages,
+    strategy,
+    summary,
+    timestamp_combiners,
+    triggers,
+    window_coders,
+    window_fns,
+    windows,
+)
+from beam_runner_planner import plan
+
+
+def forms_of(modules: Mapping[str, Sequence[ModuleType]]) -> dict[str, type]:
+    """By name all records, enums and kinds of state that modules define.
+
+    Args:
+        modules: by what the names of their classes are told apart.
+    """
+    found: dict[str, type] = {}
+    for prefix, some in modules.items():
+        for module in some:
+            for name, cls in inspect.getmembers(module, inspect.isclass):
+                own = cls.__module__ == module.__name__
+                is_state = issubclass(cls, kinds_of_state.State)
+                if own and (attrs.has(cls) or issubclass(cls, enum.Enum) or is_state):
+                    known = found.setdefault(prefix + name.lstrip("_"), cls)
+                    assert known is cls, f"{cls} and {known} have one name"
+    return found
+
+
+FORMS = forms_of(
+    {
+        "": (
+            *(commands, data, events, facts, graph, minima, policy, specs, state, summary),
+            *(transitions, strategy, timestamp_combiners, triggers, window_coders, window_fns),
+            *(windows, kinds_of_state, timers, refs),
+        ),
+        "plan ": (plan, buffers),
+        "worker ": (stages, chunks, bundles),
+    }
+)
+"""Whatever may be in a plan, an entry or a scheduler."""
+
+SHARED = (
+    *(cls for cls in vars(state).values() if attrs.has(cls) and cls.__module__ == state.__name__),
+    *(Bundle, Data),
+)
+"""Of these, those of which one object may be in several places."""
+
+CONSTANTS = (windows.GLOBAL_WINDOW,)

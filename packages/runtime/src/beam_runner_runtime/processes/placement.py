@@ -1,0 +1,263 @@
+"""Plain processes of this machine in place of Spark's (`beam_runner_server.ports.PlacementService`).
+
+Workers ask what to do, as the task does that stands by on Spark: one that asks again has done its lane.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import attrs
+
+from beam_runner_runtime.bundles.needs import Needs
+from beam_runner_runtime.channel.attempts import SectionRefusal
+from beam_runner_runtime.channel.endpoints import Endpoints, to_stand_by
+from beam_runner_runtime.channel.messages import FromWorker, JobWork, RunBundle
+from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
+from beam_runner_runtime.channel.stand_by import ServeLane, StandByOrder, StandDown
+from beam_runner_runtime.processes.children import Children
+from beam_runner_runtime.processes.zygote import Zygote
+from beam_runner_runtime.tuning import TUNING
+
+_ATTEMPTS = 4
+"""In how many processes a lane is tried: as Spark does it."""
+_ASK_AGAIN_SECONDS = 20.0
+_LEAVE_SECONDS = 2.0
+
+
+class PlainPlacement:
+    """Runs each job in processes of its own, forked from one that is warm (`PlacementService`).
+
+    One process always stands by for the next job.
+
+    Args:
+        cores: how many bundles can use a core at once.
+        zygote: what they are forked from; without it, such a process is started.
+    """
+
+    name = "plain processes, without Spark"
+    where = "this machine"
+    host = binding = "127.0.0.1"
+    loss = "the process that workers are forked from has ended unexpectedly"
+    is_on_this_machine = True
+    has_tables = False
+
+    def __init__(self, cores: int, zygote: Zygote | None = None) -> None:
+        self.cores = cores
+        self.slots = self.cores * TUNING.slots_per_core
+        self._children = Children(self._ended, zygote)
+        self._changed = threading.Condition()
+        self._numbers = itertools.count()
+        self._endpoints: Endpoints | None = None
+        self._workers: dict[int, _Worker] = {}
+        self._waiting: deque[_Lane] = deque()
+        self._stands_by = False
+
+    @property
+    def is_alive(self) -> bool:
+        return self._children.is_alive
+
+    def check(self) -> None:
+        """Needs nothing but Python."""
+
+    def start(self) -> None:
+        self._children.start()
+
+    def warm_up(self) -> None:
+        """Does nothing: workers are warm."""
+
+    def try_out(self, needs: Needs) -> frozenset[str]:
+        """Tries nothing: processes have what this one has."""
+        return frozenset()
+
+    def attach(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+        with self._changed:
+            self._stands_by = True
+            self._assign()
+
+    def order(self, number: int) -> StandByOrder:
+        with self._changed:
+            worker = self._workers.get(number)
+            done = None if worker is None else worker.take_done()
+            if done is not None:
+                self._assign()
+        if done is not None:
+            done.on_end(done.number, "")
+        if worker is None:
+            return StandDown()
+        with self._changed:
+            self._changed.wait_for(lambda: worker.order is not None, _ASK_AGAIN_SECONDS)
+            worker.begun = isinstance(worker.order, ServeLane)
+            return worker.order
+
+    def job(self, job_id: str, name: str) -> PlainJob:
+        return PlainJob(self, job_id)
+
+    def job_ended(self) -> None:
+        """Does nothing: a process stands by at all times."""
+
+    def stand_down(self) -> None:
+        with self._changed:
+            self._stands_by = False
+            self._send_away(lambda worker: worker.job_id is None)
+            self._changed.wait_for(lambda: not self._workers, _LEAVE_SECONDS)
+
+    def stop(self) -> None:
+        self._children.stop()
+
+    def kill(self) -> None:
+        self._children.kill()
+
+    # For jobs.
+
+    def start_lane(self, lane: _Lane) -> None:
+        """Has a lane served as soon as there is a slot."""
+        with self._changed:
+            self._waiting.append(lane)
+            self._assign()
+
+    def cancel(self, job_id: str) -> None:
+        """Ends the lanes of a job."""
+        with self._changed:
+            waiting = [lane for lane in self._waiting if lane.job_id == job_id]
+            for lane in waiting:
+                self._waiting.remove(lane)
+            for worker in self._workers.values():
+                if worker.job_id == job_id and worker.lane is not None:
+                    worker.lane.attempts = _ATTEMPTS
+                    self._children.kill_one(worker.number)
+        for lane in waiting:
+            lane.on_end(lane.number, "")
+
+    def end_job(self, job_id: str, *, kill: bool) -> None:
+        """Sends the processes of a job away, or kills them."""
+        with self._changed:
+            self._send_away(lambda worker: worker.job_id == job_id)
+            for worker in self._workers.values():
+                if kill and worker.job_id == job_id:
+                    self._children.kill_one(worker.number)
+
+    def _assign(self) -> None:
+        """Gives lanes that wait to idle processes of their jobs, else to others; has one stand by."""
+        busy = sum(worker.lane is not None for worker in self._workers.values())
+        for _ in range(min(len(self._waiting), self.slots - busy)):
+            lane = self._waiting.popleft()
+            idle = [worker for worker in self._workers.values() if worker.is_free(lane.job_id)]
+            # One that has worked for the job before one that stands by.
+            worker = max(idle, key=lambda worker: worker.job_id or "", default=None)
+            (worker or self._fork()).take(lane)
+        if self._stands_by and not any(w.job_id is None for w in self._workers.values()):
+            self._fork()
+        self._changed.notify_all()
+
+    def _fork(self) -> _Worker:
+        assert self._endpoints is not None
+        worker = _Worker(next(self._numbers))
+        self._workers[worker.number] = worker
+        self._children.fork(worker.number, self._endpoints.of(to_stand_by(worker.number)))
+        return worker
+
+    def _send_away(self, which: Callable[[_Worker], bool]) -> None:
+        for worker in filter(which, self._workers.values()):
+            worker.leaves = True
+        self._changed.notify_all()
+
+    def _ended(self, number: int, code: int) -> None:
+        """A process has ended, in whatever way."""
+        with self._changed:
+            worker = self._workers.pop(number)
+            worker.leaves = True  # what it has asked is answered now, for nobody to hear
+            lane = worker.lane
+            again = lane is not None and lane.attempts < _ATTEMPTS and self.is_alive
+            if lane is not None and again:
+                self._waiting.appendleft(lane)
+            self._assign()
+        if lane is not None and not again:
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            lane.on_end(lane.number, f"its worker process ended with {how}")
+
+
+class PlainJob:
+    """The processes of one job (`beam_runner_runtime.driver.ports.JobPlacement`)."""
+
+    interface = ""
+    loss = PlainPlacement.loss
+
+    def __init__(self, placement: PlainPlacement, job_id: str) -> None:
+        self._placement = placement
+        self._job_id = job_id
+
+    @property
+    def is_alive(self) -> bool:
+        return self._placement.is_alive
+
+    def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
+        self._placement.start_lane(_Lane(self._job_id, number, on_end))
+
+    def start_section(
+        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
+    ) -> None:
+        """Refuses it: there is no Spark that could run it as a job."""
+        on_end(SectionRefusal(order.attempt, "there are only plain processes, without Spark"))
+
+    def heard(self, message: FromWorker) -> bool:
+        """There never is a section that it could be about."""
+        return False
+
+    def section_tasks(self) -> Tasks:
+        """There never are any."""
+        return Tasks()
+
+    def cancel(self) -> None:
+        self._placement.cancel(self._job_id)
+
+    def close(self, *, workers_gone: bool) -> None:
+        self._placement.end_job(self._job_id, kill=not workers_gone)
+
+
+@attrs.define(eq=False)
+class _Lane:
+    """A lane that was asked for and has not ended."""
+
+    job_id: str
+    number: int
+    on_end: Callable[[int, str], None]
+    attempts: int = 0
+
+
+@attrs.define(eq=False)
+class _Worker:
+    """A process; ``begun`` says whether it was told of its lane, ``job_id`` is None while it stands by."""
+
+    number: int
+    job_id: str | None = None
+    lane: _Lane | None = None
+    begun: bool = False
+    leaves: bool = False
+
+    @property
+    def order(self) -> StandByOrder:
+        """What it is to do next."""
+        if self.lane is not None:
+            return ServeLane(self.lane.job_id, self.lane.number)
+        return StandDown() if self.leaves else None
+
+    def is_free(self, job_id: str) -> bool:
+        """Whether it can serve a lane of a job."""
+        return self.lane is None and not self.leaves and self.job_id in (None, job_id)
+
+    def take(self, lane: _Lane) -> None:
+        """It is to serve a lane."""
+        self.job_id, self.lane, self.begun = lane.job_id, lane, False
+        lane.attempts += 1
+
+    def take_done(self) -> _Lane | None:
+        """The lane that it has done, since it asks for another."""
+        if not self.begun:
+            return None
+        done, self.lane, self.begun = self.lane, None, False
+        return done

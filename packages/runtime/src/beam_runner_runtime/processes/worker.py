@@ -1,0 +1,21 @@
+"""What a plain worker process does: it serves lanes as the server tells it, until it is sent away."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from beam_runner_runtime.bundles.binding import bind
+from beam_runner_runtime.channel.client import stand_by
+from beam_runner_runtime.channel.messages import Endpoint
+from beam_runner_runtime.channel.stand_by import LaneRef
+
+
+def serve_lanes(endpoint: Endpoint, number: int) -> None:
+    """Serves the lanes that the server gives to the worker with this number, all of them of one job.
+
+    Raises:
+        HarnessError: the server can't be reached.
+    """
+    with ExitStack() as at_exit:
+        while isinstance(order := stand_by(endpoint, number), LaneRef):
+            bind(order.endpoint, order.job_id, at_exit.callback).serve(order.lane)

@@ -1,0 +1,21 @@
+"""Serves lanes for the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from served_process import Serve, serving
+
+from beam_runner_runtime.bundles import telling as telling_module
+from beam_runner_runtime.tuning import TUNING
+
+
+@pytest.fixture
+def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    """Makes worker processes that serve a lane."""
+    monkeypatch.setattr(telling_module, "TUNING", attrs.evolve(TUNING, progress_seconds=0.02))
+    with serving(tmp_path, monkeypatch) as make:
+        yield make

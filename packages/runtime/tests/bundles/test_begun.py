@@ -1,0 +1,16 @@
+"""How many bundles a process has begun, as it tells the server."""
+
+from __future__ import annotations
+
+from beam_runner_runtime.bundles.begun import BegunBundles
+
+
+def test_counts_that_have_changed_are_told_once() -> None:
+    begun = BegunBundles()
+    for stage in ("b", "a", "b"):
+        begun.note(stage)
+    assert begun.take_untold() == (("a", 1), ("b", 2))
+    assert begun.take_untold() == ()
+    begun.note("b")
+    assert begun.take_untold() == (("b", 3),)
+    assert begun.all() == (("a", 1), ("b", 3))

@@ -1,0 +1,117 @@
+"""What bundles notice that check the times of data: each check has a case that it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import pytest
+from beam_runner_data.rows.columns import to_batch
+from beam_runner_engine.keyed.groups import Groups
+from beam_runner_engine.scheduler import Data
+from beam_runner_model.chunks import ElementChunk, KeyedChunk, OutputChunk
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.panes import ONLY_FIRING, PaneTiming, encode_pane
+from beam_runner_model.strategy import ClosingBehavior, WindowingStrategy
+from beam_runner_model.window_coders import WindowCoder, encode_window
+from beam_runner_model.window_fns import FixedWindows
+from beam_runner_model.windowed_values import encode_header
+from beam_runner_model.windows import IntervalWindow
+
+from beam_runner_runtime.bundles.checked_times import (
+    CheckedPort,
+    WrongTimes,
+    check_groups,
+    check_rows,
+)
+
+FIRST, SECOND = (encode_window(IntervalWindow(start, start + 10)) for start in (0, 10))
+PANE = encode_pane(ONLY_FIRING)
+FIXED = WindowingStrategy(window_fn=FixedWindows(10))
+
+
+class Kept:
+    """A port that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.chunks: list[OutputChunk] = []
+
+    def write(self, chunk: OutputChunk) -> None:
+        self.chunks.append(chunk)
+
+
+def elements(told: int | None, *rows: tuple[int, bytes]) -> ElementChunk:
+    """A chunk of elements at these times in these windows, which tells the earliest as it likes."""
+    parts = [encode_header(time, window, PANE) + b"x" for time, window in rows]
+    ends = [sum(map(len, parts[: n + 1])) for n in range(len(parts))]
+    return ElementChunk(len(rows), b"".join(parts), ends, told)
+
+
+@pytest.mark.parametrize("told", [None, 3, 2])
+def test_chunk_that_tells_no_later_time_than_its_earliest_passes(told: int | None) -> None:
+    kept = Kept()
+    chunk = elements(told, (5, FIRST), (3, FIRST), (12, SECOND))
+    CheckedPort(kept, WindowCoder.INTERVAL, "b").write(chunk)
+    assert kept.chunks == [chunk]
+
+
+@pytest.mark.parametrize(
+    ("told", "rows"),
+    [(4, [(5, FIRST), (3, FIRST)]), (10, [(15, FIRST)])],
+    ids=["an earlier element", "an element beyond its window"],
+)
+def test_chunk_that_tells_a_later_time_is_refused_by_name(
+    told: int, rows: Sequence[tuple[int, bytes]]
+) -> None:
+    kept = Kept()
+    with pytest.raises(WrongTimes, match=f"'deal:x' holds watermarks at . ms.* says {told} ms"):
+        CheckedPort(kept, WindowCoder.INTERVAL, "deal:x").write(elements(told, *rows))
+    assert kept.chunks == []
+
+
+def keyed(*times: int, window: bytes = FIRST) -> KeyedChunk:
+    ends = range(1, len(times) + 1)
+    return KeyedChunk(b"k" * len(times), ends, b"v" * len(times), ends, window, times)
+
+
+def data(told: int) -> Data:
+    return Data("rows", DataFacts(2, 20, told, shard=0, windows=None))
+
+
+def test_rows_that_are_as_the_data_tells_are_read() -> None:
+    check_rows(to_batch(keyed(3, 5)), data(3), "Group")
+    check_rows(to_batch(keyed(15)), data(9), "Group")
+    check_rows(to_batch(attrs.evolve(keyed(3), timestamps=None)), data(3), "Group")
+
+
+@pytest.mark.parametrize(("times", "told"), [((5, 3), 4), ((15,), 10)])
+def test_rows_that_are_earlier_than_the_data_tells_are_refused_by_name(
+    times: Sequence[int], told: int
+) -> None:
+    with pytest.raises(WrongTimes, match="'Group' reads an element"):
+        check_rows(to_batch(keyed(*times)), data(told), "Group")
+
+
+def groups(time: int, timing: PaneTiming) -> Groups:
+    found = Groups()
+    found.append(b"k", FIRST, time, attrs.evolve(ONLY_FIRING, timing=timing), ())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("time", "timing"),
+    [(9, PaneTiming.EARLY), (12, PaneTiming.ON_TIME), (3, PaneTiming.LATE)],
+)
+def test_pane_that_keeps_the_promise_or_is_late_passes(time: int, timing: PaneTiming) -> None:
+    check_groups(groups(time, timing), 9, FIXED, "Group")
+
+
+def test_pane_that_a_window_always_puts_out_when_it_closes_passes() -> None:
+    always = attrs.evolve(FIXED, closing_behavior=ClosingBehavior.EMIT_ALWAYS)
+    check_groups(groups(8, PaneTiming.ON_TIME), 9, always, "Group")
+
+
+@pytest.mark.parametrize("timing", [PaneTiming.EARLY, PaneTiming.ON_TIME])
+def test_pane_that_breaks_the_promise_is_refused_by_name(timing: PaneTiming) -> None:
+    with pytest.raises(WrongTimes, match="'Group' puts out a pane at 8 ms .* before 9 ms"):
+        check_groups(groups(8, timing), 9, FIXED, "Group")

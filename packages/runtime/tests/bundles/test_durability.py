@@ -1,0 +1,202 @@
+"""What a reply names is on the disk before anybody hears of it: a power cut takes only what was not committed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_data.fetching.copies import LocalCopies
+from beam_runner_data.fetching.machine_files import MachineFiles
+from beam_runner_data.rows.files import read_ref
+from beam_runner_data.rows.outputs import row_port
+from beam_runner_data.rows.written import WrittenBuffer
+from beam_runner_data.state.segments import open_segment
+from beam_runner_data.state.store import ShardStore
+from beam_runner_engine.keyed.cells import CellDelta, CellId
+from beam_runner_engine.scheduler import BundleDone, FailureKind
+from beam_runner_model.buffers import BufferKind
+from beam_runner_storage.stores.spec import NO_STORE
+from beam_runner_storage.unavailable import NeighbourUnavailable
+from sample_chunks import keyed_chunk
+from small_plans import buffer, bundle_of, plan_of, stage
+
+from beam_runner_runtime.bundles.durability import CommittedFiles, SharedFolder
+from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
+from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.channel.messages import (
+    BundleReply,
+    NeighbourAwaited,
+    RunBundle,
+    RunLoop,
+)
+from beam_runner_runtime.channel.wire import decode_message, encode_message
+
+
+class Disk:
+    """What of a folder has reached the disk: contents, and names in folders, that were synced."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.contents: dict[int, bytes] = {}
+        self.names: dict[str, int] = {}
+        self.syncs = 0
+
+    def fsync(self, descriptor: int) -> None:
+        self.syncs += 1
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path.is_dir():
+            for file in path.iterdir():
+                if file.is_file():
+                    self.names[str(file.relative_to(self.folder))] = file.stat().st_ino
+        else:
+            self.contents[path.stat().st_ino] = path.read_bytes()
+
+    def after_a_power_cut(self, place: Path) -> Path:
+        """What the next server finds."""
+        for name, inode in self.names.items():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes(self.contents.get(inode, b""))
+        return place
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    (tmp_path / "job").mkdir()
+    made = Disk(tmp_path / "job")
+    monkeypatch.setattr(os, "fsync", made.fsync)
+    return made
+
+
+def reply_of(folder: Path, name: str, state: tuple[Any, ...] = ()) -> BundleReply:
+    """A bundle that wrote a file of rows and some state."""
+    output = WrittenBuffer(buffer("b", BufferKind.STORED), 1, folder, name)
+    row_port(BufferKind.SIDE_MULTIMAP, 1, 0, output.write).write(keyed_chunk([b"a" * 100_000]))
+    cell = CellId("s", name.encode(), b"")
+    commit = ShardStore(folder, state).write_commit(
+        {cell: CellDelta(added={b"": (b"1",)})}, f"{name}-state"
+    )
+    return BundleReply(BundleDone(1, 1, output.close()), commit, ())
+
+
+def check(folder: Path, reply: BundleReply) -> None:
+    for output in reply.done.outputs:
+        assert len(list(read_ref(folder, output.data.ref))) == 1
+    assert reply.state is not None
+    for segment in reply.state.segments:
+        assert list(open_segment(folder, segment).entries())
+
+
+def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
+    files = CommittedFiles(SharedFolder(disk.folder, durable=True), disk.folder, {})
+    first = reply_of(disk.folder, "1-1-1")
+    files.sync([first])
+    check(disk.after_a_power_cut(tmp_path / "later"), first)
+    assert disk.syncs == 3
+    second = reply_of(disk.folder, "1-2-1", first.state.segments if first.state else ())
+    files.sync([second])
+    assert disk.syncs == 6
+    check(disk.after_a_power_cut(tmp_path / "much later"), second)
+
+
+def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
+    reply = reply_of(disk.folder, "1-1-1")
+    assert reply.state is not None
+    files = CommittedFiles(SharedFolder(disk.folder, durable=True), disk.folder, {})
+    order: Any = attrs.evolve(_ORDER, state=reply.state.segments)
+    files.begin(order)
+    files.sync([attrs.evolve(reply, done=BundleDone(1, 1))])
+    assert disk.syncs == 0
+    files.begin(RunLoop(1, "1-loop1", b"", {("stage", 0): reply.state.segments}))
+    files.sync([attrs.evolve(reply, done=BundleDone(1, 1)), reply])
+    assert disk.syncs == 2
+
+
+def test_nothing_is_waited_for_where_that_is_not_wanted(disk: Disk) -> None:
+    CommittedFiles(SharedFolder(disk.folder, durable=False), disk.folder, {}).sync(
+        [reply_of(disk.folder, "1-1-1")]
+    )
+    assert disk.syncs == 0
+
+
+def test_a_file_that_can_not_be_written_is_told(disk: Disk) -> None:
+    reply = reply_of(disk.folder, "1-1-1")
+    shutil.rmtree(disk.folder)
+    with pytest.raises(OSError, match="No such file"):
+        CommittedFiles(SharedFolder(disk.folder, durable=True), disk.folder, {}).sync([reply])
+
+
+def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: Path) -> None:
+    plan = plan_of([stage("one"), stage("two")])
+    (tmp_path / "job").mkdir()
+    copies = LocalCopies(MachineFiles(NO_STORE.open(), tmp_path), tmp_path / "job")
+    files = CommittedFiles(copies, tmp_path / "job", plan.stages)
+    files.need(RunBundle(bundle_of(stage="two"), "1-1-1"))
+    reply = reply_of(tmp_path / "job", "1-1-1")
+    for told, reason in (
+        (
+            attrs.evolve(reply, state=None),
+            "bytes are too much to go along with what a bundle reports",
+        ),
+        (reply, "what is grouped by key, or kept by user code, lies in files between bundles"),
+    ):
+        ended = files.synced(told)
+        assert isinstance(ended, BundleBroke)
+        assert ended.failure is not None
+        assert ended.failure.transform == plan.stages["two"].spec.name
+        assert f"{reason}, and machines share no place" in ended.failure.summary
+        assert "--data-dir" in ended.failure.summary
+    little = BundleReply(BundleDone(1, 1), None, ())
+    assert files.synced(little) == little
+
+
+_ORDER = RunBundle(bundle=None, name="1-1-1")  # type: ignore[arg-type]
+
+
+class Away(SharedFolder):
+    """Keeps nothing until these errors have been raised, one after the other."""
+
+    def __init__(self, folder: Path, *errors: Exception) -> None:
+        super().__init__(folder, durable=False)
+        self.errors = list(errors)
+        self.kept: list[str] = []
+
+    def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.kept += names
+
+
+STORE = NeighbourUnavailable("the data store at s3://b", "503 SlowDown")
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("error", "neighbour"), [(STORE, "the data store at s3://b"), (FULL, "the disk of ")]
+)
+def test_reply_neighbour_stays_away_is_a_failure_that_names_the_neighbour(
+    tmp_path: Path, error: Exception, neighbour: str
+) -> None:
+    reply = reply_of(tmp_path, "1-1-1")
+    broken = CommittedFiles(Away(tmp_path, error), tmp_path, {}).synced(reply)
+    assert isinstance(broken, BundleBroke)
+    assert broken.kind is FailureKind.UNAVAILABLE
+    assert broken.neighbour.startswith(neighbour)
+    assert decode_message(encode_message(broken)) == broken
+
+
+def test_reply_neighbour_is_away_for_a_moment_is_sent_later(tmp_path: Path) -> None:
+    told: list[NeighbourAwaited] = []
+    wait = NeighbourWait(told.append, 60.0, lambda: True, tmp_path)
+    away = Away(tmp_path, FULL, STORE)
+    reply = reply_of(tmp_path, "1-1-1")
+    assert CommittedFiles(away, tmp_path, {}, wait).synced(reply) == reply
+    assert len(away.kept) > 0
+    disk = NeighbourAwaited(f"the disk of {tmp_path}", "No space left on device")
+    store = NeighbourAwaited("the data store at s3://b", "503 SlowDown")
+    assert told == [disk, store, NeighbourAwaited()]

@@ -1,0 +1,160 @@
+"""The record of a failed attempt says whose fault it is, by the type of the error alone."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from beam_runner_data.rows.errors import FileError, RowsError
+from beam_runner_data.rows.files import read_ref
+from beam_runner_data.rows.refs import FileRows, Segment
+from beam_runner_data.state.segments import open_segment
+from beam_runner_engine.scheduler import BundleFailed as FailedEvent
+from beam_runner_engine.scheduler import FailureKind
+from beam_runner_storage.stores.ports import MissingFileError, StoreError
+from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_worker.errors import BundleFailed, HarnessError, PoolUnreachable
+
+from beam_runner_runtime.bundles.failed_attempts import broke
+from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, FailedStep, UserFailure
+
+JOB = Path("/state/jobs/job")
+ATTEMPT = Attempt(1, 2)
+
+
+def raised_from(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+def kind_of(error: Exception) -> FailureKind:
+    return broke(ATTEMPT, error, JOB).kind
+
+
+@pytest.mark.parametrize(
+    ("hides", "text"),
+    [
+        (False, "ValueError: no [while running 'T']\nThe element: ('a', 1)\ntrace"),
+        (True, "ValueError: no [while running 'T']\ntrace"),
+    ],
+)
+def test_error_of_user_code_shows_the_element_unless_hidden(hides: bool, text: str) -> None:
+    error = BundleFailed("T", "ValueError: no", "trace", "('a', 1)")
+    broken = broke(ATTEMPT, error, JOB, hides_elements=hides)
+    assert broken.failure is not None
+    assert broken.failure.text == text
+    element = "" if hides else "('a', 1)"
+    detail = FailedStep("T", "ValueError: no", element)
+    assert broken.to_event() == FailedEvent(1, 2, text, FailureKind.USER, "", detail)
+
+
+def test_error_of_an_unavailable_neighbour_is_unavailable_and_named() -> None:
+    error = NeighbourUnavailable("the data store at s3://b", "timed out")
+    broken = broke(ATTEMPT, error, JOB)
+    text = "the data store at s3://b is unavailable: timed out"
+    unavailable = FailureKind.UNAVAILABLE
+    assert broken == BundleBroke(ATTEMPT, None, text, unavailable, "the data store at s3://b")
+    assert broken.to_event() == FailedEvent(1, 2, text, unavailable, "the data store at s3://b")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.ESTALE, errno.EIO])
+def test_error_of_a_full_or_absent_disk_is_unavailable_and_names_the_disk(number: int) -> None:
+    unnamed = broke(ATTEMPT, OSError(number, "why"), JOB)
+    named = broke(ATTEMPT, OSError(number, "why", "/elsewhere/file"), JOB)
+    assert unnamed.kind is named.kind is FailureKind.UNAVAILABLE
+    assert (unnamed.neighbour, named.neighbour) == (f"the disk of {JOB}", "the disk of /elsewhere")
+    assert unnamed.reason == f"the disk of {JOB} is unavailable: why"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RowsError.damaged(JOB / "f", "row 1 has another checksum"),
+        raised_from(OSError("not here"), MissingFileError("s3://b has no f")),
+        MissingFileError("s3://b has no f"),
+    ],
+    ids=str,
+)
+def test_error_of_a_missing_or_damaged_file_is_permanent(error: Exception) -> None:
+    assert kind_of(error) is FailureKind.PERMANENT
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        HarnessError("the harness has ended"),
+        OSError(errno.ENOENT, "No such file or directory"),
+        OSError("without a number"),
+        StoreError("AccessDenied"),
+        RowsError(JOB / "f", "can't be read: [Errno 13] Permission denied"),
+        raised_from(ValueError("of the runner"), ValueError("another")),
+    ],
+    ids=str,
+)
+def test_error_of_any_other_type_is_from_outside(error: Exception) -> None:
+    assert kind_of(error) is FailureKind.OUTSIDE
+
+
+@pytest.mark.parametrize(
+    ("is_loopback", "kind"), [(True, FailureKind.PERMANENT), (False, FailureKind.OUTSIDE)]
+)
+def test_pool_that_is_unreachable_is_a_permanent_failure_if_it_is_the_program_that_submitted(
+    is_loopback: bool, kind: FailureKind
+) -> None:
+    error = PoolUnreachable("the worker pool at localhost:1 did not start a worker")
+    assert broke(ATTEMPT, error, JOB, is_loopback=is_loopback).kind is kind
+
+
+def test_error_of_user_code_with_a_disk_error_as_its_cause_is_of_user_code() -> None:
+    error = raised_from(BundleFailed("T", "s", ""), OSError(errno.ENOSPC, "of the user's disk"))
+    assert kind_of(error) is FailureKind.USER
+
+
+def test_attempt_of_an_error_that_is_its_own_cause_is_recorded() -> None:
+    error = ValueError("one")
+    other = raised_from(ValueError("two"), error)
+    error.__cause__ = other
+    assert kind_of(error) is FailureKind.OUTSIDE
+
+
+def test_failure_of_user_code_can_be_said_to_be_of_another_kind() -> None:
+    failure = UserFailure("T", "no place", "")
+    broken = BundleBroke(ATTEMPT, failure, kind=FailureKind.PERMANENT)
+    event = broken.to_event()
+    assert (event.kind, event.detail) == (
+        FailureKind.PERMANENT,
+        FailedStep("T", "no place", ""),
+    )
+
+
+def read_rows(folder: Path) -> None:
+    list(read_ref(folder, FileRows("f", (0,), checksum=1)))
+
+
+def read_state(folder: Path) -> None:
+    open_segment(folder, Segment("f", 1, 0, 1))
+
+
+@pytest.mark.parametrize("read", [read_rows, read_state])
+def test_file_that_is_missing_from_its_folder_is_a_permanent_failure(
+    read: object, tmp_path: Path
+) -> None:
+    assert callable(read)
+    jobs = tmp_path / "mounted" / "jobs"
+    jobs.mkdir(parents=True)
+    for folder in (
+        jobs,
+        jobs / "job",
+    ):  # The job's folder is removed, or is there without the file.
+        with pytest.raises(FileError, match="is missing") as missing:
+            read(folder)
+        assert kind_of(missing.value) is FailureKind.PERMANENT
+
+
+@pytest.mark.parametrize("read", [read_rows, read_state])
+def test_file_below_a_folder_that_is_not_mounted_is_an_outage(read: object, tmp_path: Path) -> None:
+    assert callable(read)
+    with pytest.raises(NeighbourUnavailable, match="is it mounted") as away:
+        read(tmp_path / "mounted" / "jobs" / "job")
+    assert broke(ATTEMPT, away.value, JOB).neighbour == f"the folder {tmp_path}/mounted/jobs"

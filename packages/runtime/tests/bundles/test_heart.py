@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import queue
+import time
+from pathlib import Path
+
+from beam_runner_runtime.bundles.begun import BegunBundles
+from beam_runner_runtime.bundles.heart import start_heart
+from beam_runner_runtime.channel.messages import Beat, Doing
+from beam_runner_runtime.channel.vitals import read_vitals
+
+
+def test_it_beats_and_says_so(tmp_path: Path) -> None:
+    sent: queue.SimpleQueue[Beat] = queue.SimpleQueue()
+    begun = BegunBundles()
+    begun.note("stage-1")
+    doing = [*[Doing.LOOP] * 100, Doing.BUNDLE, Doing.IDLE]
+
+    def now() -> Beat:
+        return Beat(doing.pop(), begun.take_untold())
+
+    start_heart(tmp_path, sent.put, now).works_on("stage-1")
+    first, second = (sent.get(timeout=60) for _ in range(2))
+    assert (first, second) == (Beat(Doing.IDLE, (("stage-1", 1),)), Beat(Doing.BUNDLE))
+    deadline = time.monotonic() + 60
+    while (vitals := read_vitals(tmp_path)) is None or vitals.beats < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert vitals.stage == "stage-1"

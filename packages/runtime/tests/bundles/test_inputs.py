@@ -1,0 +1,253 @@
+"""The input of a bundle: slices of rows, and what is left of them when the bundle is split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+from apache_beam.coders.coders import BytesCoder, IntervalWindowCoder, WindowedValueCoder
+from apache_beam.transforms import window as beam_window
+from apache_beam.utils.windowed_value import WindowedValue
+from beam_runner_data.rows.files import RowFileWriter
+from beam_runner_data.rows.refs import FileRows, InlineRows, RowsRef
+from beam_runner_data.rows.row import elements_row
+from beam_runner_engine.scheduler import Data, Input
+from beam_runner_model.bundles import BundleSplit, ResidualElement
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.window_coders import WindowCoder
+from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow
+from hypothesis import given
+from hypothesis import strategies as st
+from small_plans import chunk_of, cut, elements, encoded, values_of
+
+from beam_runner_runtime.bundles.bundle_data import FolderData
+from beam_runner_runtime.bundles.inputs import (
+    Windows,
+    count_of,
+    element_chunks,
+    input_of,
+    left_by,
+    residuals_of,
+    split_inputs,
+)
+
+NOWHERE = Path("no such folder")
+
+
+def value(number: int) -> bytes:
+    return b"%d" % number
+
+
+def inputs_of(shapes: Sequence[tuple[Sequence[int], int, int]]) -> list[Input]:
+    """Inputs of rows of these sizes, each cut by so many elements at both ends."""
+    inputs = []
+    number = 0
+    for name, (rows, head, tail) in enumerate(shapes):
+        blobs = []
+        for size in rows:
+            row = elements_row(0, chunk_of(map(value, range(number, number + size))))
+            blobs.append((row.kind, row.data))
+            number += size
+        count = sum(rows)
+        whole = Data(InlineRows(str(name), tuple(blobs)), DataFacts(count, 100 * count, 0))
+        head = min(head, count - 1)
+        tail = min(tail, count - head - 1)
+        sliced = head or tail
+        inputs.append(Input(cut(whole, head, count - tail) if sliced else whole))
+    return inputs
+
+
+def read(inputs: Sequence[Input], folder: Path = NOWHERE) -> list[bytes]:
+    chunks = list(element_chunks(FolderData(folder).rows, inputs))
+    assert all(chunk.meant > 0 for chunk in chunks)
+    return [each for chunk in chunks for each in values_of(chunk)]
+
+
+shapes = st.lists(
+    st.tuples(
+        st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 5), st.integers(0, 5)
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(shapes)
+def test_a_slice_is_its_elements_and_no_others(
+    shapes: list[tuple[list[int], int, int]],
+) -> None:
+    inputs = inputs_of(shapes)
+    expected = []
+    for one in inputs:
+        whole = read(
+            [Input(attrs.evolve(one.data, ref=attrs.evolve(one.data.ref, first=0, last=None)))]
+        )
+        expected += whole[one.data.ref.first : one.data.ref.last]
+    assert read(inputs) == expected
+    assert count_of(inputs) == len(expected)
+
+
+def test_rows_of_files(tmp_path: Path) -> None:
+    writer = RowFileWriter(tmp_path / "file")
+    for first in (0, 3, 6):
+        writer.write(elements_row(0, chunk_of(map(value, range(first, first + 3)))))
+    checksum = writer.close()
+    whole = Data(FileRows("file", (0, 2), checksum=checksum), DataFacts(6, 100, 0))
+    assert read([Input(whole)], tmp_path) == list(map(value, (0, 1, 2, 6, 7, 8)))
+    assert read([Input(cut(whole, 2, 5))], tmp_path) == list(map(value, (2, 6, 7)))
+
+
+@st.composite
+def splits(draw: st.DrawFn) -> tuple[list[Input], BundleSplit]:
+    """Inputs and a split of them, between two elements or within one."""
+    inputs = inputs_of(draw(shapes))
+    count = count_of(inputs)
+    within = draw(st.booleans())
+    if within:
+        at = draw(st.integers(0, count - 1))
+        halves = (encoded(b"primary"),), (ResidualElement(encoded(b"residual"), 5, 70),)
+        return inputs, BundleSplit(at - 1, at + 1, *halves)
+    at = draw(st.integers(0, count))
+    return inputs, BundleSplit(at - 1, at)
+
+
+@given(splits())
+def test_every_element_is_kept_or_given_away(case: tuple[list[Input], BundleSplit]) -> None:
+    inputs, split = case
+    everything = read(inputs)
+    kept, given_away = split_inputs(inputs, split, "name")
+    mine = read(kept)
+    rest = read([Input(residual.data) for residual in given_away])
+    if split.primaries:
+        assert mine == [*everything[: split.last_primary + 1], b"primary"]
+        assert rest == [*everything[split.first_residual :], b"residual"]
+        assert (given_away[-1].delay, given_away[-1].watermark) == (5, 70)
+    else:
+        assert mine + rest == everything
+        assert len(mine) == split.last_primary + 1
+    assert count_of(kept) == len(mine)
+    refs: list[RowsRef] = [data.data.ref for data in (*kept, *given_away)]
+    assert len(set(refs)) == len(refs)
+    assert all(residual.data.facts.count > 0 for residual in given_away)
+
+
+@given(splits())
+def test_whole_inputs_stay_what_they_are(case: tuple[list[Input], BundleSplit]) -> None:
+    """The scheduler knows data again that is handed back, and releases it once."""
+    inputs, split = case
+    kept, given_away = split_inputs(inputs, split, "name")
+    start = 0
+    for one in inputs:
+        end = start + one.data.facts.count
+        if end <= split.last_primary + 1:
+            assert one in kept
+        if start >= split.first_residual:
+            (handed_back,) = (r for r in given_away if r.data == one.data)
+            assert handed_back.untouched
+        start = end
+
+
+@given(splits(), st.lists(st.booleans(), min_size=4, max_size=4))
+def test_what_is_cut_from_an_input_is_whole_if_the_input_is(
+    case: tuple[list[Input], BundleSplit], marks: list[bool]
+) -> None:
+    inputs, split = case
+    inputs = [attrs.evolve(one, whole=mark) for one, mark in zip(inputs, marks, strict=False)]
+    whole = {each for one in inputs if one.whole for each in read([one])}
+    kept, given_away = split_inputs(inputs, split, "name")
+    cut_one = split.last_primary + 1
+    for part in kept:
+        assert part.whole == (read([part]) == [b"primary"] or set(read([part])) <= whole)
+    for residual in given_away:
+        values = read([Input(residual.data)])
+        of_whole = input_of(inputs, cut_one).whole if values == [b"residual"] else None
+        assert residual.whole == (set(values) <= whole if of_whole is None else of_whole)
+
+
+@given(splits())
+def test_elements_keep_their_numbers_in_what_a_split_has_left(
+    case: tuple[list[Input], BundleSplit],
+) -> None:
+    inputs, split = case
+    left = left_by(split, inputs, is_cut=bool(split.primaries))
+    assert read(left) == read(inputs)[: split.first_residual]
+    if split.primaries:
+        assert [one.whole for one in left] == [False] * (len(left) - 1) + [True]
+        assert read(left[-1:]) == read(inputs)[split.last_primary + 1 : split.first_residual]
+    else:
+        assert not any(one.whole for one in left)
+
+
+def test_a_primary_that_was_not_cut_is_not_whole() -> None:
+    halves = (encoded(b"cut"), encoded(b"uncut"))
+    split = BundleSplit(-1, 1, halves, (ResidualElement(encoded(b"residual")),))
+    kept, _ = split_inputs([Input(elements("x", b"1"))], split, "name", uncut=halves[1:])
+    assert [one.whole for one in kept] == [True, False]
+
+
+@given(splits())
+def test_sizes_add_up(case: tuple[list[Input], BundleSplit]) -> None:
+    inputs, split = case
+    kept, given_away = split_inputs(inputs, split, "name")
+    parts = [data.data.facts.size for data in (*kept, *given_away)]
+    assert all(size >= 0 for size in parts)
+    if not split.primaries:
+        before = sum(one.data.facts.size for one in inputs)
+        assert abs(sum(parts) - before) <= len(parts)
+
+
+def test_a_part_of_narrowed_input_is_narrowed_as_well() -> None:
+    windows = frozenset({"some window"})
+    one = Input(elements("a", b"1", b"2"), windows=windows)  # type: ignore[arg-type]
+    (kept,), (given_away,) = split_inputs([one], BundleSplit(0, 1), "name")
+    assert kept.windows == given_away.windows == windows
+
+
+def test_residuals_are_told_apart_though_they_are_equal() -> None:
+    residuals = residuals_of([ResidualElement(encoded(b"x", 1234), 9, None)] * 2, "name")
+    one, other = residuals
+    assert one.data.ref != other.data.ref
+    assert one.data.facts.min_timestamp == 1234
+    assert (one.delay, one.watermark) == (9, None)
+    assert read([Input(one.data)]) == [b"x"]
+
+
+def test_residuals_tell_their_windows_one_by_one() -> None:
+    windows = [IntervalWindow(0, 10), IntervalWindow(10, 300)]
+    coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
+    beam_windows = [beam_window.IntervalWindow(w.start / 1000, w.end / 1000) for w in windows]
+    element = coder.encode_nested(WindowedValue(b"x", 0.007, beam_windows))
+    residuals = residuals_of(
+        [ResidualElement(element, 9, 5)], "name", Windows(WindowCoder.INTERVAL, told=True)
+    )
+    assert [residual.data.facts.windows for residual in residuals] == [{w} for w in windows]
+    assert len({residual.data.ref for residual in residuals}) == 2
+    for residual, window in zip(residuals, beam_windows, strict=True):
+        assert (residual.delay, residual.watermark) == (9, 5)
+        (chunk,) = element_chunks(FolderData(NOWHERE).rows, [Input(residual.data)])
+        assert coder.decode_nested(bytes(chunk.data)) == WindowedValue(b"x", 0.007, (window,))
+    (single,) = residuals_of(
+        [ResidualElement(encoded(b"x"))], "name", Windows(WindowCoder.GLOBAL, told=True)
+    )
+    assert single.data.facts.windows == {GLOBAL_WINDOW}
+
+
+@pytest.mark.parametrize("timestamp", [-(10**12), 0, 1, 1_700_000_000_123])
+def test_the_time_of_a_residual_is_that_of_its_element(timestamp: int) -> None:
+    (residual,) = residuals_of([ResidualElement(encoded(b"x", timestamp))], "name")
+    assert residual.data.facts.min_timestamp == timestamp
+
+
+def test_residual_beyond_its_window_holds_watermarks_until_the_window_ends() -> None:
+    """As the whole restriction did before: else its outputs would be late in their window."""
+    coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
+    element = coder.encode_nested(WindowedValue(b"x", 0.012, [beam_window.IntervalWindow(0, 0.01)]))
+    windows = Windows(WindowCoder.INTERVAL)
+    (deferred,) = residuals_of([ResidualElement(element)], "name", windows)
+    split = BundleSplit(-1, 1, (element,), (ResidualElement(element),))
+    (kept,), (given_away,) = split_inputs([Input(elements("a", element))], split, "name", windows)
+    for data in (deferred.data, kept.data, given_away.data):
+        assert data.facts.min_timestamp == 9
+        assert data.facts.windows is None

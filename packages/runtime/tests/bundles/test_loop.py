@@ -1,0 +1,252 @@
+"""The loop inside a task: what it hands back is what lanes would have done, wherever it is left."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from beam_runner_engine.scheduler import BundleFailed as Failed
+from beam_runner_engine.scheduler import FinishJob, Outcome
+from beam_runner_worker.errors import BundleFailed
+from loop_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS, rig_in_loop, tune
+from rig import NO_LOOP, Rig
+from worker_doubles import seen_in
+
+from beam_runner_runtime.bundles.loop import TaskLoop
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.channel.messages import (
+    BundleReply,
+    LoopProgress,
+    LoopReply,
+    RunBundle,
+    RunLoop,
+)
+from beam_runner_runtime.tuning import TUNING
+
+SECONDS = 60
+
+
+@pytest.fixture(autouse=True)
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tune(monkeypatch)
+
+
+def finish(rig: Rig) -> None:
+    rig.coordinator.work()
+    rig.run()
+    assert rig.ledger.end == FinishJob(Outcome.DONE)
+    assert seen_in(rig.ledger.metrics.infos()) == EXPECTED
+    rig.stop()
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+def test_the_same_comes_out_of_lanes_and_loops(tmp_path: Path, loop_bytes: int) -> None:
+    rig = Rig(tmp_path, PLAN, TRANSFORMS, loop_bytes=loop_bytes)
+    rig.begin()
+    finish(rig)
+
+
+def test_a_loop_may_do_the_whole_job(tmp_path: Path) -> None:
+    rig, worker, order = rig_in_loop(tmp_path)
+    (reply,) = worker.loop(order)
+    assert isinstance(reply, LoopReply)
+    assert (reply.loop, reply.running, reply.outgrown) == (order.loop, None, False)
+    rig.heard(worker, reply)
+    assert rig.ledger.end == FinishJob(Outcome.DONE)
+    finish(rig)
+
+
+Leave = Callable[[TaskLoop, RunBundle], None]
+
+
+def leave_after(number: int) -> Leave:
+    """Leaves the loop when its bundle of this number is processed, but not heard of by the loop."""
+    left = [number]
+
+    def leave(loop: TaskLoop, order: RunBundle) -> None:
+        if not left[0]:
+            loop.leave()
+        left[0] -= 1
+
+    return leave
+
+
+BUNDLES = 8
+"""More than there are in the job."""
+
+
+@pytest.mark.parametrize("report_ms", [0, TUNING.loop_report_ms])
+@pytest.mark.parametrize("number", range(BUNDLES))
+def test_a_loop_left_as_a_bundle_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, report_ms: int
+) -> None:
+    """That bundle is one of the lane's: what it did to its shard is told by it, and by it alone."""
+    # On a busy machine bundles take longer, and are to stay in the loop.
+    patient = dict.fromkeys(("loop_parallel_ms", "loop_bundle_ms", "loop_source_ms"), 60_000)
+    tune(monkeypatch, loop_report_ms=report_ms, **patient)
+    rig, worker, order = rig_in_loop(tmp_path)
+    worker.in_loop = leave_after(number)
+    said = worker.loop(order)
+    while isinstance(said[0], LoopProgress):
+        rig.heard(worker, said.pop(0))
+    loop_reply, *rest = said
+    rig.heard(worker, loop_reply)
+    if loop_reply.running is None:
+        assert rest == [] and rig.ledger.end is not None
+        return
+    assert not any(
+        isinstance(e, BundleReply) and e.done.bundle == loop_reply.running.bundle
+        for e in loop_reply.entries
+    )
+    (reply,) = rest
+    assert Attempt(reply.done.bundle, reply.done.attempt) == loop_reply.running
+    rig.coordinator.work()
+    rig.heard(worker, reply)
+    finish(rig)
+
+
+@pytest.mark.parametrize("number", range(BUNDLES))
+def test_a_process_lost_after_its_loop_was_left(tmp_path: Path, number: int) -> None:
+    """The bundle that went on is tried again, on the state that was there before it."""
+    rig, worker, order = rig_in_loop(tmp_path)
+    worker.in_loop = leave_after(number)
+    loop_reply, *_ = worker.loop(order)
+    rig.heard(worker, loop_reply)
+    rig.coordinator.work()
+    if rig.ledger.end is None:
+        rig.lose(worker)
+        worker.told.clear()
+        rig.coordinator.work()
+        rig.open_lane(0)
+    finish(rig)
+
+
+def test_a_process_lost_before_its_loop_was_left(tmp_path: Path) -> None:
+    rig, worker, order = rig_in_loop(tmp_path)
+    worker.loop(order)
+    rig.lose(worker)
+    rig.coordinator.work()
+    rig.open_lane(0)
+    finish(rig)
+
+
+def test_a_long_bundle_leaves_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tune(monkeypatch, loop_bundle_ms=500)
+    rig, worker, order = rig_in_loop(tmp_path)
+    left = threading.Event()
+    rig.stages["count"].during = lambda chunk: left.wait(60)
+    said: list[Any] = []
+
+    def hear(reply: LoopReply) -> None:
+        said.append(reply)
+        left.set()
+
+    reply = TaskLoop(order, rig.folder, worker, hear).run()
+    (loop_reply,) = said
+    assert loop_reply.outgrown
+    assert reply is not None and reply.done.bundle == loop_reply.running.bundle  # type: ignore[union-attr]
+    assert len(loop_reply.entries) > 0
+    rig.heard(worker, loop_reply, reply)
+    finish(rig)
+
+
+def test_a_loop_is_committed_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tune(monkeypatch, loop_report_ms=5)
+    rig, worker, order = rig_in_loop(tmp_path)
+    for harness in rig.stages.values():
+        harness.during = lambda chunk: time.sleep(0.01)
+    *progress, reply = worker.loop(order)
+    assert len(progress) > 1
+    assert all(isinstance(one, LoopProgress) and one.entries for one in progress)
+    for one in progress:
+        rig.heard(worker, one)
+        rig.coordinator.work()
+        assert rig.ledger.end is None
+    rig.heard(worker, reply)
+    finish(rig)
+    assert [type(command) for command in worker.history] == [RunLoop]
+
+
+def test_what_is_told_on_the_way_is_told_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the thread that sends it comes late, or only after the loop's end."""
+    tune(monkeypatch, loop_report_ms=0, loop_watch_seconds=SECONDS)
+    rig, worker, order = rig_in_loop(tmp_path)
+    *progress, reply = worker.loop(order)
+    assert len(progress) > 1
+    rig.heard(worker, *progress, reply)
+    finish(rig)
+
+
+def test_bundles_know_whether_others_wait(tmp_path: Path) -> None:
+    rig, worker, order = rig_in_loop(tmp_path)
+    rig.heard(worker, *worker.loop(order))
+    # The two sources wait at first, then one of them; what follows is the last of the job.
+    assert worker.lasts[0] is False
+    assert worker.lasts[-1] is True
+    finish(rig)
+
+
+@pytest.mark.parametrize("heard", range(BUNDLES))
+def test_a_process_lost_in_the_middle_of_its_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: int
+) -> None:
+    """What it had told is kept, with the state that goes with it, and all else is done again."""
+    tune(monkeypatch, loop_report_ms=0)
+    rig, worker, order = rig_in_loop(tmp_path)
+    *progress, _ = worker.loop(order)
+    rig.heard(worker, *progress[:heard])
+    rig.lose(worker)
+    rig.coordinator.work()
+    rig.open_lane(0)
+    finish(rig)
+
+
+def test_much_data_leaves_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tune(monkeypatch, loop_waiting_bytes=10)
+    rig, worker, order = rig_in_loop(tmp_path)
+    said = worker.loop(order)
+    assert said[0].outgrown and said[0].running is None
+    rig.heard(worker, *said)
+    finish(rig)
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_failures_in_a_loop_are_entries(tmp_path: Path, attempts: int) -> None:
+    rig = Rig(tmp_path, PLAN, TRANSFORMS, loop_bytes=LOOP_BYTES, limits={"user_attempts": attempts})
+    rig.begin()
+    rig.open_lanes()
+    (worker,) = rig.workers
+    failures = [BundleFailed("T", "ValueError: once", "trace")]
+
+    def fail_once(chunk: Any) -> None:
+        if failures:
+            raise failures.pop()
+
+    rig.stages["count"].during = fail_once
+    said = worker.loop(worker.told.popleft())
+    failed = [entry for entry in said[0].entries if isinstance(entry, Failed)]
+    assert [entry.cause for entry in failed] == ["ValueError: once [while running 'T']\ntrace"]
+    rig.heard(worker, *said)
+    if attempts == 2:
+        finish(rig)
+    else:
+        assert rig.ledger.end is not None and rig.ledger.last_failure == failed[0]
+
+
+def test_a_left_loop_runs_nothing_more(tmp_path: Path) -> None:
+    rig, worker, order = rig_in_loop(tmp_path)
+    said: list[Any] = []
+    loop = TaskLoop(order, rig.folder, worker, said.append)
+    loop.leave()
+    loop.leave()
+    assert loop.run() is None
+    assert said == [LoopReply(order.loop, (), None, outgrown=False)]
+    assert rig.stages["read"].bundles == []
+    rig.heard(worker, *said)
+    finish(rig)

@@ -1,0 +1,228 @@
+"""A loop inside a task while a disk is full or a store is away: no result is lost or doubled, and no loop stands."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_data.state import shard_stores
+from beam_runner_engine.scheduler import FinishJob, Outcome
+from beam_runner_storage.unavailable import NeighbourUnavailable
+from loop_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS, rig_in_loop, tune
+from rig import Rig
+from served_process import SECONDS, Serve, nothing
+from small_plans import plan_of, stage
+from worker_doubles import FakeHarness, FakeWorker, seen_in
+
+from beam_runner_runtime.bundles.loop import TaskLoop
+from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
+from beam_runner_runtime.channel.messages import LoopBroke, LoopReply, RunBundle, RunLoop
+
+MESSAGES = 8
+"""More than a loop of this job sends."""
+AWAY = NeighbourUnavailable("the data store at s3://b", "no answer")
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@attrs.define(eq=False)
+class Line:
+    """The way from a loop to the server, on which a store or a disk fails.
+
+    Attributes:
+        fails_at: the number of the first message that isn't sent.
+        times: the number of failures.
+        said: the messages that were sent.
+    """
+
+    fails_at: int
+    times: float = float("inf")
+    said: list[Any] = attrs.field(factory=list)
+    failed: threading.Event = attrs.field(factory=threading.Event)
+
+    def send(self, message: Any) -> None:
+        if len(self.said) == self.fails_at and self.times:
+            self.times -= 1
+            self.failed.set()
+            raise AWAY
+        self.said.append(message)
+
+
+def finish(rig: Rig, worker: FakeWorker, said: list[Any]) -> None:
+    """The server hears all, and goes on to the end of the job, which is exact."""
+    rig.heard(worker, *said)
+    rig.coordinator.work()
+    if rig.ledger.end is None:
+        rig.run()
+    assert rig.ledger.end == FinishJob(Outcome.DONE)
+    assert seen_in(rig.ledger.metrics.infos()) == EXPECTED
+    rig.stop()
+
+
+@pytest.mark.parametrize("number", range(MESSAGES))
+def test_loop_message_can_not_be_sent_bundles_run_again_on_lanes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    tune(monkeypatch, loop_report_ms=0)
+    rig, worker, order = rig_in_loop(tmp_path)
+    line = Line(number)
+    loop = TaskLoop(order, rig.folder, worker, line.send)
+    try:
+        assert loop.run() is None
+    except NeighbourUnavailable:
+        assert not any(isinstance(one, LoopReply) for one in line.said)
+        line.said.append(LoopBroke(order.loop, str(AWAY)))
+    assert len(line.said) <= number + 1 or line.times == float("inf")
+    finish(rig, worker, line.said)
+
+
+@pytest.mark.parametrize("report_ms", [0, 1000])
+@pytest.mark.parametrize("number", range(MESSAGES))
+def test_loop_state_can_not_be_written_for_a_moment_loop_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, report_ms: int
+) -> None:
+    """Nothing of a part that failed in its middle stays, and nothing of it is missing."""
+    tune(monkeypatch, loop_report_ms=report_ms)
+    rig, worker, order = rig_in_loop(tmp_path)
+    write, failures = shard_stores._written, [number]
+
+    def fails_once(*arguments: Any) -> Any:
+        failures[0] -= 1
+        if failures[0] == -1:
+            raise FULL
+        return write(*arguments)
+
+    monkeypatch.setattr(shard_stores, "_written", fails_once)
+    said: list[Any] = []
+    wait = NeighbourWait(lambda _: None, SECONDS, lambda: True, rig.folder)
+    loop = TaskLoop(order, rig.folder, worker, said.append, wait=wait)
+    assert loop.run() is None
+    finish(rig, worker, said)
+
+
+def test_loop_state_can_not_be_written_at_all_bundles_run_again_on_lanes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, worker, order = rig_in_loop(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(shard_stores, "_written", lambda *_: raise_(FULL))
+        said: list[Any] = []
+        with pytest.raises(OSError, match="No space left"):
+            TaskLoop(order, rig.folder, worker, said.append).run()
+    assert said == []
+    finish(rig, worker, [LoopBroke(order.loop, "full")])
+
+
+def raise_(error: Exception) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize("stage_name", ["read", "count", "end"])
+def test_loop_is_outgrown_while_the_store_is_away_is_left_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage_name: str
+) -> None:
+    """The bundle that runs goes on in the lane; the server hears of that before its reply."""
+    tune(monkeypatch, loop_bundle_ms=1, loop_source_ms=1)
+    rig, worker, order = rig_in_loop(tmp_path)
+    line, left = Line(0, times=3), threading.Event()
+
+    def send(message: Any) -> None:
+        line.send(message)
+        left.set()
+
+    rig.stages[stage_name].during = lambda chunk: left.wait(SECONDS)
+    reply = TaskLoop(order, rig.folder, worker, send).run()
+    assert line.failed.is_set()
+    assert [type(one) for one in line.said] == [LoopReply]
+    (loop_reply,) = line.said
+    assert reply is not None
+    assert loop_reply.running == reply.attempt
+    finish(rig, worker, [*line.said, reply])
+
+
+def test_loop_is_outgrown_while_the_store_stays_away_bundles_run_again_on_lanes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tune(monkeypatch, loop_bundle_ms=1)
+    rig, worker, order = rig_in_loop(tmp_path)
+    line = Line(0)
+    rig.stages["count"].during = lambda chunk: line.failed.wait(SECONDS)
+    with pytest.raises(NeighbourUnavailable):
+        TaskLoop(order, rig.folder, worker, line.send).run()
+    assert line.said == []
+    finish(rig, worker, [LoopBroke(order.loop, str(AWAY))])
+
+
+def test_loop_asked_to_leave_returns_at_once_while_the_store_is_away(tmp_path: Path) -> None:
+    """The thread that asks hears the server, and must not wait for a store."""
+    rig, worker, order = rig_in_loop(tmp_path)
+    began, goes_on = threading.Event(), threading.Event()
+
+    def wait(chunk: Any) -> None:
+        began.set()
+        goes_on.wait(SECONDS)
+
+    rig.stages["end"].during = wait
+    never, said = threading.Event(), list[Any]()
+
+    def send(message: Any) -> None:
+        never.wait(SECONDS)
+        said.append(message)
+
+    loop = TaskLoop(order, rig.folder, worker, send)
+    replies: list[Any] = []
+    running = threading.Thread(target=lambda: replies.append(loop.run()), daemon=True)
+    running.start()
+    assert began.wait(SECONDS)
+    loop.ask_to_leave()
+    goes_on.set()
+    never.set()
+    running.join(SECONDS)
+    assert not running.is_alive()
+    last = [one for one in replies if one is not None]
+    finish(rig, worker, [*said, *last])
+
+
+@pytest.mark.parametrize("error", [AWAY, ValueError("of the runner")])
+def test_process_loop_can_not_begin_server_is_told_and_lane_goes_on(
+    serve: Serve, tmp_path: Path, error: Exception
+) -> None:
+    reading = plan_of([stage("read")])
+    rig = Rig(tmp_path / "server", reading, {"read": lambda _: {}}, loop_bytes=LOOP_BYTES)
+    rig.begin()
+    rig.open_lanes()
+    order = rig.workers[0].told.popleft()
+    assert isinstance(order, RunLoop)
+    served = serve(FakeHarness(nothing), reading)
+    served.process._wait._is_wanted = lambda: False  # type: ignore[attr-defined]
+    hold = served.process._files._keeper.hold
+    served.process._files._keeper.hold = lambda _: raise_(error)  # type: ignore[method-assign]
+    served.tell(order)
+    told = served.channel.next()
+    while not isinstance(told, LoopBroke):
+        told = served.channel.next()
+    assert told == LoopBroke(order.loop, f"{type(error).__name__}: {error}")
+    served.process._files._keeper.hold = hold  # type: ignore[method-assign]
+    bundle = rig.ledger.open_bundles[0]
+    served.tell(RunBundle(bundle, "1-1-1"))
+    assert served.channel.next().attempt.bundle == bundle.number
+    rig.stop()
+
+
+def test_coordinator_loop_breaks_off_bundles_run_in_the_same_process(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, PLAN, TRANSFORMS, loop_bytes=LOOP_BYTES)
+    rig.begin()
+    rig.open_lanes()
+    (worker,) = rig.workers
+    order = worker.told.popleft()
+    rig.heard(worker, LoopBroke(order.loop + 1, "of another loop"))
+    rig.coordinator.work()
+    assert not worker.told
+    rig.heard(worker, LoopBroke(order.loop, "OSError: why"))
+    rig.coordinator.work()
+    assert isinstance(worker.told[0], RunBundle)
+    finish(rig, worker, [])
+    assert rig.workers == [worker]

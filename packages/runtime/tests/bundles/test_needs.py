@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from beam_runner_storage.stores.spec import StoreSpec
+
+from beam_runner_runtime.bundles.needs import Needs, trouble_here
+from beam_runner_runtime.channel.endpoints import KNOCK
+from beam_runner_runtime.channel.messages import Endpoint
+from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.server import ChannelServer
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    server = ChannelServer(ChannelPlace(), lambda job_id: None, lambda number: None)
+    server.start()
+    yield server.endpoints.of(KNOCK)
+    server.stop()
+
+
+def test_where_all_is_as_it_is_here_there_is_no_trouble(endpoint: Endpoint) -> None:
+    assert trouble_here(Needs(endpoint, None, None)) == ""
+
+
+def test_other_versions_are_named(endpoint: Endpoint) -> None:
+    versions = {"apache-beam": "2.1", "no-such-package": "7"}
+    assert trouble_here(Needs(endpoint, None, None, versions)).endswith("spark.archives")
+    assert " and 2.1 in the server" in trouble_here(Needs(endpoint, None, None, versions))
+    del versions["apache-beam"]
+    missing = trouble_here(Needs(endpoint, None, None, versions))
+    assert "no-such-package is missing there and 7 in the server" in missing
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """No file of this process can get longer meanwhile, as if the disk were full."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+@pytest.mark.parametrize("room", [0, 1000])
+def test_a_full_disk_is_named_where_data_goes_to_a_store(
+    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(scratch))
+    needs = Needs(endpoint, StoreSpec(f"file://{tmp_path / 'store'}"), None)
+    assert trouble_here(needs) == ""
+    with files_of_at_most(room):
+        told = trouble_here(needs)
+    assert told.startswith(f"{scratch}, where workers keep data")
+    assert "SPARK_LOCAL_DIRS" in told
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_folder_for_data_that_is_not_there_is_named(
+    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "missing"))
+    told = trouble_here(Needs(endpoint, StoreSpec(f"file://{tmp_path / 'store'}"), None))
+    assert told.startswith(f"{tmp_path / 'missing'}, where workers keep data")
+    assert "No such file or directory" in told

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import errno
+import time
+from pathlib import Path
+
+import pytest
+from beam_runner_storage.unavailable import NeighbourUnavailable
+
+from beam_runner_runtime.bundles import neighbour_wait
+from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
+from beam_runner_runtime.channel.messages import NeighbourAwaited
+
+STORE = NeighbourUnavailable("the data store at s3://b", "no answer")
+AWAITED = NeighbourAwaited("the data store at s3://b", "no answer")
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbour_wait, "FIRST_PAUSE_SECONDS", 0.001)
+
+
+class Work:
+    """Fails with these errors, one after the other, and then works."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.calls = 0
+
+    def __call__(self) -> int:
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return self.calls
+
+
+def test_wait_neighbour_comes_back_result_is_that_of_the_last_call() -> None:
+    told: list[NeighbourAwaited] = []
+    assert NeighbourWait(told.append, 60.0, lambda: True, Path("x"))(Work(STORE, STORE)) == 3
+    assert told == [AWAITED, AWAITED, NeighbourAwaited()]
+
+
+def test_wait_neighbour_is_there_server_is_told_nothing() -> None:
+    told: list[NeighbourAwaited] = []
+    assert NeighbourWait(told.append, 60.0, lambda: True, Path("x"))(Work()) == 1
+    assert told == []
+
+
+def test_wait_neighbour_stays_away_raises_after_the_limit() -> None:
+    told: list[NeighbourAwaited] = []
+    work = Work(*[STORE] * 1000)
+    began = time.monotonic()
+    with pytest.raises(NeighbourUnavailable, match="the data store at s3://b is unavailable"):
+        NeighbourWait(told.append, 0.1, lambda: True, Path("x"))(work)
+    assert 0.1 <= time.monotonic() - began < 30
+    assert 2 < work.calls < 1000
+    assert told[-1] == NeighbourAwaited(), "nothing is awaited any more"
+
+
+def test_wait_job_has_ended_raises_at_once() -> None:
+    work = Work(STORE, STORE)
+    with pytest.raises(NeighbourUnavailable):
+        NeighbourWait(lambda _: None, 60.0, lambda: False, Path("x"))(work)
+    assert work.calls == 1
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), OSError(errno.ENOENT, "no such file")])
+def test_wait_other_errors_are_raised_as_they_are(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised:
+        NeighbourWait(lambda _: None, 60.0, lambda: True, Path("x"))(Work(error))
+    assert raised.value is error

@@ -1,0 +1,289 @@
+"""A worker process: what it is told comes out in the right order, whatever thread it is done on."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_model.bundles import BundleSplit
+from beam_runner_worker import awaiting_commit
+from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.log_records import LogRecord, Severity
+from rig import Rig
+from served_process import SECONDS, Serve, Served, nothing
+from small_plans import bundle_of, elements, plan_of, stage
+from worker_doubles import FakeHarness
+
+from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.temporary import temporary_files_in
+from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, UserFailure
+from beam_runner_runtime.channel.messages import (
+    BundleReply,
+    Closed,
+    CloseLane,
+    EndJob,
+    Finalize,
+    FromServer,
+    GiveUp,
+    LeaveLoop,
+    Logged,
+    LoopReply,
+    RunBundle,
+    RunLoop,
+    SplitReply,
+    SplitRequest,
+    TearDown,
+)
+
+READING = plan_of([stage("read")])
+
+
+def order(number: int = 7, *values: bytes) -> RunBundle:
+    bundle = bundle_of(elements("x", *(values or (b"a", b"b", b"c"))), number=number)
+    return RunBundle(bundle, f"1-{number}-1")
+
+
+def test_bundles_are_answered_in_order(serve: Serve) -> None:
+    served = serve(FakeHarness(nothing))
+    for number in range(3):
+        served.tell(order(number))
+    replies = [served.channel.next() for _ in range(3)]
+    assert [reply.done.bundle for reply in replies] == [0, 1, 2]
+
+
+def test_the_lane_is_left_when_it_is_closed(serve: Serve) -> None:
+    served = serve(FakeHarness(nothing))
+    served.tell(order())
+    served.tell(CloseLane())
+    served.thread.join(SECONDS)
+    assert not served.thread.is_alive()
+    assert isinstance(served.channel.next(), BundleReply)
+
+
+@pytest.mark.parametrize(
+    ("error", "failure", "reason"),
+    [
+        (BundleFailed("T", "ImportError: x", "t"), UserFailure("T", "ImportError: x", "t"), ""),
+        (HarnessError("no SDK came"), None, "HarnessError: no SDK came"),
+    ],
+)
+def test_a_stage_that_can_not_be_built(
+    serve: Serve, error: Exception, failure: UserFailure | None, reason: str
+) -> None:
+    """Whether user code is to blame, such as a main session that does not load, or not."""
+    served = serve(FakeHarness(nothing))
+    served.environment.error = error
+    served.tell(order())
+    assert served.channel.next() == BundleBroke(Attempt(7, 1), failure, reason)
+    served.environment.error = None
+    served.tell(order(8))
+    assert served.channel.next().done.bundle == 8
+
+
+@attrs.define(eq=False)
+class Slow(FakeHarness):
+    """A harness whose bundle waits, and whose split may wait as well."""
+
+    begun: threading.Event = attrs.field(factory=threading.Event)
+    go_on: threading.Event = attrs.field(factory=threading.Event)
+    asked_to_split: threading.Event = attrs.field(factory=threading.Event)
+    split_now: threading.Event = attrs.field(factory=threading.Event)
+
+    def process_bundle(self, *arguments: Any) -> Any:
+        self.begun.set()
+        assert self.go_on.wait(SECONDS)
+        return FakeHarness.process_bundle(self, *arguments)
+
+    def split(self, keep: float, elements: int) -> Any:
+        self.asked_to_split.set()
+        assert self.split_now.wait(SECONDS)
+        return FakeHarness.split(self, keep, elements)
+
+
+def running(serve: Serve, **more: Any) -> tuple[Served, Slow]:
+    harness = Slow(nothing, **more)
+    served = serve(harness)
+    served.tell(order())
+    assert harness.begun.wait(SECONDS)
+    return served, harness
+
+
+def test_a_split_is_told_before_the_bundle_is(serve: Serve) -> None:
+    """What was given away must be known before what is left is committed."""
+    served, harness = running(serve, splits=[BundleSplit(0, 1)])
+    served.tell(SplitRequest(Attempt(7, 1), 0.5))
+    assert harness.asked_to_split.wait(SECONDS)
+    harness.go_on.set()
+    assert served.channel.said.empty()
+    harness.split_now.set()
+    split, reply = served.channel.next(), served.channel.next()
+    assert isinstance(split, SplitReply) and len(split.done.residuals) == 1
+    assert isinstance(reply, BundleReply)
+
+
+@pytest.mark.parametrize("attempt", [Attempt(7, 2), Attempt(8, 1)])
+def test_only_the_bundle_that_runs_is_split(serve: Serve, attempt: Attempt) -> None:
+    served, harness = running(serve, splits=[BundleSplit(0, 1)])
+    harness.split_now.set()
+    served.tell(SplitRequest(attempt, 0.5))
+    done = served.channel.next().done
+    assert ((done.bundle, done.attempt), done.residuals) == ((attempt.bundle, attempt.attempt), ())
+    assert harness.asked == []
+    harness.go_on.set()
+
+
+@pytest.mark.parametrize("embedded", [False, True], ids=["in another's process", "here"])
+def test_a_bundle_that_is_given_up_goes_no_further_where_nobody_may_kill_it(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, embedded: bool
+) -> None:
+    monkeypatch.setattr(RunningBundle, "embedded", embedded)
+    served, harness = running(serve, splits=[BundleSplit(0, 1)])
+    harness.split_now.set()
+    served.tell(GiveUp())
+    # What is asked for is done in its order: this one, of no bundle that runs, is answered after it.
+    served.tell(SplitRequest(Attempt(8, 1), 0.5))
+    assert served.channel.next().done.residuals == ()
+    assert harness.asked == ([] if embedded else [(0.0, 3)])
+    harness.go_on.set()
+
+
+@pytest.mark.parametrize("command", [LeaveLoop(), GiveUp()])
+def test_a_loop_that_is_to_be_left_before_it_has_begun_runs_nothing(
+    serve: Serve, tmp_path: Path, command: FromServer
+) -> None:
+    """The files that it begins with may take seconds to come, and nobody asks for its end twice."""
+    rig = Rig(tmp_path / "server", READING, {"read": lambda _: {}}, loop_bytes=1 << 20)
+    rig.begin()
+    rig.open_lanes()
+    loop = rig.workers[0].told.popleft()
+    assert isinstance(loop, RunLoop)
+    served = serve(FakeHarness(nothing), READING)
+    fetching, fetched = threading.Event(), threading.Event()
+
+    def fetch(_: Any) -> None:
+        fetching.set()
+        assert fetched.wait(SECONDS)
+
+    served.process._files._keeper.hold = fetch  # type: ignore[method-assign]
+    served.tell(loop)
+    assert fetching.wait(SECONDS)
+    served.tell(command)
+    fetched.set()
+    assert served.channel.next() == LoopReply(loop.loop, (), None, False)
+    assert served.environment.built == []
+    rig.stop()
+
+
+def test_a_split_that_comes_too_late_gives_nothing_away(serve: Serve) -> None:
+    served = serve(FakeHarness(nothing, splits=[BundleSplit(0, 1)]))
+    served.tell(order())
+    assert isinstance(served.channel.next(), BundleReply)
+    served.tell(SplitRequest(Attempt(7, 1), 0.5))
+    assert served.channel.next().done.residuals == ()
+
+
+def test_a_split_that_breaks_does_not_stop_the_process(serve: Serve) -> None:
+    @attrs.define(eq=False)
+    class Lost(Slow):
+        def split(self, keep: float, elements: int) -> Any:
+            raise HarnessError("the SDK is gone")
+
+    harness = Lost(nothing)
+    served = serve(harness)
+    served.tell(order())
+    assert harness.begun.wait(SECONDS)
+    served.tell(SplitRequest(Attempt(7, 1), 0.5))
+    assert isinstance(served.channel.next(), SplitReply)
+    harness.go_on.set()
+    assert isinstance(served.channel.next(), BundleReply)
+    served.tell(EndJob())
+    assert served.channel.next() == Closed((("stage", 1),))
+
+
+def test_callbacks_run_for_committed_bundles_once(serve: Serve) -> None:
+    served = serve(FakeHarness(nothing, finalizes=True))
+    for number in (1, 2):
+        served.tell(order(number))
+        assert served.channel.next().done.finalize
+    assert served.harness.finalized == []
+    for attempts in ((Attempt(2, 1),), (Attempt(2, 1), Attempt(9, 1), Attempt(1, 1))):
+        served.tell(Finalize(attempts))
+    served.tell(EndJob())
+    assert served.channel.next() == Closed((("stage", 2),))
+    assert served.harness.finalized == ["1-2-1", "1-1-1"]
+
+
+def test_only_so_many_callbacks_are_kept(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(awaiting_commit, "MOST_KEPT", 2)
+    served = serve(FakeHarness(nothing, finalizes=True))
+    for number in range(4):
+        served.tell(order(number))
+        served.channel.next()
+    served.tell(Finalize(tuple(Attempt(number, 1) for number in range(4))))
+    served.tell(EndJob())
+    served.channel.next()
+    assert served.harness.finalized == ["1-2-1", "1-3-1"]
+
+
+def test_the_teardown_waits_for_the_bundle(serve: Serve) -> None:
+    served, harness = running(serve)
+    served.tell(EndJob())
+    threading.Event().wait(0.1)
+    assert served.environment.closed == 0
+    harness.go_on.set()
+    assert isinstance(served.channel.next(), BundleReply)
+    assert served.channel.next() == Closed((("stage", 1),))
+    assert served.environment.closed == 1
+    served.process.close()
+    assert served.environment.closed == 1
+
+
+def test_a_process_that_has_torn_down_stays_until_the_end_of_the_job(serve: Serve) -> None:
+    served = serve(FakeHarness(nothing))
+    served.tell(order())
+    served.channel.next()
+    served.tell(TearDown())
+    deadline = time.monotonic() + SECONDS
+    while served.environment.closed == 0:
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+    served.tell(EndJob())
+    assert served.channel.next() == Closed((("stage", 1),))
+    assert served.environment.closed == 1
+
+
+def test_a_long_bundle_tells_how_far_it_is(serve: Serve) -> None:
+    served, harness = running(serve, processed=1.5)
+    progress = served.channel.next()
+    assert (progress.attempt, progress.fraction) == (Attempt(7, 1), 0.5)
+    assert progress.elapsed >= 20
+    harness.go_on.set()
+    while not isinstance(served.channel.next(), BundleReply):
+        pass
+
+
+def test_logs_go_to_the_server(serve: Serve) -> None:
+    served = serve(FakeHarness(nothing))
+    record = LogRecord(Severity.INFO, 1, "text")
+    served.process.stages.log([record])
+    assert served.channel.next() == Logged((record,))
+
+
+def test_temporary_files_go_to_the_jobs_folder_and_back(tmp_path: Path) -> None:
+    usual = tempfile.gettempdir()
+    folder = tmp_path / "job"
+    with temporary_files_in(folder):
+        assert Path(tempfile.mkdtemp()).parent == folder
+    assert tempfile.gettempdir() == usual
+
+
+def test_also_after_an_error(tmp_path: Path) -> None:
+    usual = tempfile.gettempdir()
+    with pytest.raises(RuntimeError), temporary_files_in(tmp_path):
+        raise RuntimeError
+    assert tempfile.gettempdir() == usual

@@ -1,0 +1,218 @@
+"""When a running bundle tells how far it is."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_urns import metrics as urns
+from beam_runner_worker.core_times import CoreTime
+
+from beam_runner_runtime.bundles import telling as telling_module
+from beam_runner_runtime.bundles.telling import ProgressTeller
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.channel.messages import BundleProgressed
+from beam_runner_runtime.tuning import TUNING
+
+
+def count(number: int) -> MonitoringInfo:
+    labels = (("PCOLLECTION", "out"),)
+    return MonitoringInfo(urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, labels, bytes([number]))
+
+
+@attrs.define
+class Running:
+    """A bundle, as far as it tells of itself; ``elapsed`` is the test's to say."""
+
+    stage_id: str = "source"
+    embedded: bool = True
+    output: int = 1
+    waits: bool | None = None
+    thread: int = 0
+    bundle_id: str = "b"
+    elapsed: int = 0
+
+    def progress(self) -> BundleProgressed:
+        return BundleProgressed(Attempt(1, 1), 0.5, self.elapsed, (count(self.output),), self.waits)
+
+
+class Telling:
+    """A teller, and what it has told."""
+
+    def __init__(self) -> None:
+        self.running: Any = None
+        self.told: list[BundleProgressed] = []
+        self.has_told = threading.Event()
+        self.teller = ProgressTeller(
+            lambda: self.running,
+            Running.progress,
+            self._tell,
+            {"source"},
+            {"joint"},
+            in_turns=False,
+        )
+
+    def _tell(self, progress: BundleProgressed) -> None:
+        self.told.append(progress)
+        self.has_told.set()
+
+    def run(self, running: Running, most: int) -> list[BundleProgressed]:
+        """What is told of a bundle that is looked at again and again until it has run for so long (ms)."""
+        self.running = running
+        for running.elapsed in range(0, most, int(1000 * TUNING.source_look_seconds)):
+            self.teller.look(running)
+        return self.told
+
+
+@pytest.fixture
+def telling(monkeypatch: pytest.MonkeyPatch) -> Telling:
+    """One on an idle machine whose threads want no core, unless a test says so."""
+    monkeypatch.setattr(telling_module, "core_time", lambda _: CoreTime(0.0, 0.0))
+    telling = Telling()
+    monkeypatch.setattr(telling.teller._slowness, "now", lambda: 1.0)
+    return telling
+
+
+def test_a_source_that_waits_tells_when_it_has_put_out_something(telling: Telling) -> None:
+    told = telling.run(Running(), 400)
+    assert all(one.lingers for one in told)
+    # Not split, it tells again, less and less often.
+    assert [one.elapsed for one in told] == [50, 100, 200]
+
+
+def test_one_that_has_put_out_nothing_tells_later(telling: Telling) -> None:
+    told = telling.run(Running(output=0), 800)
+    assert [one.elapsed for one in told[:1]] == [500]
+    assert not told[0].lingers
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_one_that_is_busy_tells_later(
+    telling: Telling, monkeypatch: pytest.MonkeyPatch, knows: bool
+) -> None:
+    def busy(_: int) -> CoreTime | None:
+        return CoreTime(telling.running.elapsed / 1000, 0.0) if knows else None
+
+    monkeypatch.setattr(telling_module, "core_time", busy)
+    told = telling.run(Running(), 800)
+    assert [one.elapsed for one in told[:1]] == [500]
+    assert not told[0].lingers
+
+
+@pytest.mark.parametrize(("waits", "lingers"), [(True, True), (None, False), (False, False)])
+def test_of_an_sdk_elsewhere_it_counts_what_was_seen_of_it(
+    telling: Telling, waits: bool | None, lingers: bool
+) -> None:
+    told = telling.run(Running(embedded=False, waits=waits), 300)
+    assert [one.lingers for one in told[:1]] == [True] * lingers
+
+
+def test_on_a_crowded_machine_a_turn_lasts_longer(
+    telling: Telling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling.teller._slowness, "now", lambda: 4.0)
+    told = telling.run(Running(), 600)
+    assert told[0].elapsed == 4 * TUNING.lingers_ms
+    assert told[0].lingers
+
+
+class Over(Exception):
+    """It has been looked at often enough."""
+
+
+@pytest.mark.parametrize(
+    ("stage", "seconds"),
+    [("source", TUNING.source_look_seconds), ("other", TUNING.progress_seconds)],
+)
+def test_sources_are_looked_at_often_and_others_every_half_second(
+    telling: Telling, monkeypatch: pytest.MonkeyPatch, stage: str, seconds: float
+) -> None:
+    telling.running = Running(stage, elapsed=1_000)
+    pauses: list[float] = []
+
+    def wait(pause: float) -> bool:
+        pauses.append(pause)
+        if len(pauses) > 3:
+            raise Over
+        return False
+
+    monkeypatch.setattr(telling.teller._begun, "wait", wait)
+    with pytest.raises(Over):
+        telling.teller.run()
+    assert set(pauses) == {seconds}
+    assert telling.told
+
+
+def test_others_do_not_linger(telling: Telling) -> None:
+    told = telling.run(Running(stage_id="other"), 1_300)
+    assert told[0].elapsed == 500
+    assert not any(one.lingers for one in told)
+
+
+def test_a_source_that_begins_is_looked_at_at_once(
+    telling: Telling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where nothing has begun, nobody looks for an hour.
+    monkeypatch.setattr(telling_module, "TUNING", attrs.evolve(TUNING, progress_seconds=3_600.0))
+    waits, wait = threading.Event(), telling.teller._begun.wait
+
+    def waited(seconds: float) -> bool:
+        waits.set()
+        return wait(seconds)
+
+    monkeypatch.setattr(telling.teller._begun, "wait", waited)
+    threading.Thread(target=telling.teller.run, daemon=True).start()
+    assert waits.wait(60)
+    telling.running = Running(elapsed=100)
+    telling.teller.begins("source")
+    assert telling.has_told.wait(60)
+    telling.running = None
+
+
+@pytest.mark.parametrize(("busy", "first"), [(1.0, 100), (0.5, 200), (0.0, 500)])
+def test_one_of_several_pieces_tells_once_it_was_on_a_core_for_long_and_then_as_others_do(
+    telling: Telling, monkeypatch: pytest.MonkeyPatch, busy: float, first: int
+) -> None:
+    def on_a_core(_: int) -> CoreTime:
+        return CoreTime(busy * telling.running.elapsed / 1000, 0.0)
+
+    def wait(pause: float) -> bool:
+        pauses.append(pause)
+        telling.running.elapsed += round(1000 * pause)
+        if len(telling.told) > 2:
+            raise Over
+        return False
+
+    monkeypatch.setattr(telling_module, "core_time", on_a_core)
+    telling.running, pauses = Running("joint"), list[float]()
+    telling.teller.begins("joint")
+    assert telling.teller._begun.is_set()
+    monkeypatch.setattr(telling.teller._begun, "wait", wait)
+    with pytest.raises(Over):
+        telling.teller.run()
+    assert [one.elapsed for one in telling.told] == [first, first + 500, first + 1_000]
+    assert set(pauses[:-3]) == {TUNING.source_look_seconds}
+
+
+@pytest.mark.parametrize("stage", ["source", "joint", "other"])
+def test_one_that_has_ended_is_let_go_of(
+    telling: Telling, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    telling.running = Running(stage, elapsed=1_000)
+    known = weakref.ref(telling.running)
+
+    def wait(_: float) -> bool:
+        if known() is None:
+            raise Over
+        assert telling.running is not None, "what it had in memory is kept"
+        if telling.told:
+            telling.running = None
+        return False
+
+    monkeypatch.setattr(telling.teller._begun, "wait", wait)
+    with pytest.raises(Over):
+        telling.teller.run()

@@ -1,0 +1,148 @@
+"""Restrictions that must be truncated are, before anything else happens in their bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
+from beam_runner_data.state.shard_stores import ShardStores
+from beam_runner_engine.scheduler import Input
+from beam_runner_model.buffers import BufferKind
+from beam_runner_model.bundles import BundleSplit, ResidualElement
+from beam_runner_model.stages import OutputEdge, OutputKind
+from beam_runner_model.windows import GLOBAL_WINDOW
+from beam_runner_planner.plan import TruncationPlan
+from beam_runner_worker.errors import BundleFailed
+from small_plans import buffer, bundle_of, elements, encoded, plan_of, stage, values_of, work_of
+from worker_doubles import FakeHarness, Transform
+
+from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle_data import FolderData
+from beam_runner_runtime.bundles.truncation import Truncation
+from beam_runner_runtime.channel.attempts import BundleBroke
+from beam_runner_runtime.channel.messages import BundleReply, RunBundle
+
+STAGE = stage("stage", "in", splittable=True)
+PLAN = plan_of([STAGE], [buffer("in", BufferKind.STORED)])
+SPEC = attrs.evolve(
+    STAGE.spec, stage_id="truncate", outputs=(OutputEdge("left", OutputKind.ELEMENTS),)
+)
+
+ASKED = TruncationPlan(SPEC, endless=True)
+
+
+@attrs.define
+class Sdk:
+    """An environment with one stage, which truncates."""
+
+    transform: Transform
+
+    def stage(self, spec: Any, side_inputs: Any) -> FakeHarness:
+        assert spec is SPEC
+        return FakeHarness(self.transform, {"left": BufferKind.STORED})
+
+    def close(self) -> None:
+        pass
+
+
+def shorter(values: list[bytes]) -> dict[str, list[bytes]]:
+    """Takes a byte from each; nothing is left of what has one only."""
+    return {"left": [value[:-1] for value in values if len(value) > 1]}
+
+
+def running(
+    folder: Path,
+    inputs: Iterable[Input],
+    harness: FakeHarness,
+    *,
+    transform: Transform = shorter,
+    plan: TruncationPlan = ASKED,
+) -> RunningBundle:
+    order = RunBundle(bundle_of(*inputs, stage="stage"), "1-7-1")
+    truncation = Truncation(plan, Sdk(transform), BundleSideInputs((), folder), folder)
+    stores = ShardStores(folder)
+    return RunningBundle(
+        work_of(PLAN, "stage"), order, harness, stores, FolderData(folder), None, truncation
+    )
+
+
+def seen_by(harness: FakeHarness) -> list[bytes]:
+    seen: list[bytes] = []
+    harness.during = lambda chunk: seen.extend(values_of(chunk))
+    return seen
+
+
+GIVEN = (
+    Input(elements("x", b"abc", b"d"), truncate=True),
+    Input(elements("y", b"efg"), whole=True),
+    Input(elements("z", b"h"), truncate=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        (ASKED, [b"ab", b"efg"]),
+        (TruncationPlan(None, endless=True), [b"efg"]),
+        (TruncationPlan(None, endless=False), [b"abc", b"d", b"efg", b"h"]),
+    ],
+    ids=["as the SDK says", "dropped", "kept"],
+)
+def test_what_is_left(tmp_path: Path, plan: TruncationPlan, expected: list[bytes]) -> None:
+    harness = FakeHarness(lambda values: {})
+    seen = seen_by(harness)
+    assert isinstance(running(tmp_path, GIVEN, harness, plan=plan).run(), BundleReply)
+    assert seen == expected
+
+
+def test_what_is_left_tells_the_windows_that_it_was_given_with(tmp_path: Path) -> None:
+    """By them it waits for side inputs, if it is split off."""
+    (given, *_) = GIVEN
+    windows = frozenset({GLOBAL_WINDOW})
+    data = attrs.evolve(given.data, facts=attrs.evolve(given.data.facts, windows=windows))
+    truncation = Truncation(ASKED, Sdk(shorter), BundleSideInputs((), tmp_path), tmp_path)
+    (left,) = truncation.truncate([attrs.evolve(given, data=data)], "name")
+    assert (left.data.facts.windows, left.data.facts.count) == (windows, 1)
+
+
+def test_nothing_is_left(tmp_path: Path) -> None:
+    harness = FakeHarness(lambda values: {})
+    reply = running(tmp_path, GIVEN[2:], harness).run()
+    assert isinstance(reply, BundleReply) and not reply.done.outputs
+    assert harness.bundles == []
+
+
+def test_a_split_counts_what_is_left_and_nothing_is_truncated_twice(tmp_path: Path) -> None:
+    answers = []
+    harness = FakeHarness(
+        lambda values: {}, splits=[BundleSplit(-1, 1, primaries=(encoded(b"a"),))]
+    )
+    bundle = running(tmp_path, GIVEN, harness)
+    harness.during = lambda chunk: answers or answers.append(bundle.split(0.5))
+    bundle.run()
+    assert harness.asked == [(0.5, 2)]
+    done = answers[0].done
+    assert [(one.truncate, one.whole) for one in done.primary] == [(False, True)]
+    (rest,) = done.residuals
+    assert (rest.data, rest.untouched, rest.whole) == (GIVEN[1].data, False, True)
+
+
+@pytest.mark.parametrize("plan", [ASKED, TruncationPlan(None, endless=False)])
+def test_what_truncated_restrictions_defer_is_whole(tmp_path: Path, plan: TruncationPlan) -> None:
+    harness = FakeHarness(lambda values: {}, residuals=(ResidualElement(encoded(b"x"), 5_000),))
+    reply = running(tmp_path, GIVEN[:1], harness, plan=plan).run()
+    assert isinstance(reply, BundleReply)
+    assert [(one.delay, one.whole) for one in reply.done.residuals] == [(5_000, True)]
+
+
+def test_an_sdk_that_raises_fails_the_bundle(tmp_path: Path) -> None:
+    def broken(values: list[bytes]) -> dict[str, list[bytes]]:
+        raise BundleFailed("Source", "ValueError: no", "trace")
+
+    reply = running(tmp_path, GIVEN, FakeHarness(lambda values: {}), transform=broken).run()
+    assert isinstance(reply, BundleBroke) and reply.failure is not None
+    assert reply.failure.transform == "Source"

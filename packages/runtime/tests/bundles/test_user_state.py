@@ -1,0 +1,176 @@
+"""What a harness asks for as state: each kind by its own protocol, timers by the right clock."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.state import (
+    BagState,
+    CombiningState,
+    MultimapState,
+    OrderedListState,
+    ValueState,
+)
+from beam_runner_engine.keyed.stateful import StatefulShard, StatefulSpec, TimerFired
+from beam_runner_engine.keyed.timers import TimeDomain
+from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_model.chunks import StateCell, Timer
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_planner.plan import StatefulPlan
+from beam_runner_worker.errors import HarnessError
+
+from beam_runner_runtime.bundles.user_state import ShardUserState
+from beam_runner_runtime.clock import ProcessingClock
+
+STATES = {
+    "bag": BagState,
+    "value": ValueState,
+    "sum": CombiningState,
+    "map": MultimapState,
+    "list": OrderedListState,
+}
+
+
+def cell(name: str) -> StateCell:
+    return StateCell("t", name, b"", b"key")
+
+
+def state_of(*, scripted_clock: bool = False, processing_time: int = 0) -> ShardUserState:
+    timers = {"event": TimeDomain.EVENT_TIME, "clock": TimeDomain.PROCESSING_TIME}
+    plan = StatefulPlan("t", STATES, timers, scripted_clock=scripted_clock)
+    state = ShardUserState(plan, processing_time, ProcessingClock())
+    state.shard = StatefulShard(StatefulSpec(WindowingStrategy(), STATES), MemoryStore())
+    return state
+
+
+def timer(family: str, fire_at: int | None, hold: int | None = None) -> Timer:
+    return Timer("t", family, "tag", b"key", (b"",), fire_at, hold, b"\x0f")
+
+
+@pytest.mark.parametrize("name", ["bag", "sum"])
+def test_bags_are_appended_to(name: str) -> None:
+    state = state_of()
+    assert state.bag(cell(name)) == b""
+    state.append(cell(name), b"12")
+    state.append(cell(name), b"3")
+    assert state.bag(cell(name)) == b"123"
+    state.replace(cell(name), b"4")
+    assert state.bag(cell(name)) == b"4"
+    state.clear(cell(name))
+    assert state.bag(cell(name)) == b""
+
+
+def test_a_value_may_come_in_parts_and_is_cleared_before_another() -> None:
+    state = state_of()
+    assert state.bag(cell("value")) == b""
+    state.append(cell("value"), b"1")
+    state.append(cell("value"), b"2")
+    assert state.bag(cell("value")) == b"12"
+    state.clear(cell("value"))
+    state.append(cell("value"), b"3")
+    assert state.bag(cell("value")) == b"3"
+    state.replace(cell("value"), b"45")
+    assert state.bag(cell("value")) == b"45"
+    state.replace(cell("value"), b"")
+    assert state.bag(cell("value")) == b""
+
+
+def test_multimaps() -> None:
+    state = state_of()
+    state.map_append(cell("map"), b"k2", b"1")
+    state.map_append(cell("map"), b"k1", b"2")
+    state.map_append(cell("map"), b"k2", b"3")
+    assert state.map_keys(cell("map")) == b"k1k2"
+    assert state.map_values(cell("map"), b"k2") == b"13"
+    state.map_remove(cell("map"), b"k2")
+    assert state.map_keys(cell("map")) == b"k1" and state.map_values(cell("map"), b"k2") == b""
+    state.clear(cell("map"))
+    assert state.map_keys(cell("map")) == b""
+
+
+def test_ordered_lists() -> None:
+    state = state_of()
+    for sort_key, value in ((5, b"a"), (-3, b"b"), (5, b"c"), (9, b"d")):
+        state.ordered_insert(cell("list"), sort_key, value)
+    lowest, highest = -(1 << 63), (1 << 63) - 1
+    everything = [(-3, b"b"), (5, b"a"), (5, b"c"), (9, b"d")]
+    assert list(state.ordered(cell("list"), lowest, highest)) == everything
+    assert list(state.ordered(cell("list"), -3, 9)) == everything[:3]
+    state.ordered_remove(cell("list"), 0, 9)
+    assert list(state.ordered(cell("list"), lowest, highest)) == [(-3, b"b"), (9, b"d")]
+
+
+def test_what_is_not_declared_is_refused_by_name() -> None:
+    state = state_of()
+    with pytest.raises(HarnessError, match="'bag' as MultimapState, but it is .* BagState"):
+        state.map_keys(cell("bag"))
+    with pytest.raises(HarnessError, match="'map' as BagState"):
+        state.bag(cell("map"))
+    with pytest.raises(HarnessError, match="'odd'"):
+        state.clear(cell("odd"))
+    with pytest.raises(HarnessError, match="no family: 'odd'"):
+        state.set_timer(timer("odd", 1))
+
+
+def due(state: ShardUserState, watermark: int, clock: int) -> tuple[int, int | None] | None:
+    found = state.shard.next_due(Now(watermark, clock))
+    if found is None:
+        return None
+    assert isinstance(found, TimerFired)
+    return found.timer.fire_time, found.timer.hold
+
+
+def test_timers_are_set_cleared_and_kept_within_time() -> None:
+    state = state_of()
+    state.set_timer(timer("event", 10, hold=5))
+    state.set_timer(timer("event", None))
+    assert due(state, 20, 0) is None
+    state.set_timer(timer("event", -(1 << 63), hold=-(1 << 63)))
+    assert due(state, 20, 0) == (MIN_TIMESTAMP, MIN_TIMESTAMP)
+
+
+def test_the_clock_of_sdks_is_the_jobs() -> None:
+    state = state_of(processing_time=7)
+    now = int(time.time() * 1000)
+    state.set_timer(timer("clock", now))
+    assert due(state, 0, now - 1) is None
+    assert due(state, 0, now) == (now, None)
+
+
+@pytest.mark.parametrize("domain", ["event", "clock"])
+def test_a_scripted_clock_counts_from_the_sdks_now(domain: str) -> None:
+    state = state_of(scripted_clock=True, processing_time=500)
+    later = int(time.time() * 1000) + 60_000
+    state.set_timer(timer(domain, later))
+    found = due(state, MAX_TIMESTAMP - 1 if domain == "event" else 0, MAX_TIMESTAMP)
+    assert found is not None
+    if domain == "event":
+        assert found[0] == later
+    else:
+        assert 500 + 50_000 < found[0] <= 500 + 60_000
+
+
+def test_times_set_by_a_scripted_clock_are_meant_so() -> None:
+    state = state_of(scripted_clock=True, processing_time=500)
+    state.set_timer(timer("clock", 1000))
+    assert due(state, 0, 999) is None
+    assert due(state, 0, 1000) == (1000, None)
+
+
+@pytest.mark.parametrize("step", [-3_600_000, 3_600_000])
+def test_timers_are_set_from_the_sdks_clock_however_wrong_it_is(
+    monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """It has told the wrong time since the server began, or was set right meanwhile."""
+    state = state_of()
+    right = time.time_ns
+    begun = time.time_ns() // 1_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: right() + step * 1_000_000)
+    state.set_timer(timer("clock", time.time_ns() // 1_000_000 + 60_000))
+    found = due(state, 0, MAX_TIMESTAMP)
+    assert found is not None
+    # Two clocks, each cut to whole milliseconds.
+    assert 59_999 <= found[0] - begun < 65_000

@@ -1,0 +1,33 @@
+"""A process is killed if it is the one that is meant, not one that has its number."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from beam_runner_runtime.channel.births import birth_of, kill
+
+pytestmark = pytest.mark.skipif(not birth_of(1), reason="needs /proc")
+
+
+@pytest.fixture
+def running() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_it_alone_is_killed(running: subprocess.Popen[bytes]) -> None:
+    other = subprocess.Popen(["true"])
+    birth = birth_of(other.pid)
+    other.wait()
+    assert birth_of(other.pid) == ""
+    for wrong in ("", birth.replace(birth.split()[-1], "1"), "boot pid:[1] 1"):
+        kill(running.pid, wrong)
+    assert running.poll() is None
+    kill(running.pid, birth_of(running.pid))
+    assert running.wait(60) == -9
+    kill(running.pid, birth)  # there is nobody

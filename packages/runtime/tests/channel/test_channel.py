@@ -1,0 +1,385 @@
+"""The channel: nobody without the token, everything that is asked for, and both ways to the end."""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import grpc
+import pytest
+from beam_runner_model.stages import JobContext
+from beam_runner_planner.plan import JobPlan
+from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.log_records import LogRecord, Severity
+
+from beam_runner_runtime.channel import server as server_module
+from beam_runner_runtime.channel.births import birth_of
+from beam_runner_runtime.channel.client import ChannelClient, knock, open_channel, stand_by
+from beam_runner_runtime.channel.endpoints import KNOCK, to_job, to_stand_by
+from beam_runner_runtime.channel.identity import make_identity
+from beam_runner_runtime.channel.messages import (
+    Abort,
+    Beat,
+    Closed,
+    EndJob,
+    Endpoint,
+    FromServer,
+    FromWorker,
+    Goodbye,
+    Hello,
+    JobWork,
+    Logged,
+)
+from beam_runner_runtime.channel.place import ChannelError, ChannelPlace
+from beam_runner_runtime.channel.server import SERVICE, ChannelServer, WorkerLink
+from beam_runner_runtime.channel.stand_by import LaneRef, ServeLane, StandByOrder, StandDown
+from beam_runner_runtime.channel.wire import encode_message
+
+SECONDS = 60
+CONTEXT = JobContext(job_id="job-1", job_name="name", options_json="{}", environments={})
+ORDERS = {1: ServeLane("job-1", 3), 2: StandDown()}
+WORK = JobWork(JobPlan(CONTEXT, {}, {}), 4, "folder")
+
+
+@attrs.define(eq=False)
+class FakeJob:
+    """A job as the channel sees it, which keeps what it hears."""
+
+    heard: queue.SimpleQueue[Any] = attrs.field(factory=queue.SimpleQueue)
+    broken: bool = False
+
+    def job_work(self) -> JobWork:
+        if self.broken:
+            raise LookupError("the plan is lost")
+        return WORK
+
+    def artifact(self, sha256: str) -> Iterator[bytes]:
+        content = {"abc": [b"one", b"two"], "empty": []}
+        yield from content[sha256]
+
+    def attached(self, link: WorkerLink) -> None:
+        self.heard.put(link)
+
+    def received(self, link: WorkerLink, message: FromWorker) -> None:
+        self.heard.put(message)
+
+    def detached(self, link: WorkerLink) -> None:
+        self.heard.put("detached")
+
+
+@pytest.fixture
+def job() -> FakeJob:
+    return FakeJob()
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def server(job: FakeJob, request: pytest.FixtureRequest) -> Iterator[ChannelServer]:
+    identity = make_identity() if request.param == "encrypted" else None
+    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, ORDERS.__getitem__, identity)
+    server.start()
+    yield server
+    server.stop()
+
+
+def job_endpoint(server: ChannelServer, job_id: str = "job-1") -> Endpoint:
+    return server.endpoints.of(to_job(job_id))
+
+
+@pytest.fixture
+def client(server: ChannelServer) -> ChannelClient:
+    return ChannelClient(job_endpoint(server), "job-1")
+
+
+@attrs.define
+class Attached:
+    """A worker process' end of the stream."""
+
+    client: ChannelClient
+    commands: queue.SimpleQueue[FromServer] = attrs.field(factory=queue.SimpleQueue)
+    lost: queue.SimpleQueue[bool] = attrs.field(factory=queue.SimpleQueue)
+
+    def attach(self) -> None:
+        hello = Hello("job-1", "host", 42)
+        self.client.attach(hello, self.commands.put, lambda: self.lost.put(True))
+
+
+def test_answers(client: ChannelClient) -> None:
+    assert client.job_work() == WORK
+
+
+def test_artifacts_in_pieces(client: ChannelClient) -> None:
+    assert list(client.read("abc")) == [b"one", b"two"]
+    assert list(client.read("empty")) == []
+    with pytest.raises(KeyError, match="nothing"):
+        list(client.read("nothing"))
+
+
+def test_an_unknown_job_and_a_failing_answer_are_errors(
+    server: ChannelServer, client: ChannelClient, job: FakeJob
+) -> None:
+    with pytest.raises(HarnessError, match="no job 'other'"):
+        ChannelClient(job_endpoint(server, "other"), "other").job_work()
+    job.broken = True
+    with pytest.raises(HarnessError, match="JobWork"):
+        client.job_work()
+
+
+@pytest.mark.parametrize("token", ["", "wrong"])
+def test_no_token_no_answer(server: ChannelServer, token: str) -> None:
+    intruder = ChannelClient(attrs.evolve(job_endpoint(server), token=token), "job-1")
+    with pytest.raises(HarnessError, match="token"):
+        intruder.job_work()
+    with pytest.raises(HarnessError, match="token"):
+        list(intruder.read("abc"))
+    attached = Attached(intruder)
+    attached.attach()
+    assert attached.lost.get(timeout=SECONDS)
+
+
+class Exploding:
+    """What an attacker would send: code that runs when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return pytest.fail, ("a message was read before its sender had shown the token",)
+
+
+def test_nothing_is_unpickled_without_the_token(server: ChannelServer, job: FakeJob) -> None:
+    with open_channel(job_endpoint(server)) as channel:
+        bomb = pickle.dumps(Exploding())
+        for method in ("JobWork",):
+            with pytest.raises(grpc.RpcError) as refused:
+                channel.unary_unary(f"/{SERVICE}/{method}")(bomb, timeout=SECONDS)
+            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        stream = channel.stream_stream(f"/{SERVICE}/Attach")(iter([bomb]), timeout=SECONDS)
+        with pytest.raises(grpc.RpcError):
+            list(stream)
+    assert job.heard.empty()
+
+
+@pytest.mark.parametrize("said", [pickle.dumps(Exploding()), b"", encode_message(Closed())])
+def test_who_says_no_hello_is_not_heard(server: ChannelServer, job: FakeJob, said: bytes) -> None:
+    metadata = (("authorization", f"Bearer {job_endpoint(server).token}"),)
+    with open_channel(job_endpoint(server)) as channel:
+        attach = channel.stream_stream(f"/{SERVICE}/Attach")
+        with pytest.raises(grpc.RpcError, match="INVALID_ARGUMENT"):
+            list(attach(iter([said]), metadata=metadata, timeout=SECONDS))
+        for method in ("JobWork", "StandByOrder"):
+            with pytest.raises(grpc.RpcError, match="INVALID_ARGUMENT"):
+                channel.unary_unary(f"/{SERVICE}/{method}")(
+                    said, metadata=metadata, timeout=SECONDS
+                )
+    assert job.heard.empty()
+
+
+def test_a_worker_that_sends_something_else_is_given_up(
+    server: ChannelServer, job: FakeJob
+) -> None:
+    process = subprocess.Popen(["sleep", "600"])
+    hello = Hello("job-1", "host", process.pid, birth_of(process.pid))
+    said = iter([encode_message(hello), encode_message(Beat()), pickle.dumps(Exploding())])
+    metadata = (("authorization", f"Bearer {job_endpoint(server).token}"),)
+    try:
+        with open_channel(job_endpoint(server)) as channel:
+            attach = channel.stream_stream(f"/{SERVICE}/Attach")
+            assert list(attach(said, metadata=metadata, timeout=SECONDS)) == []
+        assert job.heard.get(timeout=SECONDS).hello == hello
+        assert job.heard.get(timeout=SECONDS) == "detached"
+        assert process.wait(SECONDS) == -signal.SIGKILL
+    finally:
+        process.kill()
+
+
+def test_who_stands_by_is_told_what_to_do(server: ChannelServer) -> None:
+    first, second, third = (server.endpoints.of(to_stand_by(number)) for number in (1, 2, 3))
+    assert stand_by(first, 1) == LaneRef(job_endpoint(server), "job-1", 3)
+    assert stand_by(second, 2) == StandDown()
+    with pytest.raises(HarnessError, match="StandByOrder"):
+        stand_by(third, 3)
+    with pytest.raises(HarnessError, match="token"):
+        stand_by(attrs.evolve(first, token="wrong"), 1)
+
+
+def test_who_stands_by_asks_until_it_is_told(job: FakeJob) -> None:
+    orders: list[StandByOrder] = [None, None, StandDown()]
+    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, lambda number: orders.pop(0))
+    server.start()
+    assert stand_by(server.endpoints.of(to_stand_by(1)), 1) == StandDown()
+    server.stop()
+    assert orders == []
+
+
+@pytest.mark.parametrize("opens", [to_job("job-2"), to_stand_by(1), KNOCK, "job/job-"])
+def test_who_has_another_token_learns_nothing_of_a_job(
+    server: ChannelServer, job: FakeJob, opens: str
+) -> None:
+    other = ChannelClient(server.endpoints.of(opens), "job-1")
+    refused = f"opens {opens}, not job/job-1"
+    with pytest.raises(HarnessError, match=refused):
+        other.job_work()
+    with pytest.raises(HarnessError, match=refused):
+        list(other.read("abc"))
+    attached = Attached(other)
+    attached.attach()
+    assert attached.lost.get(timeout=SECONDS)
+    assert job.heard.empty()
+
+
+@pytest.mark.parametrize("opens", [to_job("job-1"), to_stand_by(2), KNOCK])
+def test_who_has_another_token_is_given_no_lane(server: ChannelServer, opens: str) -> None:
+    with pytest.raises(HarnessError, match=f"opens {opens}, not stand-by/1"):
+        stand_by(server.endpoints.of(opens), 1)
+
+
+def test_a_token_can_not_be_made_to_open_something_else(server: ChannelServer) -> None:
+    endpoint = server.endpoints.of(to_job("job-2"))
+    changed = attrs.evolve(endpoint, token=endpoint.token.replace("job-2", "job-1"))
+    with pytest.raises(HarnessError, match="token is missing or wrong"):
+        ChannelClient(changed, "job-1").job_work()
+
+
+def test_the_token_is_not_shown(server: ChannelServer) -> None:
+    endpoint = job_endpoint(server)
+    assert endpoint.token not in repr(endpoint)
+    assert endpoint.token.partition(".")[0] not in repr(server.endpoints)
+
+
+def test_who_knocks_is_told_why_nobody_answers(server: ChannelServer) -> None:
+    endpoint = server.endpoints.of(KNOCK)
+    assert knock(endpoint, SECONDS) == ""
+    assert "token" in knock(attrs.evolve(endpoint, token="wrong"), SECONDS)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        nowhere = f"127.0.0.1:{closed.getsockname()[1]}"
+        assert "refused" in knock(attrs.evolve(endpoint, address=nowhere), SECONDS)
+
+
+def test_a_server_that_keeps_silent_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = Endpoint(f"127.0.0.1:{silent.getsockname()[1]}", "token")
+        assert knock(endpoint, 0.2) == "no answer within 0.2 s"
+
+
+def test_nobody_else_is_believed_and_nothing_in_the_clear(job: FakeJob) -> None:
+    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, ORDERS.get, make_identity())
+    server.start()
+    try:
+        other = make_identity().certificate.decode()
+        endpoint = server.endpoints.of(KNOCK)
+        assert "andshake" in knock(attrs.evolve(endpoint, certificate=other), SECONDS)
+        assert knock(attrs.evolve(endpoint, certificate=""), SECONDS)
+        assert "BEGIN" not in f"{endpoint} {server.endpoints}"
+    finally:
+        server.stop()
+
+
+def test_two_servers_never_share_a_port(server: ChannelServer) -> None:
+    port = int(server.endpoints.address.rpartition(":")[2])
+    with pytest.raises(ChannelError, match=f"127.0.0.1:{port}: the port is taken.*--channel-port"):
+        ChannelServer(ChannelPlace(port=port), lambda job_id: None, ORDERS.__getitem__)
+
+
+def test_executors_are_told_what_is_advertised(job: FakeJob) -> None:
+    place = ChannelPlace(advertised_host="server.example", advertised_port=50000)
+    server = ChannelServer(place, {"job-1": job}.get, ORDERS.__getitem__)
+    server.stop()
+    assert server.endpoints.address == "server.example:50000"
+
+
+def test_messages_arrive_in_order_and_the_end_is_noticed(
+    client: ChannelClient, job: FakeJob
+) -> None:
+    attached = Attached(client)
+    attached.attach()
+    link = job.heard.get(timeout=SECONDS)
+    assert link.hello == Hello("job-1", "host", 42)
+    said = [Logged((LogRecord(Severity.INFO, 0, str(n)),)) for n in range(100)]
+    for message in said:
+        client.send(message)
+    assert [job.heard.get(timeout=SECONDS) for _ in said] == said
+    client.send(Beat())
+    for told in (Beat(begun=(("stage", 1),)), Closed((("stage", 2),))):
+        client.send(told)
+        assert job.heard.get(timeout=SECONDS) == told
+    assert attached.commands.get(timeout=SECONDS) == Goodbye()
+    assert attached.lost.empty()
+    client._channel.close()  # as happens when the process exits
+    assert job.heard.get(timeout=SECONDS) == "detached"
+
+
+def test_commands_reach_the_worker(client: ChannelClient, job: FakeJob) -> None:
+    attached = Attached(client)
+    attached.attach()
+    link = job.heard.get(timeout=SECONDS)
+    link.send(EndJob())
+    link.send(Abort())
+    assert attached.commands.get(timeout=SECONDS) == EndJob()
+    assert attached.commands.get(timeout=SECONDS) == Abort()
+
+
+def test_the_loss_of_the_server_is_noticed(
+    server: ChannelServer, client: ChannelClient, job: FakeJob
+) -> None:
+    attached = Attached(client)
+    attached.attach()
+    job.heard.get(timeout=SECONDS)
+    server.stop()
+    assert attached.lost.get(timeout=SECONDS)
+
+
+def test_a_worker_of_a_job_that_is_gone_is_refused(server: ChannelServer) -> None:
+    stranger = ChannelClient(job_endpoint(server, "gone"), "gone")
+    lost: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    stranger.attach(Hello("gone", "host", 1), lambda command: None, lambda: lost.put(True))
+    assert lost.get(timeout=SECONDS)
+
+
+CLIENT = """
+import sys, threading
+from beam_runner_runtime.channel.client import ChannelClient
+from beam_runner_runtime.channel.messages import (Endpoint, Hello)
+
+client = ChannelClient(Endpoint(*sys.argv[1:]), "job-1")
+client.attach(Hello("job-1", "host", 42), lambda command: None, lambda: None)
+threading.Event().wait()
+"""
+
+
+def test_a_silent_peer_is_noticed(job: FakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is stopped closes no connection, as a host that vanishes does not."""
+    soon = tuple(
+        (name, 1000 if value == 10_000 else value) for name, value in server_module.OPTIONS
+    )
+    monkeypatch.setattr(server_module, "OPTIONS", soon)
+    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, ORDERS.__getitem__)
+    server.start()
+    endpoint = job_endpoint(server)
+    process = subprocess.Popen([sys.executable, "-c", CLIENT, endpoint.address, endpoint.token])
+    try:
+        link = job.heard.get(timeout=60)
+        assert link.hello.pid == 42
+        process.send_signal(signal.SIGSTOP)
+        assert job.heard.get(timeout=SECONDS) == "detached"
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+        server.stop()
+
+
+def test_a_process_that_does_not_hear_is_killed_from_outside(job: FakeJob) -> None:
+    deaf, hears = subprocess.Popen(["sleep", "600"]), subprocess.Popen(["sleep", "0.2"])
+    try:
+        for process in (deaf, hears):
+            link = WorkerLink(Hello("job-1", "host", process.pid, birth_of(process.pid)))
+            link.send(Abort())
+        assert deaf.wait(60) == -9
+        assert hears.wait(60) == 0
+    finally:
+        deaf.kill()
+        hears.kill()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_runtime.channel.place import ChannelPlace, is_loopback, parse_advertised
+
+
+@pytest.mark.parametrize(
+    ("host", "means_itself"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.3.2.1", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("0.0.0.0", False),
+        ("10.0.0.1", False),
+        ("localhost.example", False),
+        ("::", False),
+    ],
+)
+def test_which_hosts_mean_the_machine_itself(host: str, means_itself: bool) -> None:
+    assert is_loopback(host) is means_itself
+    assert ChannelPlace(host).is_private is means_itself
+    # A tunnel, say, which others come in by.
+    assert not ChannelPlace(host, advertised_host="server.example").is_private
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("driver", ("driver", 0)),
+        ("driver:7", ("driver", 7)),
+        ("10.0.0.1:7", ("10.0.0.1", 7)),
+        ("::1", ("::1", 0)),
+        ("[::1]", ("::1", 0)),
+        ("[::1]:7", ("::1", 7)),
+    ],
+)
+def test_what_is_advertised(text: str, said: tuple[str, int]) -> None:
+    assert parse_advertised(text) == said
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":7", "driver:", "driver:x", "driver:65536", "http://x", "[]"]
+)
+def test_what_can_not_be_advertised(text: str) -> None:
+    with pytest.raises(ValueError, match="expected HOST or HOST:PORT"):
+        parse_advertised(text)
+
+
+def test_addresses_as_grpc_writes_them() -> None:
+    assert ChannelPlace("::", 5).binding == "[::]:5"
+    assert ChannelPlace("[::]", 5).binding == "[::]:5"
+    assert ChannelPlace("0.0.0.0").address(7) == "0.0.0.0:7"
+    assert ChannelPlace("::", 0, "::1").address(7) == "[::1]:7"
+    assert ChannelPlace("::", 0, "name", 8).address(7) == "name:8"

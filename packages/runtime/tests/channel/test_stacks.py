@@ -1,0 +1,25 @@
+"""The stacks of this process."""
+
+from __future__ import annotations
+
+import threading
+
+from beam_runner_runtime.channel import stacks
+
+
+def test_a_thread_that_waits_is_told_with_the_line_it_waits_in() -> None:
+    go = threading.Event()
+
+    def wait_for_it() -> None:
+        go.wait(60)  # here it is
+
+    thread = threading.Thread(target=wait_for_it, name="the-one", daemon=True)
+    thread.start()
+    try:
+        found = {stack.thread: stack for stack in stacks.threads()}
+    finally:
+        go.set()
+        thread.join()
+    frames = [frame for frame in found["the-one"].frames if frame.function == "wait_for_it"]
+    assert frames[0].code == "go.wait(60)  # here it is"
+    assert threading.current_thread().name not in found

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from beam_runner_runtime.channel.vitals import Vitals, VitalsWriter, read_vitals
+
+
+def test_what_is_written_is_seen_from_outside_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "process"
+    assert read_vitals(folder) is None
+    writer = VitalsWriter(folder)
+    assert read_vitals(folder) == Vitals(0, "")
+    writer.beat()
+    writer.works_on("a-long-name")
+    assert read_vitals(folder) == Vitals(1, "a-long-name")
+    writer.beat()
+    writer.works_on("s")
+    assert read_vitals(folder) == Vitals(2, "s")
+    writer.works_on("é" * 1000)  # is cut
+    assert read_vitals(folder) is not None

@@ -1,0 +1,108 @@
+"""What worker processes send comes back as it was, and reading it runs nothing."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, get_args
+
+import pytest
+from beam_runner_data.rows.refs import FileRows, InlineRows, Segment, StateCommit
+from beam_runner_data.rows.row import RowKind
+from beam_runner_engine.scheduler import BundleDone, Data, Output, SplitDone
+from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.observation import StackFrame, ThreadStack
+from beam_runner_model.windows import GLOBAL_WINDOW
+from beam_runner_storage.journal.codec import FormError
+from beam_runner_worker.log_records import LogRecord, Severity
+
+from beam_runner_runtime.channel import attempts, messages, wire
+from beam_runner_runtime.channel.attempts import Attempt, UserFailure
+from beam_runner_runtime.channel.messages import BundleReply, FromWorker, Goodbye
+from beam_runner_runtime.channel.wire import decode_message, decode_request, encode_request
+
+INFOS = (MonitoringInfo("urn", "type", (("NAME", "half \ud800 a letter"),), b"\x01"),)
+FACTS = DataFacts(2, 2**40, -5, 3, frozenset([GLOBAL_WINDOW]))
+INLINE = Data(InlineRows("1-2", ((RowKind.KEYED, b"one"), (RowKind.ELEMENTS, b""))), FACTS)
+IN_A_FILE = Data(FileRows("1-2-3", (0, 1), 5, None, 2**64 - 1), FACTS)
+REPLY = BundleReply(
+    BundleDone(2**50, 1, (Output("a", INLINE), Output("b", IN_A_FILE), Output("c", INLINE))),
+    StateCommit((Segment("s", 1, 2, 3),)),
+    INFOS,
+)
+FAILURE = UserFailure("Map", "ValueError: no", "trace", "7")
+MESSAGES: dict[str, FromWorker] = {
+    type(message).__name__: message
+    for message in (
+        messages.Hello("job-1", "host", 42, "birth"),
+        messages.LaneOpened(3),
+        messages.BundleProgressed(Attempt(1, 2), 0.5, 700, INFOS, None, True, True),
+        REPLY,
+        attempts.BundleBroke(Attempt(1, 2), FAILURE, "gone"),
+        attempts.SectionRefusal(Attempt(1, 2), "a checkpoint"),
+        messages.LoopProgress(1, (REPLY, REPLY.done)),
+        messages.LoopReply(1, (REPLY,), Attempt(1, 2), True),
+        messages.LoopBroke(1, "OSError: why \ud800"),
+        messages.NeighbourAwaited("the data store at s3://b", "no answer"),
+        messages.SplitReply(SplitDone(1, 2, (), ())),
+        messages.Logged((LogRecord(Severity.WARN, 5, "text"),)),
+        messages.ExternalWorkerStarted("localhost:1", "1-2"),
+        messages.Beat((("stage", 2),)),
+        messages.Stacks(1, (ThreadStack("h", 1, "t\udfff", (StackFrame("f.py", 1, "f", ""),)),)),
+        messages.Closed((("stage", 2),)),
+    )
+}
+
+
+@pytest.mark.parametrize("name", [cls.__name__ for cls in get_args(FromWorker)])
+def test_there_and_back(name: str) -> None:
+    assert decode_message(wire.encode_message(MESSAGES[name])) == MESSAGES[name]
+
+
+def test_severities_stay_severities() -> None:
+    logged = decode_message(wire.encode_message(MESSAGES["Logged"]))
+    assert isinstance(logged, messages.Logged)
+    assert logged.records[0].severity is Severity.WARN
+
+
+class Exploding:
+    def __reduce__(self) -> Any:
+        return pytest.fail, ("what a worker process has sent was unpickled",)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pickle.dumps(Exploding()),
+        pickle.dumps(REPLY),
+        b"",
+        b"\xc1",
+        b"\x81" * 5000,
+        b"\x91" * 5000,
+        b"\xdd\xff\xff\xff\xff",
+        b"\x81\xcd\xff\xff\x90",
+        wire._REGISTRY.encode(REPLY.done),
+        wire._REGISTRY.encode("text"),
+    ],
+)
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(FormError):
+        decode_message(data)
+
+
+def test_what_the_server_says_no_worker_may_say() -> None:
+    with pytest.raises(FormError, match="Goodbye"):
+        decode_message(wire._REGISTRY.encode(Goodbye()))
+
+
+def test_requests() -> None:
+    assert decode_request(encode_request("job-1", 7), str, int) == ("job-1", 7)
+    for data in (
+        b"",
+        b"\xc1",
+        encode_request("job-1"),
+        encode_request(7, 7),
+        pickle.dumps(("a", 7)),
+    ):
+        with pytest.raises(FormError):
+            decode_request(data, str, int)

@@ -1,0 +1,213 @@
+"""The condition of a job: what its metrics tell of stages, and what people are told when nothing moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.coders.coder_impl import create_InputStream
+from beam_runner_engine.scheduler import BundleFailed, FailureKind
+from beam_runner_jobservices.metric_values import metric_value
+from beam_runner_model.bundles import ResidualElement
+from beam_runner_model.jobs import Importance, MonitoringInfo
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from fake_processes import FakeProcesses
+from rig import Rig
+from servers import Reporter
+from small_jobs import rig_of
+from small_plans import encoded
+
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.channel.messages import BundleProgressed, Hello
+from beam_runner_runtime.driver import condition as module
+from beam_runner_runtime.driver.condition import STILL_SECONDS, JobCondition
+from beam_runner_runtime.driver.processes import Silence
+
+
+class Watch:
+    """A clock that the test moves."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.reporter = Reporter()
+        self.processes = FakeProcesses()
+        self.condition = JobCondition(rig.plan, self.reporter, self.processes)
+        self.start = rig.coordinator.moved
+
+    def look(self, seconds: float) -> list[str]:
+        """Looks so long after the start; returns what is told."""
+        before = len(self.reporter.messages)
+        with patch.object(module.time, "monotonic", lambda: self.start + seconds):
+            self.condition.look(self.rig.ledger, self.rig.coordinator)
+        new = self.reporter.messages[before:]
+        assert all(importance is not Importance.ERROR for importance, _, _ in new)
+        return [text for _, text, _ in new]
+
+
+def values(infos: tuple[MonitoringInfo, ...], name: str) -> dict[str, int]:
+    """The values of a metric by stage."""
+    coder = VarIntCoder().get_impl()
+    found = {}
+    for info in infos:
+        if info.urn == f"beam_spark:stage:{name}:v1":
+            stream = create_InputStream(info.payload)
+            coder.decode_from_stream(stream, False)
+            found[info.labels["STAGE"]] = coder.decode_from_stream(stream, False)
+    return found
+
+
+def test_metrics_of_a_running_job(tmp_path: Path) -> None:
+    watch = Watch(rig_of(tmp_path))
+    assert watch.condition.metrics() == ()
+    watch.look(1)
+    infos = watch.condition.metrics()
+    assert values(infos, "input_watermark") == dict.fromkeys(("read", "see"), MIN_TIMESTAMP)
+    assert values(infos, "output_watermark") == dict.fromkeys(("read", "see"), MIN_TIMESTAMP)
+    assert values(infos, "open_bundles") == {"read": 1, "see": 0}
+    assert values(infos, "backlog_bytes") == {"read": 0, "see": 0}
+    assert values(infos, "commit_lag")["see"] == 0
+    names = {info.labels["PTRANSFORM"] for info in infos if "STAGE" in info.labels}
+    assert names == {"the read step", "the see step"}
+
+
+def test_stages_tell_of_their_transforms_and_bundles(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    watch = Watch(rig)
+    rig.open_lanes()
+    rig.step()
+    watch.processes.begun, watch.processes.lost = {"read": 3}, 2
+    watch.look(1)
+    infos = {(info.urn, info.labels.get("STAGE")): info for info in watch.condition.metrics()}
+    transforms = infos["beam_spark:stage:transforms:v1", "read"]
+    assert metric_value(transforms) == {"the read step"}
+    assert metric_value(infos["beam_spark:stage:bundles_committed:v1", "read"]) == 1
+    assert metric_value(infos["beam_spark:stage:bundles_committed:v1", "see"]) == 0
+    assert metric_value(infos["beam_spark:stage:bundles_failed:v1", "read"]) == 0
+    assert metric_value(infos["beam_spark:stage:bundles_retried:v1", "read"]) == 0
+    assert metric_value(infos["beam_spark:stage:bundles_begun:v1", "read"]) == 3
+    assert metric_value(infos["beam_spark:stage:bundles_begun:v1", "see"]) == 0
+    assert metric_value(infos["beam_spark:stage:bundles_interrupted:v1", "read"]) == 0
+    assert metric_value(infos["beam_spark:job:losses:v1", None]) == 2
+
+
+def test_metrics_follow_the_job_and_end_with_it(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    watch = Watch(rig)
+    watch.look(1)
+    before = watch.condition.metrics()
+    watch.look(1.1)
+    assert watch.condition.metrics() == before
+    rig.open_lanes()
+    rig.step()
+    watch.look(2)
+    assert values(watch.condition.metrics(), "output_watermark")["read"] == MAX_TIMESTAMP
+    rig.run()
+    watch.look(2.1)
+    infos = watch.condition.metrics()
+    assert values(infos, "open_bundles") == values(infos, "output_watermark") == {}
+    found = {
+        (info.urn.split(":")[2], info.labels.get("STAGE")): metric_value(info) for info in infos
+    }
+    assert [found["bundles_committed", stage] for stage in ("read", "see")] == [1, 2]
+    began, last = (values(infos, name) for name in ("began", "last_at_work"))
+    assert began.keys() == last.keys() == {"read", "see"}
+    assert all(0 < began[stage] <= last[stage] for stage in began)
+
+
+def test_an_attempt_that_is_tried_again_is_told_once(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    watch = Watch(rig)
+    watch.look(1)
+    failure = BundleFailed(
+        1, 1, "ValueError: x [while running 'read']\nTraceback", FailureKind.USER
+    )
+    rig.ledger.last_failure = failure
+    watch.look(2)
+    watch.look(3)
+    (told,) = [text for importance, text, _ in watch.reporter.messages]
+    assert told.startswith("attempt 1 at a bundle failed, and it is tried again: ValueError: x [")
+    other = JobCondition(rig.plan, watch.reporter, FakeProcesses())
+    other.look(rig.ledger, rig.coordinator)
+    assert len(watch.reporter.messages) == 1
+
+
+def test_lag_is_that_of_the_oldest_open_bundle(tmp_path: Path) -> None:
+    watch = Watch(rig_of(tmp_path))
+    with patch.object(watch.rig.coordinator.clock, "now", lambda: 4_000_000_000_000):
+        watch.look(1)
+    lag = values(watch.condition.metrics(), "commit_lag")["read"]
+    opened = watch.rig.ledger.open_bundles[0].processing_time
+    assert lag == 4_000_000_000_000 - opened
+
+
+def test_a_harness_that_still_starts_is_a_reason(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    rig.open_lanes()
+    watch = Watch(rig)
+    watch.look(1)
+    (lane,) = rig.coordinator.lanes.busy()
+    assert lane.link is not None
+    assert lane.running is not None
+    attempt = Attempt.of(lane.running)
+    rig.coordinator.heard(lane.link, BundleProgressed(attempt, 0.0, 700, (), starts=True))
+    assert lane.prepares
+    lane.began -= 90
+    (text,) = watch.look(2 * STILL_SECONDS)
+    assert "an SDK harness has been starting for 100 s, in which bundles are to run: 1;" in text
+    rig.coordinator.heard(lane.link, BundleProgressed(attempt, 0.0, 700, ()))
+    assert not lane.prepares
+    (text,) = watch.look(5 * STILL_SECONDS)
+    assert "SDK harness" not in text
+
+
+def test_who_waits_for_what_is_told_at_growing_intervals(tmp_path: Path) -> None:
+    watch = Watch(rig_of(tmp_path))
+    assert watch.look(STILL_SECONDS - 1) == []
+    (text,) = watch.look(STILL_SECONDS)
+    assert text == (
+        "nothing has been committed for 5 s: bundles wait for a worker process: 1; "
+        "'the read step' has bundles running: 1"
+    )
+    assert watch.look(STILL_SECONDS + 1) == []
+    assert watch.look(2 * STILL_SECONDS - 1) == []
+    assert len(watch.look(2 * STILL_SECONDS)) == 1
+    assert watch.look(3 * STILL_SECONDS) == []
+    assert len(watch.look(4 * STILL_SECONDS)) == 1
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_nothing_is_told_of_a_job_that_moves_or_has_ended(tmp_path: Path, ended: bool) -> None:
+    rig = rig_of(tmp_path)
+    watch = Watch(rig)
+    rig.open_lanes()
+    if ended:
+        rig.run()
+        assert watch.look(100) == []
+    else:
+        rig.coordinator.moved = watch.start + 97
+        assert watch.look(100) == []
+        assert len(watch.look(97 + STILL_SECONDS)) == 1
+
+
+def test_a_stream_that_only_waits_for_the_clock_is_no_news(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    later = ResidualElement(encoded(b"later"), 60_000)
+    rig.stages["see"].residuals = (later,)
+    watch = Watch(rig)
+    rig.run(until=lambda: not rig.ledger.open_bundles)
+    watch.start = rig.coordinator.moved
+    assert rig.ledger.next_wake is not None
+    assert watch.look(100) == []
+
+
+def test_a_process_that_can_not_speak_is_named_with_its_step(tmp_path: Path) -> None:
+    watch = Watch(rig_of(tmp_path))
+    name = watch.rig.plan.stages["see"].spec.name
+    watch.processes.silent = [Silence(Hello("job", "there", 7), 9.4, "see")]
+    (text,) = watch.look(STILL_SECONDS + 1)
+    assert f"Python worker 7 on there, at work on '{name}', has not answered for 9 s" in text
+    watch.processes.silent = [Silence(Hello("job", "there", 8), 20, "")]
+    (text,) = watch.look(4 * STILL_SECONDS)
+    assert "Python worker 8 on there has not answered for 20 s" in text

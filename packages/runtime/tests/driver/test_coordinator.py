@@ -1,0 +1,334 @@
+"""The coordinator: what fails is tried again, what is lost is missed, only what is committed counts."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
+from beam_runner_worker.errors import BundleFailed
+from rig import NO_LOOP, Rig
+from small_jobs import (
+    DONE,
+    EXPECTED,
+    LOOP_BYTES,
+    orders,
+    rig_of,
+    running,
+    seen,
+    text,
+)
+from worker_doubles import FakeWorker, attempts_given, seen_in
+
+from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, UserFailure
+from beam_runner_runtime.channel.messages import (
+    Abort,
+    BundleProgressed,
+    BundleReply,
+    Finalize,
+    RunBundle,
+    RunLoop,
+)
+from beam_runner_runtime.driver.slots import Slots
+from beam_runner_runtime.memory import KillWatch
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+@pytest.mark.parametrize("cores", [1, 3])
+def test_a_job_to_its_end(tmp_path: Path, cores: int, loop_bytes: int) -> None:
+    rig = rig_of(tmp_path, cores=cores, loop_bytes=loop_bytes)
+    rig.run()
+    assert rig.ledger.end == DONE
+    assert seen(rig) == EXPECTED
+
+
+def test_cores_that_come_while_a_job_runs_are_its_own(tmp_path: Path) -> None:
+    cores = [1]
+    rig = rig_of(tmp_path, limits={"parallelism": 8}, slots=Slots(cores=lambda: cores[0]))
+    assert len(rig.starting) == 1
+    rig.coordinator.lanes.run(
+        [
+            attrs.evolve(one, number=one.number + n)
+            for n in range(1, 5)
+            for one in rig.ledger.open_bundles[:1]
+        ]
+    )
+    assert len(rig.starting) == 1
+    cores[0] = 3
+    rig.coordinator.work()
+    assert len(rig.starting) == 3
+    cores[0] = 2
+    rig.coordinator.lane_ended(rig.starting[-1], "")
+    rig.coordinator.work()
+    assert len(rig.starting) == 3
+
+
+# Failures.
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_user_code_that_raises(tmp_path: Path, attempts: int, loop_bytes: int) -> None:
+    rig = rig_of(tmp_path, loop_bytes=loop_bytes, limits={"user_attempts": attempts})
+
+    def fail(values: list[bytes]) -> Any:
+        raise BundleFailed("Outer/Inner", "ValueError: no", "Traceback of it")
+
+    rig.stages["see"].transform = fail
+    rig.run()
+    said = text(rig)
+    assert said.startswith("ValueError: no [while running 'Outer/Inner']")
+    assert "Traceback of it" in said
+    assert ("attempt 3" in said) is (attempts == 3)
+    assert seen(rig) == {}
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+@pytest.mark.parametrize("breaks", [1, 3, 4])
+def test_failures_from_outside(tmp_path: Path, breaks: int, loop_bytes: int) -> None:
+    rig = rig_of(tmp_path, loop_bytes=loop_bytes)
+    left = [breaks]
+
+    def break_off(chunk: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise OSError("the disk is full")
+
+    rig.stages["read"].during = break_off
+    rig.run()
+    if breaks < 4:
+        assert rig.ledger.end == DONE
+        assert seen(rig) == EXPECTED
+        return
+    said = text(rig)
+    assert "'the read step' was tried 4 times" in said
+    assert "the disk is full" in said
+
+
+def test_a_worker_that_dies_takes_no_result_with_it(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    rig.run(until=lambda: bool(rig.workers) and len(rig.ledger.open_bundles) > 1)
+    worker = rig.workers[-1]
+    before = attempts_given(worker)[-1]
+    worker.told.clear()
+    rig.lose(worker)
+    rig.coordinator.work()
+    assert not rig.ledger.is_open(before)
+    assert rig.ledger.is_open(Attempt(before.bundle, before.attempt + 1))
+    rig.open_lane(0)
+    rig.run()
+    assert rig.ledger.end == DONE
+    assert seen(rig) == EXPECTED
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+@pytest.mark.parametrize("how", ["lost", "ended", "opened again"])
+def test_workers_that_always_die_end_the_job(tmp_path: Path, how: str, loop_bytes: int) -> None:
+    """In whatever order the channel and Spark tell of it."""
+    rig = rig_of(tmp_path, loop_bytes=loop_bytes)
+    deaths = 0
+    while rig.ledger.end is None:
+        rig.open_lanes()
+        number, worker = max(rig.lanes.items())
+        if worker.told and isinstance(worker.told[0], (RunBundle, RunLoop)):
+            deaths += 1
+            worker.told.clear()
+        if how == "ended":
+            rig.coordinator.lane_ended(number, "")
+            rig.lose(worker)
+        elif how == "lost":
+            rig.lose(worker)
+            rig.open_lane(number)
+        else:
+            rig.open_lane(number)
+            rig.lose(worker)
+        rig.coordinator.work()
+        assert deaths <= 5, "the job goes on for ever"
+    assert deaths == (4 if loop_bytes == NO_LOOP else 5)
+    assert "'the read step' was tried 4 times" in text(rig)
+
+
+def test_a_job_whose_workers_the_system_kills_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KillWatch, "hint", lambda watch: "; killed for want of memory")
+    rig = rig_of(tmp_path)
+    while rig.ledger.end is None:
+        rig.open_lanes()
+        number, worker = max(rig.lanes.items())
+        worker.told.clear()
+        rig.lose(worker)
+        rig.open_lane(number)
+        rig.coordinator.work()
+    assert "was lost; killed for want of memory" in text(rig)
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+def test_spark_that_runs_nothing_ends_the_job(tmp_path: Path, loop_bytes: int) -> None:
+    rig = rig_of(tmp_path, loop_bytes=loop_bytes)
+    for _ in range(10):
+        if rig.ledger.end is not None:
+            break
+        assert rig.starting, "nobody asks Spark again, and the job hangs"
+        rig.coordinator.lane_ended(rig.starting.pop(0), "no executors")
+        rig.coordinator.work()
+    assert isinstance(rig.ledger.end, FailJob)
+    assert "no executors" in rig.ledger.end.reason
+    assert "worker processes could not be had" in text(rig)
+
+
+def test_lanes_that_fail_now_and_then_do_not_end_the_job(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    for number in range(8):
+        assert rig.starting == [number]
+        rig.starting.clear()
+        rig.open_lane(number)
+        rig.coordinator.lane_ended(number, "this one failed")
+        rig.coordinator.work()
+    assert rig.ledger.end is None
+
+
+# Late answers.
+
+
+def doubled(worker: FakeWorker, rig: Rig) -> None:
+    """The worker answers for its next order, twice."""
+    order = worker.told.popleft()
+    reply = worker.run(order)
+    rig.heard(worker, reply, reply)
+    rig.coordinator.work()
+    rig.heard(worker, reply)
+
+
+def test_doubled_replies_count_once(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    for _ in range(100):
+        if rig.ledger.end is not None:
+            break
+        rig.open_lanes()
+        for worker in rig.workers:
+            if worker.told and isinstance(worker.told[0], RunBundle):
+                doubled(worker, rig)
+            else:
+                worker.told.clear()
+        rig.coordinator.work()
+    assert rig.ledger.end == DONE
+    assert seen(rig) == EXPECTED
+
+
+def test_a_reply_of_an_attempt_that_was_given_up_counts_nothing(tmp_path: Path) -> None:
+    """Its process was thought lost; the next attempt's finalizer is the one that counts."""
+    rig = rig_of(tmp_path)
+    for harness in rig.stages.values():
+        harness.finalizes = True
+    rig.open_lanes()
+    (first,) = rig.workers
+    order = first.told.popleft()
+    rig.lose(first)
+    rig.coordinator.work()
+    second = rig.open_lane(1)
+    rig.coordinator.work()
+    again = second.told.popleft()
+    assert again.bundle == attrs.evolve(order.bundle, attempt=2)
+    # Both answer in one moment, the one that counts first.
+    rig.heard(second, second.run(again))
+    rig.heard(first, first.run(order))
+    rig.coordinator.work()
+    assert Finalize((Attempt(order.bundle.number, 2),)) in second.history
+    assert not any(isinstance(command, Finalize) for command in first.history)
+    rig.run()
+    assert seen(rig) == EXPECTED
+
+
+# Finalization.
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+def test_only_what_is_committed_is_finalized_and_once(tmp_path: Path, loop_bytes: int) -> None:
+    rig = rig_of(tmp_path, loop_bytes=loop_bytes)
+    for harness in rig.stages.values():
+        harness.finalizes = True
+    told: list[tuple[str, Attempt]] = rig.log
+    rig.run()
+    for worker in rig.workers:
+        while worker.told:
+            rig.obey(worker)
+    finalized = Counter(attempt for what, attempt in told if what == "finalize")
+    assert set(finalized.values()) == {1}
+    for attempt in finalized:
+        assert told.index(("commit", attempt)) < told.index(("finalize", attempt))
+    assert len(finalized) == sum(len(harness.bundles) for harness in rig.stages.values())
+
+
+# The end.
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+@pytest.mark.parametrize("when", ["before a lane opens", "while it runs"])
+def test_cancel(tmp_path: Path, when: str, loop_bytes: int) -> None:
+    rig = rig_of(tmp_path, loop_bytes=loop_bytes)
+    if when == "while it runs":
+        rig.open_lanes()
+    rig.coordinator.cancel()
+    rig.coordinator.work()
+    if when == "while it runs":
+        (worker,) = rig.workers
+        # The loop's process has to go first, for the loop knows more than the ledger.
+        assert (Abort() in worker.told) == (loop_bytes == LOOP_BYTES)
+        rig.lose(worker)
+        rig.coordinator.work()
+    assert rig.ledger.end == FinishJob(Outcome.CANCELLED)
+
+
+def test_what_still_runs_when_the_job_fails_is_known(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path, cores=2)
+    rig.run(until=lambda: any(order.bundle.stage == "see" for order in orders(rig)))
+    rig.open_lanes()
+    one, other = (w for w in rig.workers if any(isinstance(o, RunBundle) for o in w.told))
+    order = one.told.popleft()
+    attempt = order.attempt
+    failure = UserFailure("See", "ValueError: no", "trace")
+    rig.heard(one, BundleBroke(attempt, failure))
+    rig.coordinator.work()
+    assert isinstance(rig.ledger.end, FailJob)
+    assert rig.coordinator.lanes.close() == [other]
+
+
+def test_metrics_of_running_bundles_are_attempted(tmp_path: Path) -> None:
+    rig, worker, order = running(tmp_path)
+    attempt = order.attempt
+    reply = worker.run(order)
+    assert isinstance(reply, BundleReply)
+    rig.heard(worker, BundleProgressed(attempt, 0.5, 1, reply.metrics))
+    totals = rig.metrics.totals()
+    assert (seen_in(totals.committed), seen_in(totals.attempted)) == ({}, EXPECTED)
+    rig.heard(worker, reply)
+    rig.heard(worker, BundleProgressed(attempt, 0.6, 1, reply.metrics))
+    rig.coordinator.work()
+    totals = rig.metrics.totals()
+    assert seen_in(totals.committed) == seen_in(totals.attempted) == EXPECTED
+
+
+@pytest.mark.parametrize("hours", [-1, 24])
+def test_a_clock_that_is_set_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """Neither while a job runs nor for the next server: an alarm rings once its time has passed."""
+    rig = rig_of(tmp_path)
+    seen_before = rig.ledger.now
+    right = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: right() + hours * 3_600 * 10**9)
+    assert seen_before <= rig.coordinator.clock.now() < seen_before + 60_000
+    rig.stop()
+    again = rig_of(tmp_path)
+    now = again.coordinator.clock.now()
+    assert seen_before <= now < seen_before + max(0, hours) * 3_600_000 + 60_000
+    monkeypatch.setattr(type(again.ledger), "next_wake", property(lambda _: now + 1_000))
+    alarm = again.coordinator.seconds_to_alarm
+    assert alarm is not None
+    assert alarm <= 1
+    again.stop()

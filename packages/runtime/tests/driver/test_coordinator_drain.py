@@ -1,0 +1,120 @@
+"""A drain: it waits for the loop inside a task, and what is given is processed to the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from beam_runner_engine.scheduler import Bundle, FinishJob, Outcome
+from beam_runner_model.bundles import BundleSplit, ResidualElement
+from rig import NO_LOOP, Rig
+from small_jobs import EXPECTED, LOOP_BYTES, TRANSFORMS, rig_of, running, seen
+from small_plans import encoded
+
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.channel.messages import (
+    BundleProgressed,
+    LeaveLoop,
+    LoopReply,
+    RunBundle,
+    RunLoop,
+    SplitRequest,
+)
+
+DRAINED = FinishJob(Outcome.DRAINED)
+CUT = BundleSplit(0, 2, (encoded(b"b1"),), (ResidualElement(encoded(b"b2")),))
+"""Of the values a, b, c and d: b is cut in two."""
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+def test_what_has_an_end_comes_to_it(tmp_path: Path, loop_bytes: int) -> None:
+    """Also where the loop has not begun when the drain is asked for."""
+    rig = rig_of(tmp_path, loop_bytes=loop_bytes)
+    rig.coordinator.drain()
+    rig.coordinator.drain()
+    rig.run()
+    assert seen(rig) == EXPECTED
+    # A loop that has not begun yet may bring the job to its end before the drain.
+    assert rig.ledger.end in (DRAINED, FinishJob(Outcome.DONE))
+    assert loop_bytes == LOOP_BYTES or rig.ledger.end == DRAINED
+
+
+def test_a_loop_is_left_for_it(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
+    rig.open_lanes()
+    (worker,) = rig.workers
+    order = worker.told.popleft()
+    assert isinstance(order, RunLoop)
+    rig.coordinator.drain()
+    assert isinstance(worker.told.popleft(), LeaveLoop)
+    rig.heard(worker, LoopReply(order.loop, (), None, outgrown=True))
+    rig.run()
+    assert seen(rig) == EXPECTED
+    assert rig.ledger.end == DRAINED
+
+
+def test_what_comes_into_a_bundle_from_then_on_is_truncated(tmp_path: Path) -> None:
+    rig, worker, order = running(tmp_path)
+    assert not any(one.truncate for one in order.bundle.inputs)
+    rig.coordinator.drain()
+    rig.coordinator.work()
+    assert worker.told.popleft() == SplitRequest(Attempt(1, 1), 0.0)
+    rig.lose(worker)
+    rig.run()
+    (again,) = [
+        o
+        for known in rig.workers
+        for o in known.history
+        if isinstance(o, RunBundle) and o.bundle.stage == "see" and o.bundle.attempt == 2
+    ]
+    assert all(one.truncate for one in again.bundle.inputs)
+    assert seen(rig) == EXPECTED
+    assert rig.ledger.end == DRAINED
+
+
+def drained_after_a_cut(place: Path) -> Rig:
+    """A rig that drains while the rest of a checkpoint is committed, and what the checkpoint kept is not."""
+    rig, worker, order = running(place, cores=2)
+    rig.heard(worker, BundleProgressed(order.attempt, 0.01, 60_000, ()))
+    rig.coordinator.work()
+    assert isinstance(worker.told.popleft(), SplitRequest)
+    rig.stages["see"].splits.append(CUT)
+    rig.heard(worker, worker.start(order).split(0.0))
+    rig.coordinator.work()
+    rig.run(until=lambda: seen(rig) == {"b2": 1, "c": 1, "d": 1})
+    rig.coordinator.drain()
+    rig.coordinator.work()
+    assert worker.told.popleft() == SplitRequest(order.attempt, 0.0)
+    return rig
+
+
+def kinds_of_inputs(*bundles: Bundle) -> list[tuple[bool, bool]]:
+    return [(one.truncate, one.whole) for bundle in bundles for one in bundle.inputs]
+
+
+@pytest.mark.parametrize("restarts", [0, 1, 2])
+def test_what_a_checkpoint_kept_is_not_truncated(tmp_path: Path, restarts: int) -> None:
+    """Its bundle is tried again, after the loss of the worker or of the server."""
+    rig = drained_after_a_cut(tmp_path)
+    rig.lose(rig.workers[0])
+    for _ in range(restarts):
+        rig.stop()
+        rig = Rig(tmp_path, rig.plan, TRANSFORMS)
+        rig.begin()
+    rig.coordinator.work()
+    assert kinds_of_inputs(*rig.ledger.open_bundles) == [(True, False), (False, True)]
+    rig.run()
+    assert seen(rig) == {"a": 1, "b1": 1, "b2": 1, "c": 1, "d": 1}
+    assert rig.ledger.end == DRAINED
+
+
+def test_what_was_open_before_a_drain_is_truncated_by_the_next_server(tmp_path: Path) -> None:
+    rig, _, _ = running(tmp_path)
+    rig.coordinator.drain()
+    rig.coordinator.work()
+    rig.stop()
+    after = Rig(tmp_path, rig.plan, TRANSFORMS)
+    after.begin()
+    assert set(kinds_of_inputs(*after.ledger.open_bundles)) == {(True, False)}
+    after.run()
+    assert (seen(after), after.ledger.end) == (EXPECTED, DRAINED)

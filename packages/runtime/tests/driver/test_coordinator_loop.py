@@ -1,0 +1,95 @@
+"""The loop inside a task as the coordinator sees it: lent, given back, lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+from rig import Rig
+from small_jobs import (
+    DONE,
+    EXPECTED,
+    LOOP_BYTES,
+    rig_of,
+    seen,
+)
+from small_plans import plan_of, stage
+
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.channel.messages import LaneOpened, LoopReply, RunBundle, RunLoop
+
+
+def test_a_small_job_needs_one_order(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
+    rig.run()
+    (worker,) = rig.workers
+    assert [type(command) for command in worker.history] == [RunLoop]
+
+
+def test_stable_input_is_committed_before_it_is_seen(tmp_path: Path) -> None:
+    """The loop commits at its end."""
+    stages = [stage("one"), attrs.evolve(stage("two"), stable_input=True)]
+    rig = Rig(tmp_path, plan_of(stages), {}, loop_bytes=LOOP_BYTES)
+    rig.begin()
+    rig.run()
+    told = {type(command) for worker in rig.workers for command in worker.history}
+    assert RunBundle in told and RunLoop not in told
+    assert rig.ledger.end == DONE
+
+
+def test_what_waits_when_the_loop_is_left_is_run(tmp_path: Path) -> None:
+    """Also what waited before the loop began."""
+    plan = plan_of([stage(name) for name in ("one", "two", "three")])
+    rig = Rig(tmp_path, plan, {}, loop_bytes=LOOP_BYTES)
+    rig.begin()
+    rig.open_lanes()
+    (worker,) = rig.workers
+    order = worker.told.popleft()
+    assert isinstance(order, RunLoop)
+    first = rig.ledger.open_bundles[0]
+    # The loop is left while its first bundle runs: none of the three is committed yet.
+    rig.heard(
+        worker, LoopReply(order.loop, (), Attempt(first.number, first.attempt), outgrown=True)
+    )
+    rig.coordinator.work()
+    rig.heard(worker, worker.run(RunBundle(first, "left-over")))
+    rig.run()
+    assert rig.ledger.end == DONE
+
+
+def test_a_loop_that_is_lost_is_run_bundle_by_bundle(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
+    rig.open_lanes()
+    (worker,) = rig.workers
+    rig.lose(worker)
+    rig.coordinator.work()
+    assert [bundle.attempt for bundle in rig.ledger.open_bundles] == [2]
+    again = rig.open_lane(0)
+    rig.run()
+    assert rig.ledger.end == DONE
+    assert seen(rig) == EXPECTED
+    assert not any(isinstance(command, RunLoop) for command in again.history)
+
+
+def test_what_a_loop_says_that_was_thought_lost_counts_nothing(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
+    rig.open_lanes()
+    (worker,) = rig.workers
+    said = worker.loop(worker.told.popleft())
+    rig.lose(worker)
+    rig.heard(worker, *said)
+    rig.coordinator.work()
+    rig.open_lane(0)
+    rig.heard(worker, *said)
+    rig.run()
+    assert seen(rig) == EXPECTED
+
+
+def test_a_lane_opened_twice_runs_one_loop(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
+    rig.open_lanes()
+    (worker,) = rig.workers
+    rig.heard(worker, LaneOpened(0))
+    rig.coordinator.work()
+    rig.run()
+    assert seen(rig) == EXPECTED

@@ -1,0 +1,300 @@
+"""Sections under the coordinator: committed once, tried again, refused, and gone on with by the next server."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import attrs
+import pytest
+from beam_runner_engine.scheduler import DefaultSectionPolicy, FailJob, FinishJob, Outcome
+from beam_runner_model.buffers import BufferKind
+from fake_processes import FakeProcesses
+from rig import NO_LOOP, Rig
+from section_doubles import EXPECTED, PLAN, TRANSFORMS, broken, refused
+from servers import Reporter
+from small_plans import buffer, plan_of, stage
+from worker_doubles import attempts_given, seen_in
+
+from beam_runner_runtime.channel.attempts import Attempt, UserFailure
+from beam_runner_runtime.channel.messages import (
+    BundleProgressed,
+    BundleReply,
+    CloseLane,
+    Hello,
+    RunBundle,
+    RunLoop,
+)
+from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
+from beam_runner_runtime.channel.server import WorkerLink
+from beam_runner_runtime.driver import condition as condition_module
+from beam_runner_runtime.driver import litter as litter_module
+from beam_runner_runtime.driver import sections as sections_module
+from beam_runner_runtime.driver.condition import STILL_SECONDS, JobCondition
+from beam_runner_runtime.driver.observing import JobObserving
+from beam_runner_runtime.driver.reporting import end_text
+
+LOOP_BYTES = 1 << 20
+DONE = FinishJob(Outcome.DONE)
+BOTH = pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+
+
+def rig_of(place: Path, **more: Any) -> Rig:
+    rig = Rig(place, PLAN, TRANSFORMS, section_policy=DefaultSectionPolicy(), **more)
+    rig.begin()
+    return rig
+
+
+def finish(rig: Rig) -> None:
+    rig.run()
+    assert rig.ledger.end == DONE
+    assert seen_in(rig.ledger.metrics.infos()) == EXPECTED
+
+
+def committed(rig: Rig) -> list[int]:
+    return [attempt.bundle for what, attempt in rig.log if what == "commit"]
+
+
+def stages_on_lanes(rig: Rig) -> set[str]:
+    orders = (order for worker in rig.workers for order in worker.history)
+    return {order.bundle.stage for order in orders if isinstance(order, RunBundle)}
+
+
+@BOTH
+def test_a_section_is_one_bundle_and_what_follows_has_its_own(
+    tmp_path: Path, loop_bytes: int
+) -> None:
+    rig = rig_of(tmp_path, loop_bytes=loop_bytes)
+    (order,) = rig.sections.history
+    ((_, title, _),) = rig.sections.waiting
+    assert [part.stage for part in order.bundle.parts] == ["read", "count"]
+    assert title == "section of the read step to the count step, attempt 1"
+    assert order.name == f"{rig.store.epoch}-{order.bundle.number}-1"
+    assert rig.starting == [], "it needs no lane"
+    finish(rig)
+    assert len(rig.sections.history) == 1
+    assert stages_on_lanes(rig).isdisjoint({"read", "count"})
+    assert committed(rig).count(order.bundle.number) == 1
+    assert {name: one.committed for name, one in rig.ledger.tallies.items()}["count"] == 1
+
+
+def test_what_a_section_read_and_wrote_goes_when_nobody_needs_it(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    finish(rig)
+    assert list(rig.ledger.files()) == []
+
+
+@BOTH
+def test_a_refused_section_is_run_as_bundles(tmp_path: Path, loop_bytes: int) -> None:
+    rig = rig_of(tmp_path, loop_bytes=loop_bytes)
+    rig.sections.answer = refused
+    finish(rig)
+    assert len(rig.sections.history) == 1, "it is decided once"
+    if loop_bytes == NO_LOOP:
+        assert stages_on_lanes(rig) >= {"read", "count"}
+    assert rig.ledger.tallies["read"].failed == 0
+    assert rig.ledger.last_failure is None
+
+
+def test_a_section_that_is_refused_after_user_code_ran_is_an_attempt_that_failed(
+    tmp_path: Path,
+) -> None:
+    rig = rig_of(tmp_path)
+    rig.sections.answer = lambda order: attrs.evolve(refused(order), ran=True)
+    finish(rig)
+    assert [rig.ledger.tallies[stage].failed for stage in ("read", "count")] == [1, 1]
+    assert rig.ledger.last_failure is not None
+    assert rig.ledger.last_failure.cause == "a section is run as bundles instead: it has residuals"
+
+
+@pytest.mark.parametrize("breaks", [1, 3, 4])
+def test_what_breaks_from_outside_is_tried_again(tmp_path: Path, breaks: int) -> None:
+    rig = rig_of(tmp_path)
+    left = [breaks]
+
+    def answer(order: RunBundle) -> SectionEnd | None:
+        left[0] -= 1
+        return broken(order) if left[0] >= 0 else None
+
+    rig.sections.answer = answer
+    if breaks < 4:
+        finish(rig)
+        assert [order.bundle.attempt for order in rig.sections.history] == list(
+            range(1, breaks + 2)
+        )
+        assert rig.ledger.tallies["read"].retried == rig.ledger.tallies["count"].retried == breaks
+        return
+    rig.run()
+    assert isinstance(rig.ledger.end, FailJob)
+    said = end_text(rig.ledger.end, rig.ledger.last_failure, PLAN)
+    assert "tried 4 times" in said
+    titles = [PLAN.stages[stage].spec.title for stage in ("read", "count")]
+    assert f"section of {titles[0]} to {titles[1]}: Spark lost it" in said
+
+
+def test_user_code_that_raises_is_told_with_its_transform(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    failure = UserFailure("Outer/Inner", "ValueError: no", "Traceback of it")
+    rig.sections.answer = lambda order: broken(order, failure)
+    rig.run()
+    assert isinstance(rig.ledger.end, FailJob)
+    said = end_text(rig.ledger.end, rig.ledger.last_failure, PLAN)
+    assert said.startswith("ValueError: no [while running 'Outer/Inner']")
+    assert len(rig.sections.history) == 1
+
+
+def test_an_answer_that_comes_twice_or_too_late_changes_nothing(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    first = rig.sections.history[0]
+    late = rig.sections.run(first)
+    for _ in range(2):
+        rig.coordinator.section_ended(broken(first))
+        rig.coordinator.work()
+    rig.coordinator.section_ended(late)
+    rig.coordinator.section_ended(refused(first))
+    rig.coordinator.work()
+    assert rig.ledger.is_open(Attempt(first.bundle.number, 2))
+    rig.sections.waiting.pop(0)
+    finish(rig)
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_an_open_section_is_tried_again_by_the_next_server(tmp_path: Path, attempt: int) -> None:
+    rig = rig_of(tmp_path)
+    order = rig.sections.history[0]
+    if attempt == 2:
+        rig.coordinator.section_ended(broken(order))
+        rig.coordinator.work()
+    rig.stop()
+    after = rig_of(tmp_path)
+    (again,) = after.sections.history
+    assert (again.bundle.number, again.bundle.attempt) == (order.bundle.number, attempt + 1)
+    assert again.bundle.parts == order.bundle.parts
+    assert again.name != order.name, "it has another epoch"
+    finish(after)
+
+
+@pytest.mark.parametrize("how", ["committed", "refused"])
+def test_the_next_server_knows_what_came_of_a_section(tmp_path: Path, how: str) -> None:
+    rig = rig_of(tmp_path)
+    if how == "refused":
+        rig.sections.answer = refused
+    rig.sections.end_all()
+    rig.coordinator.work()
+    rig.stop()
+    after = rig_of(tmp_path)
+    assert after.sections.history == []
+    finish(after)
+
+
+def test_idle_lanes_close_at_once_when_a_section_opens(tmp_path: Path) -> None:
+    """Spark does not pre-empt."""
+    rig = rig_of(tmp_path)
+    rig.coordinator.lanes.run_loop()
+    rig.coordinator.lanes._loop_waits = False
+    (number,) = rig.starting
+    worker = rig.open_lane(number)
+    rig.starting.clear()
+    time.sleep(0.01)
+    rig.coordinator.work()
+    assert isinstance(worker.told[0], CloseLane)
+    assert attempts_given(worker) == []
+
+
+def test_files_of_an_attempt_that_failed_go_some_time_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(litter_module, "QUIET_SECONDS", 0.0)
+    rig = rig_of(tmp_path)
+    order = rig.sections.history[0]
+    left = rig.folder / f"{order.name}-count-3-17"
+    left.write_bytes(b"x")
+    rig.coordinator.section_ended(refused(order))
+    rig.coordinator.work()
+    assert not left.exists()
+
+
+def test_files_of_tasks_that_spark_ran_again_go_once_the_section_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(litter_module, "QUIET_SECONDS", 0.0)
+    rig = rig_of(tmp_path)
+    order = rig.sections.history[0]
+    left = rig.folder / f"{order.name}-1-3-17-2-0.arrow"
+    left.write_bytes(b"x")
+    rig.coordinator.work()
+    assert left.exists()
+    rig.sections.end_all()
+    rig.coordinator.work()
+    assert not left.exists()
+    assert set(rig.ledger.files()) <= {path.name for path in rig.folder.iterdir()}
+
+
+def test_a_section_that_opens_within_a_loop_ends_the_loop(tmp_path: Path) -> None:
+    plan = plan_of(
+        [
+            stage("first", None, {"out": "values"}),
+            stage("read", "values", {"out": "pairs"}),
+            stage("other", "values"),
+            stage("count", "pairs", groups=True),
+        ],
+        [buffer("values", BufferKind.DEALT), buffer("pairs", BufferKind.GROUPED)],
+    )
+    transforms: Any = {
+        "first": lambda _: {"out": [b"a1", b"a2"]},
+        "read": lambda values: {"out": values},
+    }
+    policy = DefaultSectionPolicy()
+    rig = Rig(tmp_path, plan, transforms, section_policy=policy, loop_bytes=LOOP_BYTES)
+    rig.begin()
+    rig.run()
+    loops = [one for worker in rig.workers for one in worker.history if isinstance(one, RunLoop)]
+    assert len(loops) == len(rig.sections.history) == 1
+    assert rig.ledger.end == DONE
+    assert seen_in(rig.ledger.metrics.infos()) == {"a1": 1, "a2": 1, "a=2": 1}
+
+
+def test_metrics_of_a_section_that_runs_are_what_its_processes_say_together(tmp_path: Path) -> None:
+    """And the scheduler, which neither splits nor checkpoints it, hears nothing of them."""
+    rig = rig_of(tmp_path)
+    (order,) = rig.sections.history
+    reply = rig.sections.run(order)
+    assert isinstance(reply, BundleReply)
+    once = seen_in(reply.metrics)
+    for number in (1, 2, 2):
+        link = WorkerLink(Hello("job-1", "host", number))
+        rig.coordinator.heard(link, BundleProgressed(order.attempt, 0.5, 1, reply.metrics))
+    with patch.object(rig.coordinator.ledger, "apply") as applied:
+        rig.coordinator.work()
+    applied.assert_not_called()
+    totals = rig.metrics.totals()
+    assert seen_in(totals.committed) == {}
+    assert seen_in(totals.attempted) == {name: 2 * number for name, number in once.items()}
+    finish(rig)
+    assert seen_in(rig.metrics.totals().attempted) == EXPECTED
+
+
+def test_people_see_sections_that_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sections_module, "LOOK_SECONDS", 0.0)
+    rig = rig_of(tmp_path)
+    rig.sections.tasks = Tasks(3, 1, 4)
+    rig.coordinator.work()
+    observing = JobObserving(rig.plan, tuple, str)
+    observing.look(rig.coordinator)
+    (bundle,) = observing.execution().bundles
+    assert (bundle.stage, bundle.steps) == ("read", ("the read step", "the count step"))
+    assert (bundle.host, bundle.fraction) == ("Spark", 0.75)
+    assert bundle.where == "section of the read step to the count step: 3 of 4 tasks"
+    assert rig.ledger.opened().keys() == {"read", "count"}
+    reporter = Reporter()
+    condition = JobCondition(rig.plan, reporter, FakeProcesses())
+    later = rig.coordinator.moved + STILL_SECONDS + 1
+    with patch.object(condition_module.time, "monotonic", lambda: later):
+        condition.look(rig.ledger, rig.coordinator)
+    ((_, text, _),) = reporter.messages
+    assert "section of the read step to the count step: 3 of 4 tasks" in text
+    finish(rig)
+    observing.look(rig.coordinator)
+    assert observing.execution().bundles == ()

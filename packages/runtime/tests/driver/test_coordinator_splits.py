@@ -1,0 +1,112 @@
+"""Splits and residuals as the coordinator sees them: every element is done once, whoever does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+from beam_runner_engine.scheduler import SplitDone
+from beam_runner_model.bundles import BundleSplit, ResidualElement
+from rig import Rig
+from small_jobs import (
+    DONE,
+    EXPECTED,
+    TRANSFORMS,
+    rig_of,
+    running,
+    seen,
+)
+from small_plans import encoded
+from worker_doubles import FakeWorker
+
+from beam_runner_runtime.channel.messages import (
+    BundleProgressed,
+    RunBundle,
+    SplitReply,
+    SplitRequest,
+)
+
+
+def ask(rig: Rig, worker: FakeWorker, order: RunBundle) -> SplitRequest:
+    """The bundle's progress makes the scheduler want a split."""
+    attempt = order.attempt
+    rig.heard(worker, BundleProgressed(attempt, 0.01, 60_000, ()))
+    rig.coordinator.work()
+    request = worker.told.popleft()
+    assert isinstance(request, SplitRequest) and request.attempt == attempt
+    return request
+
+
+def test_what_a_split_gives_away_is_done_elsewhere(tmp_path: Path) -> None:
+    rig, worker, order = running(tmp_path)
+    ask(rig, worker, order)
+    harness = rig.stages["see"]
+    harness.splits.append(BundleSplit(1, 2))
+    live = worker.start(order)
+    rig.heard(worker, live.split(0.5))
+    rig.coordinator.work()
+    # The harness stops where it was split.
+    rig.heard(worker, worker.run(attrs.evolve(order, bundle=rig.ledger.open_bundles[0])))
+    rig.run()
+    assert rig.ledger.end == DONE
+    assert seen(rig) == EXPECTED
+
+
+def test_a_bundle_that_can_not_be_split_goes_on(tmp_path: Path) -> None:
+    rig, worker, order = running(tmp_path)
+    ask(rig, worker, order)
+    rig.heard(worker, worker.start(order).split(0.5))
+    rig.coordinator.work()
+    ask(rig, worker, order)
+    rig.heard(worker, worker.run(order))
+    rig.run()
+    assert seen(rig) == EXPECTED
+
+
+def test_an_answer_to_a_split_that_comes_after_the_commit(tmp_path: Path) -> None:
+    rig, worker, order = running(tmp_path)
+    request = ask(rig, worker, order)
+    rig.heard(worker, worker.run(order))
+    none = SplitDone(request.attempt.bundle, request.attempt.attempt)
+    rig.heard(worker, SplitReply(none))
+    rig.run()
+    assert rig.ledger.end == DONE
+
+
+def test_a_process_that_dies_during_a_split(tmp_path: Path) -> None:
+    rig, worker, order = running(tmp_path)
+    ask(rig, worker, order)
+    rig.lose(worker)
+    rig.coordinator.work()
+    rig.open_lane(0)
+    rig.run()
+    assert rig.ledger.end == DONE
+    assert seen(rig) == EXPECTED
+
+
+def test_a_split_that_was_asked_for_before_a_restart_is_forgotten(tmp_path: Path) -> None:
+    rig, worker, order = running(tmp_path)
+    ask(rig, worker, order)
+    rig.stop()
+    again = Rig(tmp_path, rig.plan, TRANSFORMS)
+    again.begin()
+    again.open_lanes()
+    (worker,) = again.workers
+    order = worker.told.popleft()
+    assert isinstance(order, RunBundle)
+    assert ask(again, worker, order).attempt.attempt == 2
+    again.heard(worker, worker.run(order))
+    again.run()
+    assert again.ledger.end == DONE
+    assert seen(again) == EXPECTED
+
+
+def test_what_is_deferred_is_done_later(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    harness = rig.stages["see"]
+    harness.residuals = (ResidualElement(encoded(b"later"), delay_ms=50),)
+    rig.run(until=lambda: bool(harness.bundles))
+    harness.residuals = ()
+    rig.run()
+    assert rig.ledger.end == DONE
+    assert seen(rig) == {**EXPECTED, "later": 1}

@@ -1,0 +1,158 @@
+"""A server that dies anywhere in the commit protocol: the next one loses nothing and doubles nothing.
+
+The job reads values, deals them out, counts them by key with state, and writes everything to files.
+What a stage without outputs has seen is counted by its metrics, which are committed with the bundle:
+so they tell what the job has put out, element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from beam_runner_data.rows import written
+from beam_runner_engine.dispatch import Driver
+from beam_runner_engine.scheduler import FinishJob, Outcome
+from beam_runner_model.buffers import BufferKind
+from beam_runner_storage.journal.journal import Journal
+from rig import ANYWHERE, NO_LOOP, Crashed, Crashes, Rig
+from small_plans import buffer, plan_of, stage
+from worker_doubles import seen_in
+
+from beam_runner_runtime.driver import coordinator as coordinator_module
+from beam_runner_runtime.driver.ledger import Ledger
+
+VALUES = [b"a1", b"a2", b"b1", b"b2", b"c1", b"d1"]
+PLAN = plan_of(
+    [
+        stage("read", None, {"out": "values"}),
+        stage("spread", "values", {"deal": "dealt", "key": "pairs"}),
+        stage("see", "dealt"),
+        stage("count", "pairs", {"out": "counts"}, groups=True),
+        stage("end", "counts"),
+    ],
+    [
+        buffer("values", BufferKind.STORED),
+        buffer("dealt", BufferKind.DEALT),
+        buffer("pairs", BufferKind.GROUPED, bulk=False),
+        buffer("counts", BufferKind.STORED),
+    ],
+)
+TRANSFORMS: dict[str, Callable[[list[bytes]], dict[str, list[bytes]]]] = {
+    "read": lambda _: {"out": VALUES},
+    "spread": lambda values: {"deal": values, "key": values},
+    "count": lambda groups: {"out": groups},
+}
+EXPECTED = {value.decode(): 1 for value in VALUES} | {"a=2": 1, "b=2": 1, "c=1": 1, "d=1": 1}
+POINTS = (
+    "before append",
+    "after append",
+    "before apply",
+    "after apply",
+    "before files go",
+    "before snapshot",
+    "after snapshot",
+    "before commands",
+    "after commands",
+)
+MOST_PASSES = 60
+"""By one point in one life; more than there are."""
+
+
+class _ServersDriver(Driver[Any]):
+    """A class of its own, for the loop of a worker has no points of the server's."""
+
+
+@pytest.fixture
+def crashes(monkeypatch: pytest.MonkeyPatch) -> Crashes:
+    """Has the protocol stop by at its points; every commit makes a file and a snapshot."""
+    crashes = Crashes()
+
+    def around(owner: Any, name: str, before: str, after: str | None) -> None:
+        real = getattr(owner, name)
+
+        def wrapped(*arguments: Any, **more: Any) -> Any:
+            crashes.at(before)
+            result = real(*arguments, **more)
+            if after is not None:
+                crashes.at(after)
+            return result
+
+        monkeypatch.setattr(owner, name, wrapped)
+
+    monkeypatch.setattr(coordinator_module, "_ENTRIES_PER_SNAPSHOT", 3)
+    monkeypatch.setattr(written, "INLINE_BYTES", 0)
+    around(Journal, "append", "before append", "after append")
+    around(Journal, "snapshot", "before snapshot", "after snapshot")
+    around(Ledger, "apply", "before apply", "after apply")
+    around(Ledger, "take_garbage", "before files go", None)
+    around(_ServersDriver, "carry_out", "before commands", "after commands")
+    monkeypatch.setattr(coordinator_module, "Driver", _ServersDriver)
+    return crashes
+
+
+def live(place: Path, loop_bytes: int) -> bool:
+    """One server's life: whether it has brought the job to its end."""
+    rig = None
+    try:
+        rig = Rig(place, PLAN, TRANSFORMS, loop_bytes=loop_bytes)
+        rig.begin()
+        rig.run()
+        assert rig.ledger.end == FinishJob(Outcome.DONE)
+        assert seen_in(rig.ledger.metrics.infos()) == EXPECTED
+        assert seen_in(rig.metrics.totals().committed) == EXPECTED
+        assert list(rig.ledger.files()) == []
+        return True
+    except Crashed:
+        return False
+    finally:
+        if rig is not None:
+            rig.stop()
+
+
+def restart(place: Path, loop_bytes: int) -> None:
+    """The next server's life, and the next, until the job is done."""
+    assert live(place, loop_bytes)
+    left = [path.name for path in (place / "files").iterdir()]
+    assert left == []
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, 1 << 20], ids=["lanes", "loop"])
+def test_without_a_crash(tmp_path: Path, crashes: Crashes, loop_bytes: int) -> None:
+    restart(tmp_path, loop_bytes)
+    assert set(crashes.passed) == set(POINTS)
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, 1 << 20], ids=["lanes", "loop"])
+def test_a_server_that_dies_again_and_again(
+    tmp_path: Path, crashes: Crashes, loop_bytes: int
+) -> None:
+    """Each dies a little later than the one before, so that one lives long enough."""
+    for life in range(200):
+        crashes.point, crashes.countdown = ANYWHERE, life
+        if live(tmp_path, loop_bytes):
+            assert life > 10
+            return
+    raise AssertionError("no server lived to the end of the job")
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, 1 << 20], ids=["lanes", "loop"])
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_at_any_point(
+    tmp_path: Path, crashes: Crashes, point: str, loop_bytes: int
+) -> None:
+    """At the first commit, at the second, and so on, until there are no more."""
+    for number in range(MOST_PASSES):
+        place = tmp_path / str(number)
+        place.mkdir()
+        crashes.point, crashes.countdown, crashes.happened = point, number, False
+        if live(place, loop_bytes):
+            assert not crashes.happened
+            one_by_one = loop_bytes == NO_LOOP and "snapshot" not in point
+            assert number >= (len(PLAN.stages) if one_by_one else 1)
+            return
+        assert crashes.happened
+        restart(place, loop_bytes)
+    raise AssertionError(f"there is always one more {point!r}")

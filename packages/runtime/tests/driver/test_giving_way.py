@@ -1,0 +1,99 @@
+"""Sources stand back for what they have given: who gives way, and when.
+
+Bundles of sources have numbers from 100 here.
+"""
+
+from __future__ import annotations
+
+import pytest
+from beam_runner_engine.scheduler import Bundle
+from clocks import Clock, clock_of
+from fake_links import LOOP, FakeLink, bundle, given, opened
+
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.driver import lanes as lanes_module
+from beam_runner_runtime.driver.lanes import Lanes
+from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.tuning import TUNING
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return clock_of(lanes_module, monkeypatch)
+
+
+def is_source(one: Bundle) -> bool:
+    return one.number >= 100
+
+
+def at_work(*numbers: int) -> tuple[Lanes, list[FakeLink]]:
+    """Lanes that run these bundles, and no more lanes than that."""
+    count = len(numbers)
+    lanes = Lanes(
+        lambda _: None, lambda b: b, lambda: LOOP, count, count, JobSlots(Slots(), "job"), is_source
+    )  # type: ignore[arg-type,return-value]
+    links = [FakeLink() for _ in numbers]
+    lanes.run([bundle(number) for number in numbers])
+    for number, link in enumerate(links):
+        opened(lanes, number, link)
+    return lanes, links
+
+
+def test_a_source_gives_way_once_it_has_had_its_time(clock: Clock) -> None:
+    lanes, (link,) = at_work(100)
+    assert lanes.seconds_to_give_way is None
+    clock.now += TUNING.yield_seconds / 2
+    lanes.run([bundle(1)])
+    assert lanes.seconds_to_give_way == pytest.approx(TUNING.yield_seconds / 2)
+    assert lanes.take_giving_way() == []
+    clock.now += TUNING.yield_seconds
+    assert lanes.seconds_to_give_way == 0
+    assert lanes.take_giving_way() == [Attempt(100, 1)]
+    assert lanes.take_giving_way() == []
+    assert lanes.seconds_to_give_way is None
+    lanes.finished(link, Attempt(100, 1))  # type: ignore[arg-type]
+    lanes.dispatch()
+    assert given(link) == [100, 1]
+
+
+def test_a_source_that_gave_nothing_away_is_asked_again(clock: Clock) -> None:
+    lanes, _ = at_work(100)
+    lanes.run([bundle(1)])
+    clock.now += 2 * TUNING.yield_seconds
+    assert lanes.take_giving_way() == [Attempt(100, 1)]
+    lanes.stays(Attempt(100, 1))
+    assert lanes.take_giving_way() == []
+    clock.now += 2 * TUNING.yield_seconds
+    assert lanes.take_giving_way() == [Attempt(100, 1)]
+
+
+def test_on_a_crowded_machine_a_source_has_more_time(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes, _ = at_work(100)
+    monkeypatch.setattr(lanes._slowness, "now", lambda: 5.0)
+    lanes.run([bundle(1)])
+    clock.now += 2 * TUNING.yield_seconds
+    assert lanes.take_giving_way() == []
+    clock.now += TUNING.yield_seconds
+    assert lanes.take_giving_way() == [Attempt(100, 1)]
+
+
+def test_no_more_give_way_than_others_wait(clock: Clock) -> None:
+    lanes, _ = at_work(100, 101, 102)
+    clock.now += 2 * TUNING.yield_seconds
+    lanes.run([bundle(1), bundle(103)])
+    assert len(lanes.take_giving_way()) == 1
+    lanes.run([bundle(2)])
+    assert len(lanes.take_giving_way()) == 1
+
+
+def test_only_sources_give_way_and_not_to_a_source(clock: Clock) -> None:
+    lanes, _ = at_work(100, 1)
+    clock.now += 2 * TUNING.yield_seconds
+    lanes.run([bundle(101)])
+    assert lanes.take_giving_way() == []
+    lanes, _ = at_work(1)
+    clock.now += 2 * TUNING.yield_seconds
+    lanes.run([bundle(2)])
+    assert lanes.take_giving_way() == []

@@ -1,0 +1,36 @@
+"""The inbox of a job's thread keeps the order of what happens."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from beam_runner_runtime.driver.happenings import Cancel, Drain, Suspend, Woken
+from beam_runner_runtime.driver.inbox import Inbox
+
+
+def test_inbox_gives_all_items_in_their_order() -> None:
+    inbox = Inbox()
+    assert inbox.all(0.0) == []
+    assert inbox.next(0.0) is None
+    items = [Drain(), Woken(), Cancel()]
+    for item in items:
+        inbox.put(item)
+    assert inbox.next(1.0) == items[0]
+    assert inbox.all(1.0) == items[1:]
+
+
+def test_inbox_is_quiet_for_as_long_as_the_job_is_not_to_end_and_keeps_all_items() -> None:
+    inbox = Inbox()
+    inbox.put(Drain())
+    began = time.monotonic()
+    assert inbox.is_quiet(0.05)
+    assert time.monotonic() >= began + 0.05
+    threading.Timer(0.05, lambda: inbox.put(Suspend())).start()
+    began = time.monotonic()
+    assert not inbox.is_quiet(60)
+    assert time.monotonic() < began + 30
+    assert not inbox.is_quiet(60)
+    inbox.put(Woken())
+    assert inbox.next(1.0) == Drain()
+    assert inbox.all(1.0) == [Suspend(), Woken()]

@@ -1,0 +1,381 @@
+"""A running job from its first state to its last: on threads, with workers that are threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from beam_runner_model.jobs import Importance, JobState
+from beam_runner_storage.journal.errors import JournalError, JournalFenced
+from beam_runner_storage.journal.journal import Journal
+from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.log_records import LogRecord, Severity
+from servers import NO_LOOP, SECONDS, Server, blocked
+from small_jobs import EXPECTED, LOOP_BYTES, PLAN
+from small_plans import values_of
+from worker_doubles import SHARDS, seen_in
+
+from beam_runner_runtime.channel.messages import (
+    Abort,
+    Finalize,
+    Hello,
+    Logged,
+)
+from beam_runner_runtime.channel.server import WorkerLink
+from beam_runner_runtime.driver import job as job_module
+from beam_runner_runtime.driver.slots import JobSlots, Slots
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_module, "_TEARDOWN_SECONDS", 2.0)
+    monkeypatch.setattr(job_module, "_ABORT_SECONDS", 1.0)
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    servers: list[Server] = []
+
+    def make(**more: Any) -> Server:
+        for server in servers:
+            server.stop()
+        servers.append(Server(tmp_path, **more))
+        return servers[-1]
+
+    yield make
+    servers[-1].stop()
+
+
+New = Callable[..., Server]
+
+
+def is_gone(server: Server) -> bool:
+    """Whether nothing is left of the job."""
+    return not server.folder.exists() and not server.journal.exists
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+@pytest.mark.parametrize("cores", [1, 3])
+def test_a_job_that_is_done(new: New, cores: int, loop_bytes: int) -> None:
+    server = new(cores=cores, loop_bytes=loop_bytes)
+    assert server.run() is JobState.DONE
+    assert [state for state, _ in server.reporter.states] == [JobState.RUNNING, JobState.DONE]
+    assert server.seen == EXPECTED
+    assert is_gone(server)
+    assert server.spark.closed == [True]
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+def test_user_code_that_raises(new: New, loop_bytes: int) -> None:
+    server = new(loop_bytes=loop_bytes, attempts=2)
+
+    def fail(values: list[bytes]) -> Any:
+        raise BundleFailed("Outer/Inner", "ValueError: no", "Traceback of it")
+
+    server.spark.stages["see"].transform = fail
+    assert server.run() is JobState.FAILED
+    assert server.reason.startswith("ValueError: no [while running 'Outer/Inner'] (attempt 2")
+    assert "Traceback of it" in server.reason
+    assert is_gone(server)
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+@pytest.mark.parametrize("deaths", [1, 100])
+def test_processes_that_die(new: New, deaths: int, loop_bytes: int) -> None:
+    server = new(loop_bytes=loop_bytes)
+    left = [deaths]
+
+    def dies(order: Any) -> bool:
+        left[0] -= 1
+        return left[0] >= 0
+
+    server.spark.dies = dies
+    if deaths == 1:
+        assert server.run() is JobState.DONE
+        assert server.seen == EXPECTED
+    else:
+        assert server.run() is JobState.FAILED
+        assert "'the read step' was tried 4 times" in server.reason
+        assert server.seen == {}
+
+
+def test_spark_that_starts_nothing(new: New) -> None:
+    server = new()
+    server.spark.refuses = "the cluster is gone"
+    assert server.run() is JobState.FAILED
+    assert "the cluster is gone" in server.reason
+
+
+def test_cancel(new: New) -> None:
+    server = new()
+    go_on = blocked(server)
+    server.job.cancel()
+    server.job.cancel()
+    threading.Timer(0.5, go_on.set).start()
+    assert server.wait() is JobState.CANCELLED
+    assert server.seen == {}
+    assert is_gone(server)
+    server.job.cancel()
+
+
+def test_cancel_before_the_start(new: New) -> None:
+    server = new()
+    server.job.cancel()
+    assert server.run() is JobState.CANCELLED
+
+
+def test_a_job_waits_for_its_turn_until_another_has_ended(new: New) -> None:
+    server = new(slots=Slots(1))
+    other = JobSlots(server.slots, "other")
+    assert other.take_turn(lambda: None)
+    server.start()
+    time.sleep(0.3)
+    assert server.reporter.states == []
+    other.forget()
+    assert server.wait() is JobState.DONE
+    assert JobSlots(server.slots, "next").take_turn(lambda: None)
+
+
+def test_a_job_that_waits_for_its_turn_can_be_cancelled(new: New) -> None:
+    server = new(slots=Slots(1))
+    assert JobSlots(server.slots, "other").take_turn(lambda: None)
+    server.start()
+    server.job.cancel()
+    assert server.wait() is JobState.CANCELLED
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["cancelled", "failed"])
+def test_spark_hears_of_the_end_before_the_processes_in_which_something_still_runs(
+    new: New, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Else it takes them for crashed, says so at length, and tries their lanes again."""
+    server = new(cores=2)
+    told: list[str] = []
+    send = WorkerLink.send
+
+    def sent(link: WorkerLink, command: Any) -> None:
+        if isinstance(command, Abort):
+            told.append("process")
+        send(link, command)
+
+    monkeypatch.setattr(WorkerLink, "send", sent)
+    server.spark.on_cancel = lambda: told.append("Spark")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def fail_or_wait(chunk: Any) -> None:
+        if fails and b"a" in values_of(chunk):
+            assert begun.wait(SECONDS)
+            raise BundleFailed("T", "ValueError: no", "trace")
+        begun.set()
+        go_on.wait(SECONDS)
+
+    server.spark.stages["see"].during = fail_or_wait
+    server.start()
+    assert begun.wait(SECONDS)
+    if not fails:
+        server.job.cancel()
+    threading.Timer(0.5, go_on.set).start()
+    assert server.wait() is (JobState.FAILED if fails else JobState.CANCELLED)
+    assert told[0] == "Spark"
+    assert "process" in told
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+def test_another_server_goes_on(new: New, loop_bytes: int) -> None:
+    server = new(loop_bytes=loop_bytes)
+    go_on = blocked(server)
+    server.job.suspend()
+    threading.Timer(0.5, go_on.set).start()
+    assert server.wait() is JobState.RUNNING
+    assert server.journal.exists and server.folder.exists()
+    again = new(loop_bytes=loop_bytes)
+    assert again.job.metrics().committed == server.job.metrics().committed
+    assert again.run() is JobState.DONE
+    assert again.seen == EXPECTED
+    # What was done, also in a loop that had to be left for it, was not done again.
+    assert again.spark.stages["read"].bundles == []
+    assert is_gone(again)
+
+
+def test_a_job_whose_end_was_not_told_is_told_by_the_next_server(new: New) -> None:
+    """A server that stops refuses the report: the next one needs the journal to make it."""
+    server = new(refuses_end=True)
+    server.run()
+    assert server.journal.exists
+    again = new()
+    assert again.run() is JobState.DONE
+    assert again.seen == EXPECTED
+    assert is_gone(again)
+
+
+def test_what_is_reported_at_the_end_is_final(new: New) -> None:
+    server = new()
+    asked: list[Any] = []
+    real = server.reporter.state
+
+    def state(state: JobState, reason: str | None = None) -> bool:
+        if state.is_terminal:
+            asked.append(server.job.metrics())
+        return real(state, reason)
+
+    server.reporter.state = state  # type: ignore[method-assign]
+    server.run()
+    assert seen_in(asked[0].committed) == EXPECTED
+
+
+def test_callbacks_run_only_after_the_commit(new: New, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = new(loop_bytes=LOOP_BYTES)
+    for harness in server.spark.stages.values():
+        harness.finalizes = True
+    order: list[str] = []
+    append = Journal.append
+
+    def appended(journal: Journal, entries: Any) -> None:
+        assert not any(isinstance(command, Finalize) for command in server.spark.told)
+        append(journal, entries)
+        order.append("append")
+
+    monkeypatch.setattr(Journal, "append", appended)
+    server.run()
+    assert order == ["append"]
+    assert any(isinstance(command, Finalize) for command in server.spark.told)
+
+
+# When what the job stands on breaks.
+
+
+def test_a_journal_that_can_not_be_written_fails_the_job(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = new()
+
+    def append(journal: Journal, entries: Any) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Journal, "append", append)
+    assert server.run() is JobState.FAILED
+    assert "OSError: the disk is full" in server.reason
+
+
+def test_data_makes_room_for_the_journal_to_be_removed(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = new()
+    delete = Journal.delete
+
+    def needs_room(journal: Journal) -> None:
+        if server.folder.exists():
+            raise JournalError("the disk is full")
+        delete(journal)
+
+    monkeypatch.setattr(Journal, "delete", needs_room)
+    assert server.run() is JobState.DONE
+    assert not server.folder.exists()
+    assert not server.journal.exists
+
+
+def test_a_server_that_was_replaced_leaves_the_job_alone(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another server has the folder: neither is the job's end ours to tell, nor its files ours."""
+    server = new()
+
+    def fenced(*arguments: Any) -> None:
+        raise JournalFenced("another server has taken over")
+
+    monkeypatch.setattr(Journal, "append", fenced)
+    monkeypatch.setattr(Journal, "delete", fenced)
+    assert server.run() is JobState.RUNNING
+    assert server.folder.exists()
+
+
+def test_spark_that_breaks_at_the_end_does_not_hide_the_end(new: New) -> None:
+    server = new()
+
+    def broken() -> None:
+        raise RuntimeError("SparkContext was shut down")
+
+    server.spark.on_cancel = broken
+    server.spark.stages["see"].during = lambda chunk: (_ for _ in ()).throw(
+        BundleFailed("T", "ValueError: no", "trace")
+    )
+    assert server.run() is JobState.FAILED
+    assert "ValueError: no" in server.reason
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+def test_a_job_outlives_spark(new: New, loop_bytes: int) -> None:
+    """However often: that Spark ends is no failure of the bundles that ran."""
+    for _ in range(6):
+        server = new(loop_bytes=loop_bytes, resumable=True)
+        go_on = blocked(server)
+        server.spark.end()
+        go_on.set()
+        assert server.wait() is JobState.RUNNING
+    assert new(loop_bytes=loop_bytes).run() is JobState.DONE
+
+
+def test_a_job_that_nobody_can_resume_fails_with_spark(new: New) -> None:
+    server = new()
+    go_on = blocked(server)
+    server.spark.end()
+    go_on.set()
+    assert server.wait() is JobState.FAILED
+    assert "Spark has ended" in server.reason
+
+
+# What workers ask for and say.
+
+
+def test_a_process_is_told_all_it_needs(new: New) -> None:
+    server = new()
+    work = server.job.job_work()
+    assert (work.plan, work.shards, work.folder) == (PLAN, SHARDS, str(server.folder))
+    assert list(server.job.artifact("abc")) == [b"abc"]
+
+
+def test_logs_are_messages(new: New) -> None:
+    server = new()
+    link = WorkerLink(Hello("job-1", "host", 1))
+    records = (
+        LogRecord(Severity.WARN, 0, "careful", transform_id="T"),
+        LogRecord(Severity.ERROR, 0, "bad", trace="Traceback"),
+        LogRecord(Severity.INFO, 0, "half way", transform_id="T"),
+        LogRecord(Severity.INFO, 0, "control channel established"),
+        LogRecord(Severity.UNSPECIFIED, 0, "what"),
+    )
+    server.job.received(link, Logged(records))
+    assert server.reporter.messages == [
+        (Importance.WARNING, "careful", "T", "host:1"),
+        (Importance.ERROR, "bad\nTraceback", "", "host:1"),
+        (Importance.BASIC, "half way", "T", "host:1"),
+        (Importance.DETAILED, "control channel established", "", "host:1"),
+        (Importance.DETAILED, "what", "", "host:1"),
+    ]
+
+
+@pytest.mark.parametrize("phase", ["work", "clean_up"])
+def test_job_thread_ends_by_an_error_job_is_failed_with_the_reason(
+    new: New, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    """An error of any kind, as one that another library raises in the thread to end it."""
+    server = new()
+
+    def break_off(*_: Any) -> None:
+        raise SystemExit("ended by the test")
+
+    if phase == "work":
+        monkeypatch.setattr(server.job._coordinator, "work", break_off)
+    else:
+        monkeypatch.setattr(server.job, "_clean_up", break_off)
+    state = server.run()
+    if phase == "work":
+        assert state is JobState.FAILED
+        assert server.reason == "the server failed: SystemExit: ended by the test"
+    else:
+        assert state is JobState.DONE
+    assert server.spark.closed != []

@@ -1,0 +1,184 @@
+"""A running job whose neighbours are away, and what a stream leaves that ended before its time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_engine.scheduler import FailJob, Pauses
+from beam_runner_model.jobs import JobState
+from beam_runner_planner.plan import JobPlan, TruncationPlan
+from beam_runner_storage.journal.errors import JournalUnavailable
+from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_worker.errors import BundleFailed
+from job_server import wait_until
+from servers import NO_LOOP, Server
+from small_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS
+
+from beam_runner_runtime.driver import job as job_module
+from beam_runner_runtime.driver import patient_journal
+from beam_runner_runtime.driver.recovery import recover
+
+AWAY = NeighbourUnavailable("the disk of /state", "disk is full")
+LARGE = 40_000
+"""Bytes of a value that goes into a file."""
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_module, "_TEARDOWN_SECONDS", 2.0)
+    monkeypatch.setattr(job_module, "_ABORT_SECONDS", 1.0)
+    monkeypatch.setattr(patient_journal, "_PAUSES", Pauses(20, 80))
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    servers: list[Server] = []
+
+    def make(**more: Any) -> Server:
+        servers.append(Server(tmp_path, **more))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.stop()
+
+
+New = Callable[..., Server]
+
+
+def endless(plan: JobPlan) -> JobPlan:
+    """The plan with a source that may give elements for ever."""
+    see = attrs.evolve(plan.stages["see"], truncation=TruncationPlan(None, endless=True))
+    return attrs.evolve(plan, stages={**plan.stages, "see": see})
+
+
+STREAM = endless(PLAN)
+
+
+@pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
+def test_job_whose_journal_has_no_room_for_a_while_goes_on(
+    new: New, loop_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = new(loop_bytes=loop_bytes)
+    left = [6]
+    append = type(server.journal).append
+
+    def refuse(journal: Any, entries: Sequence[bytes]) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise JournalUnavailable(AWAY)
+        append(journal, entries)
+
+    monkeypatch.setattr(type(server.journal), "append", refuse)
+    assert server.run() is JobState.DONE
+    assert server.seen == EXPECTED
+    assert left == [0]
+    (told,) = [text for _, text, _ in server.reporter.messages if "the job waits" in text][:1]
+    assert "the disk of /state is unavailable: disk is full" in told
+    assert len(server.reporter.messages) < 6, "told less often as it lasts"
+
+
+def test_job_is_cancelled_while_its_journal_has_no_room(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(journal: Any, entries: Sequence[bytes]) -> None:
+        raise JournalUnavailable(AWAY)
+
+    server = new(limits={"outage_limit": None})
+    monkeypatch.setattr(patient_journal, "_PAUSES", Pauses(60_000, 60_000))
+    monkeypatch.setattr(type(server.journal), "append", refuse)
+    server.start()
+    wait_until(lambda: bool(server.job.execution().neighbours), 30, "the outage is shown")
+    (shown,) = server.job.execution().neighbours
+    assert (shown.neighbour, shown.reason) == ("the disk of /state", "disk is full")
+    began = time.monotonic()
+    server.job.cancel()
+    assert server.wait() is JobState.CANCELLED
+    assert time.monotonic() - began < 30
+
+
+def test_bounded_job_whose_journal_has_no_room_for_too_long_fails(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(journal: Any, entries: Sequence[bytes]) -> None:
+        raise JournalUnavailable(AWAY)
+
+    server = new(limits={"outage_limit": 200})
+    monkeypatch.setattr(type(server.journal), "append", refuse)
+    assert server.run() is JobState.FAILED
+    assert server.reason == (
+        "the journal of the job can't be written: the disk of /state is unavailable: disk is full"
+    )
+
+
+# What an ended job leaves.
+
+
+def failing(server: Server) -> Server:
+    def fail(values: list[bytes]) -> Any:
+        raise BundleFailed("Outer/Inner", "ValueError: no", "Traceback of it")
+
+    server.spark.stages["see"].transform = fail
+    return server
+
+
+def test_failed_stream_keeps_its_ledger_and_the_files_that_it_needs(new: New) -> None:
+    values = [bytes([97 + number]) * LARGE for number in range(4)]
+    transforms = {"read": lambda _: {"out": values}}
+    server = failing(new(plan=STREAM, keep_seconds=3600, transforms=transforms))
+    (server.folder / "litter").write_bytes(b"of an attempt that failed")
+    (server.folder / "process").mkdir()
+    assert server.run() is JobState.FAILED
+    (since,) = server.store.kept().values()
+    assert since == pytest.approx(time.time(), abs=60)
+    assert any(
+        "the state of this stream is kept until" in text for _, text, _ in server.reporter.messages
+    )
+    ledger = recover(server.journal)
+    assert isinstance(ledger.end, FailJob)
+    assert {path.name for path in server.folder.iterdir()} == set(ledger.files()) != set()
+    work = [one for record in ledger._scheduler.state.bundles.values() for one in record.work]
+    ready = ledger._scheduler.state.stages[1].shards[None].ready.values()
+    count = sum(
+        one.data.facts.count for one in (*work, *(item for items in ready for item in items))
+    )
+    assert count == len(values), "all that was not done is there"
+
+
+def test_cancelled_stream_keeps_its_state(new: New) -> None:
+    server = new(
+        plan=STREAM, keep_seconds=3600, limits={"pauses": Pauses(60_000, 60_000)}, attempts=9
+    )
+    failing(server).start()
+    wait_until(lambda: bool(server.job._ledger.retries()), 30, "a bundle has failed")
+    server.job.cancel()
+    assert server.wait() is JobState.CANCELLED
+    assert server.store.kept().keys() == {"job-1"}
+    assert len(recover(server.journal)._scheduler.state.bundles) > 0
+
+
+@pytest.mark.parametrize(
+    ("plan", "seconds", "fails"),
+    [(PLAN, 3600, True), (STREAM, 0, True), (STREAM, 3600, False)],
+    ids=["a bounded job", "no retention", "a stream that is done"],
+)
+def test_other_jobs_leave_nothing(new: New, plan: JobPlan, seconds: float, fails: bool) -> None:
+    server = new(plan=plan, keep_seconds=seconds, transforms=TRANSFORMS)
+    if fails:
+        failing(server)
+    assert server.run() is (JobState.FAILED if fails else JobState.DONE)
+    assert server.store.kept() == {}
+    assert not server.journal.exists
+    assert not server.folder.exists()
+
+
+def test_stream_that_a_stopping_server_leaves_is_not_marked_as_ended_for_good(new: New) -> None:
+    server = failing(new(plan=STREAM, keep_seconds=3600, refuses_end=True))
+    server.run()
+    assert server.journal.exists
+    assert server.folder.exists()

@@ -1,0 +1,151 @@
+"""A running job with sections: on threads, from its first state to its last."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from beam_runner_engine.scheduler import DefaultSectionPolicy, Limits
+from beam_runner_model.jobs import JobState
+from beam_runner_worker.errors import BundleFailed
+from section_doubles import EXPECTED, PLAN, TRANSFORMS, broken, refused
+from servers import SECONDS, FakeSpark, Server
+
+from beam_runner_runtime.channel.messages import Hello, RunBundle
+from beam_runner_runtime.channel.section_ends import SectionEnd
+from beam_runner_runtime.channel.server import WorkerLink
+from beam_runner_runtime.driver import job as job_module
+
+New = Callable[..., Server]
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_module, "_TEARDOWN_SECONDS", 2.0)
+    monkeypatch.setattr(job_module, "_ABORT_SECONDS", 1.0)
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Iterator[New]:
+    servers: list[Server] = []
+
+    def make(**more: Any) -> Server:
+        for server in servers:
+            server.stop()
+        policy = DefaultSectionPolicy()
+        server = Server(tmp_path, plan=PLAN, transforms=TRANSFORMS, section_policy=policy, **more)
+        servers.append(server)
+        return server
+
+    yield make
+    servers[-1].stop()
+
+
+class Blocked:
+    """A section that runs until its Spark job is cancelled."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+
+    def __call__(self, spark: FakeSpark, order: RunBundle) -> SectionEnd:
+        self.begun.set()
+        assert spark.cancelled.wait(SECONDS)
+        return broken(order)
+
+
+def test_a_job_that_is_done(new: New) -> None:
+    server = new()
+    assert server.run() is JobState.DONE
+    assert server.seen == EXPECTED
+    assert not server.folder.exists()
+    assert server.spark.closed == [True]
+
+
+def test_a_refused_section(new: New) -> None:
+    server = new()
+    server.spark.section = lambda spark, order: refused(order)
+    assert server.run() is JobState.DONE
+    assert server.seen == EXPECTED
+
+
+def test_cancel_does_not_wait_for_a_section(new: New) -> None:
+    server = new()
+    server.spark.section = blocked = Blocked()
+    server.start()
+    assert blocked.begun.wait(SECONDS)
+    server.job.cancel()
+    assert server.wait() is JobState.CANCELLED
+    assert server.spark.cancelled.is_set()
+    assert not server.folder.exists()
+
+
+def test_a_section_ends_with_a_job_that_fails(new: New) -> None:
+    server = new()
+    tried = []
+
+    def section(spark: FakeSpark, order: RunBundle) -> SectionEnd:
+        tried.append(order)
+        return broken(order)
+
+    server.spark.section = section
+    assert server.run() is JobState.FAILED
+    assert len(tried) == 4
+    assert "Spark lost it" in server.reason
+
+
+def test_what_workers_say_of_a_section_is_for_its_runner_alone(new: New) -> None:
+    """It ends the Spark job, and what comes of that is told then."""
+    server = new()
+
+    def section(spark: FakeSpark, order: RunBundle) -> SectionEnd:
+        said = broken(order)
+        spark.hears.append(said)
+        spark.job.received(WorkerLink(Hello("job-1", "host", 1)), said)
+        return refused(order)
+
+    server.spark.section = section
+    assert server.run() is JobState.DONE
+    assert server.seen == EXPECTED
+    assert server.job._ledger.last_failure is None
+
+
+def test_user_code_that_raises(new: New) -> None:
+    server = new(attempts=2)
+
+    def fail(values: list[bytes]) -> Any:
+        raise BundleFailed("Outer/Inner", "ValueError: no", "Traceback of it")
+
+    server.spark.stages["count"].transform = fail
+    assert server.run() is JobState.FAILED
+    assert server.reason.startswith("ValueError: no [while running 'Outer/Inner'] (attempt 2")
+
+
+def test_the_next_server_goes_on_with_a_section_that_was_running(new: New) -> None:
+    server = new(resumable=True)
+    server.spark.section = blocked = Blocked()
+    server.start()
+    assert blocked.begun.wait(SECONDS)
+    server.job.suspend()
+    assert server.job.join(SECONDS)
+    assert server.spark.cancelled.is_set()
+    assert not any(state.is_terminal for state, _ in server.reporter.states)
+    after = new(resumable=True)
+    assert after.run() is JobState.DONE
+    assert after.seen == EXPECTED
+
+
+def test_spark_that_ends_costs_no_attempt(new: New) -> None:
+    def section(spark: FakeSpark, order: RunBundle) -> SectionEnd:
+        spark.end()
+        return broken(order)
+
+    for _ in range(2 * Limits().outside_attempts):
+        server = new(resumable=True)
+        server.spark.section = section
+        server.start()
+        assert server.job.join(SECONDS)
+        assert not any(state.is_terminal for state, _ in server.reporter.states)
+    assert new(resumable=True).run() is JobState.DONE

@@ -1,0 +1,135 @@
+"""What a job's journal keeps is read again, also by versions that come later.
+
+``tests/older_versions`` has state folders of versions that were there once; none is ever written again. A version
+whose change makes one unreadable says so in its test, and adds a folder of its own.
+"""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_engine.scheduler import Limits, Pauses, Tick
+from beam_runner_storage.journal.codec import FormError, Registry
+from beam_runner_storage.journal.store import Store
+from ledger_jobs import CHAIN, Job, rows
+
+from beam_runner_runtime.driver import kept
+from beam_runner_runtime.driver.kept import REGISTRY, Kept, encode_entries, entries_of
+from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.recovery import recover
+
+DATA = Path(__file__).parents[1] / "older_versions"
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """The journals of a folder of an earlier version."""
+    folder = tmp_path / "state"
+    shutil.copytree(DATA / request.param, folder)
+    with closing(Store(folder, durable=False)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("store", ["state-0.1-records"], indirect=True)
+def test_jobs_of_a_version_with_records_go_on(store: Store) -> None:
+    assert store.damage == ()
+    bounded, keyed = (recover(store.journal(job_id)) for job_id in ("bounded", "keyed"))
+    assert [(b.number, b.attempt, b.stage) for b in bounded.open_bundles] == [
+        (1, 2, "end"),
+        (3, 2, "end"),
+        (4, 2, "end"),
+    ]
+    assert sorted(bounded.files()) == ["f", "g"]
+    assert [(b.number, b.stage, b.shard) for b in keyed.open_bundles] == [
+        (1, "more", None),
+        (2, "count", 3),
+    ]
+    assert sorted(keyed.files()) == ["f"]
+    for ledger in (bounded, keyed):
+        ledger.apply(Tick(1_000_000))
+        assert ledger.end is None
+
+
+@pytest.mark.parametrize("store", ["state-0.1-records"], indirect=True)
+def test_job_of_another_version_gets_the_limits_of_this_one(store: Store) -> None:
+    limits = Limits(user_attempts=None, pauses=Pauses(5, 9))
+    changed = recover(store.journal("keyed"), lambda ledger: limits)
+    assert changed.limits == limits
+    other = Limits(user_attempts=7)
+    assert recover(store.journal("keyed"), lambda ledger: other).limits == limits, "by this version"
+
+
+def test_a_new_layout_begins_with_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries of a version follow no snapshot of another one."""
+    job = Job(CHAIN)
+    (first,) = job.open("read")
+    job.commit(first, rows("f", 0))
+    store = Store(tmp_path, durable=False)
+    journal = store.journal("job")
+    journal.snapshot(job.begun)
+    journal.append([encode_entries([entry]) for entry in job.entries])
+
+    @attrs.frozen
+    class More:
+        more: int = 0
+
+    newer = Registry({**REGISTRY._classes, "More": More}, REGISTRY._shared)
+    monkeypatch.setattr(kept, "REGISTRY", newer)
+    ledger = recover(journal)
+    journal.append([encode_entries([Tick(5)])])
+    recovered = journal.recover()
+    again = Kept(recovered.snapshot or b"")
+    assert again.ledger.open == {bundle.number: bundle for bundle in ledger.open_bundles}
+    assert [again.entries(blob) for blob in recovered.entries] == [(Tick(5),)]
+    store.close()
+
+
+def test_open_bundles_of_a_lost_server_are_tried_again(tmp_path: Path) -> None:
+    """Also by the server after the next one, whose attempts follow those of the next one."""
+    job = Job(CHAIN)
+    store = Store(tmp_path, durable=False)
+    journal = store.journal("job")
+    journal.snapshot(job.ledger.snapshot())
+    for attempt in (2, 3):
+        (bundle,) = recover(journal).open_bundles
+        assert bundle == attrs.evolve(*job.ledger.open_bundles, attempt=attempt)
+    store.close()
+
+
+def test_a_snapshot_costs_each_thing_once() -> None:
+    job = Job(CHAIN)
+    (first,) = job.open("read")
+    job.commit(first, *(rows("f", number) for number in range(50)))
+    snapshot = job.ledger.snapshot()
+    assert snapshot.count(b"\xa1f") < 250
+    assert Ledger.of_state(Kept(snapshot).ledger).open_bundles == job.ledger.open_bundles
+
+
+def test_other_bytes_are_refused() -> None:
+    job = Job(CHAIN)
+    snapshot = job.ledger.snapshot()
+    entry = encode_entries(job.entries)
+    assert list(entries_of(entry)) == job.entries
+    bad: Any
+    for bad in (b"", b"x", pickle.dumps(1), snapshot[:-1], snapshot[:100], entry):
+        with pytest.raises(FormError):
+            Kept(bad)
+    for bad in (b"", b"x", pickle.dumps(1), entry[:-1], snapshot):
+        with pytest.raises(FormError):
+            entries_of(bad)
+
+
+def test_what_the_engine_means_by_its_words_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = Job(CHAIN).ledger.snapshot()
+    monkeypatch.setattr(kept, "FORMAT", kept.FORMAT + 1)
+    with pytest.raises(FormError, match="means something else"):
+        Kept(snapshot)

@@ -1,0 +1,399 @@
+"""Lanes: bundles wait, run and come back; none is lost, whatever becomes of the lane it was given to.
+
+What a lane does when something happens to it:
+
+| lane     | opened       | finished or left | lost             | ended        | idle for long | job ends  |
+|----------|--------------|------------------|------------------|--------------|---------------|-----------|
+| starting | idle         | -                | -                | gone         | starting      | forgotten |
+| idle     | idle         | idle             | starting         | gone         | closed        | closed    |
+| running  | idle, bundle | idle             | starting, bundle | gone, bundle | running       | running   |
+| looping  | idle, loop   | idle or running  | starting, loop   | gone, loop   | looping       | looping   |
+
+"bundle" and "loop": what it ran is given back, to be run again.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import pytest
+from fake_links import LOOP, FakeLink, bundle, given, opened
+
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.channel.messages import Abort, CloseLane
+from beam_runner_runtime.driver import lanes as lanes_module
+from beam_runner_runtime.driver.lanes import Lanes, Loss
+from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.tuning import TUNING
+
+
+@attrs.define
+class Cluster:
+    """Lanes with a clock that stands still, and the numbers of those that Spark was to start."""
+
+    cores: int = 2
+    most: int = 8
+    now: float = 1000.0
+    started: list[int] = attrs.field(factory=list)
+
+    def lanes(self) -> Any:
+        return Lanes(
+            self.started.append,
+            lambda bundle: bundle,
+            lambda: LOOP,
+            self.cores,
+            self.most,
+            JobSlots(Slots(), "job"),
+        )
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    cluster = Cluster()
+    monkeypatch.setattr(lanes_module, "time", SimpleNamespace(monotonic=lambda: cluster.now))
+    return cluster
+
+
+def test_as_many_lanes_as_cores_and_no_more(cluster: Cluster) -> None:
+    lanes = cluster.lanes()
+    lanes.run([bundle(n) for n in range(5)])
+    lanes.dispatch()
+    assert cluster.started == [0, 1]
+    links = [FakeLink(), FakeLink()]
+    for number, link in enumerate(links):
+        opened(lanes, number, link)
+    assert [given(link) for link in links] == [[0], [1]]
+    assert lanes.alive == {0, 1}
+
+
+def test_lanes_follow_the_cores_that_are_there(cluster: Cluster) -> None:
+    lanes = cluster.lanes()
+    lanes.run([bundle(n) for n in range(9)])
+    assert cluster.started == [0, 1]
+    lanes.resize(5, 20)
+    lanes.dispatch()
+    assert cluster.started == [0, 1, 2, 3, 4]
+
+
+def test_no_more_lanes_than_bundles(cluster: Cluster) -> None:
+    lanes = cluster.lanes()
+    lanes.run([bundle(1)])
+    lanes.dispatch()
+    assert cluster.started == [0]
+
+
+def test_bundles_run_in_order_as_lanes_become_free(cluster: Cluster) -> None:
+    cluster.cores = 1
+    lanes = cluster.lanes()
+    link = FakeLink()
+    bundles = [bundle(n) for n in range(4)]
+    lanes.run(bundles)
+    opened(lanes, 0, link)
+    lanes.dispatch()
+    for one in bundles:
+        lanes.finished(link, Attempt.of(one))
+        lanes.dispatch()
+    assert given(link) == [0, 1, 2, 3]
+
+
+def test_an_answer_for_another_bundle_does_not_free_the_lane(cluster: Cluster) -> None:
+    lanes = cluster.lanes()
+    link = FakeLink()
+    lanes.run([bundle(1, attempt=2), bundle(2), bundle(3)])
+    opened(lanes, 0, link)
+    for wrong in (Attempt(1, 1), Attempt(2, 1), Attempt(9, 2)):
+        lanes.finished(link, wrong)
+    lanes.finished(FakeLink(), Attempt(1, 2))
+    lanes.dispatch()
+    assert given(link) == [1]
+
+
+def blocked_lane(cluster: Cluster) -> tuple[Lanes, FakeLink]:
+    """A cluster of one core whose lane runs bundle 0, and has said so, while bundles 1 to 4 wait."""
+    cluster.cores, cluster.most = 1, 3
+    lanes = cluster.lanes()
+    link = FakeLink()
+    lanes.run([bundle(n) for n in range(5)])
+    opened(lanes, 0, link)
+    lanes.progressed(link, Attempt(0, 1), 0.0)
+    return lanes, link
+
+
+def test_a_blocked_bundle_makes_room_for_one_more_lane(cluster: Cluster) -> None:
+    lanes, _ = blocked_lane(cluster)
+    cluster.now += TUNING.blocked_seconds * 0.9
+    lanes.dispatch()
+    assert cluster.started == [0]
+    cluster.now += TUNING.blocked_seconds * 0.2
+    lanes.dispatch()
+    lanes.dispatch()
+    assert cluster.started == [0, 1]
+
+
+def test_blocked_bundles_do_not_make_more_lanes_than_allowed(cluster: Cluster) -> None:
+    lanes, _ = blocked_lane(cluster)
+    for number in range(1, 6):
+        cluster.now += 2 * TUNING.blocked_seconds
+        lanes.dispatch()
+        if number in cluster.started:
+            link = FakeLink()
+            opened(lanes, number, link)
+            lanes.progressed(link, Attempt(number, 1), 0.0)
+    assert cluster.started == [0, 1, 2]
+
+
+def test_a_bundle_that_moves_is_not_blocked(cluster: Cluster) -> None:
+    lanes, link = blocked_lane(cluster)
+    for step in range(1, 5):
+        cluster.now += TUNING.blocked_seconds * 0.8
+        lanes.progressed(link, Attempt(0, 1), step / 10)
+        lanes.dispatch()
+    assert cluster.started == [0]
+
+
+def test_a_report_without_progress_is_none(cluster: Cluster) -> None:
+    lanes, link = blocked_lane(cluster)
+    lanes.progressed(link, Attempt(0, 1), 0.5)
+    cluster.now += TUNING.blocked_seconds * 1.1
+    lanes.progressed(link, Attempt(0, 1), 0.5)
+    lanes.progressed(link, Attempt(3, 1), 0.9)
+    lanes.dispatch()
+    assert cluster.started == [0, 1]
+
+
+def test_a_shard_goes_to_the_lane_that_knows_its_state(cluster: Cluster) -> None:
+    lanes = cluster.lanes()
+    links = [FakeLink(), FakeLink()]
+    lanes.run([bundle(1, shard=1), bundle(2, shard=2)])
+    for number, link in enumerate(links):
+        opened(lanes, number, link)
+    lanes.finished(links[0], Attempt(1, 1))
+    lanes.finished(links[1], Attempt(2, 1))
+    lanes.run([bundle(3, shard=2), bundle(4, shard=1)])
+    assert [given(link) for link in links] == [[1, 4], [2, 3]]
+
+
+def test_a_shard_does_not_wait_for_the_lane_that_knows_it(cluster: Cluster) -> None:
+    lanes = cluster.lanes()
+    links = [FakeLink(), FakeLink()]
+    lanes.run([bundle(1, shard=1), bundle(2, shard=2)])
+    for number, link in enumerate(links):
+        opened(lanes, number, link)
+    lanes.finished(links[1], Attempt(2, 1))
+    lanes.run([bundle(3, shard=1)])
+    assert given(links[1]) == [2, 3]
+
+
+# The table above, lane by lane.
+
+
+def starting(cluster: Cluster) -> tuple[Any, FakeLink]:
+    cluster.cores = cluster.most = 1
+    lanes = cluster.lanes()
+    lanes.run([bundle(1)])
+    lanes.forget([Attempt(1, 1)])
+    return lanes, FakeLink()
+
+
+def idle(cluster: Cluster) -> tuple[Any, FakeLink]:
+    lanes, link = starting(cluster)
+    opened(lanes, 0, link)
+    return lanes, link
+
+
+def running(cluster: Cluster) -> tuple[Any, FakeLink]:
+    lanes, link = idle(cluster)
+    lanes.run([bundle(5)])
+    assert given(link) == [5]
+    return lanes, link
+
+
+def looping(cluster: Cluster) -> tuple[Any, FakeLink]:
+    lanes, link = idle(cluster)
+    lanes.run_loop()
+    assert link.told == [LOOP]
+    return lanes, link
+
+
+STATES = [starting, idle, running, looping]
+NOTHING = Loss()
+LOSSES = {starting: NOTHING, idle: NOTHING, running: Loss(bundle(5)), looping: Loss(loop=True)}
+
+
+def takes_the_next(lanes: Any, link: FakeLink) -> bool:
+    lanes.run([bundle(8)])
+    return 8 in given(link)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_lost(cluster: Cluster, state: Any) -> None:
+    """Spark may never see that, as when the process hangs; so another lane takes what is next."""
+    lanes, link = state(cluster)
+    assert lanes.lost(link) == LOSSES[state]
+    assert lanes.lost(link) == NOTHING
+    assert lanes.link_of(Attempt(5, 1)) is None
+    assert not takes_the_next(lanes, link)
+    if state is starting:
+        assert cluster.started == [0]
+        return
+    assert cluster.started == [0, 1]
+    again, other = FakeLink(), FakeLink()
+    assert opened(lanes, 0, again) == NOTHING
+    assert again.told == [CloseLane()]
+    assert opened(lanes, 1, other) == NOTHING
+    assert takes_the_next(lanes, other)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_ended_by_spark(cluster: Cluster, state: Any) -> None:
+    """Where the process dies with the task, Spark may say so before the channel does."""
+    lanes, link = state(cluster)
+    assert lanes.ended(0) == LOSSES[state]
+    assert lanes.lost(link) == NOTHING
+    assert lanes.ended(0) == NOTHING
+    assert lanes.alive == set()
+    assert lanes.is_quiet
+    assert not takes_the_next(lanes, link)
+    assert cluster.started == [0, 1]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_opened_again_by_spark_before_the_loss_is_known(cluster: Cluster, state: Any) -> None:
+    lanes, link = state(cluster)
+    again = FakeLink()
+    assert opened(lanes, 0, again) == LOSSES[state]
+    assert lanes.lost(link) == NOTHING
+    lanes.finished(link, Attempt(5, 1))
+    assert takes_the_next(lanes, again) and 8 not in given(link)
+    assert cluster.started == [0]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_idle_for_long(cluster: Cluster, state: Any) -> None:
+    lanes, link = state(cluster)
+    cluster.now += TUNING.lane_idle_seconds * 0.9
+    lanes.close_idle()
+    assert CloseLane() not in link.told
+    cluster.now += TUNING.lane_idle_seconds * 0.2
+    lanes.close_idle()
+    assert (CloseLane() in link.told) is (state is idle)
+    if state is idle:
+        assert not takes_the_next(lanes, link)
+        assert cluster.started == [0, 1]
+        assert lanes.alive == {0, 1}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_job_ends(cluster: Cluster, state: Any) -> None:
+    lanes, link = state(cluster)
+    lanes.close()
+    if state is starting:
+        opened(lanes, 0, link)
+    assert link.told.count(CloseLane()) == (state in (starting, idle))
+    assert lanes.alive == {0}
+    lanes.ended(0)
+    assert lanes.alive == set()
+
+
+def test_what_waits_is_forgotten_when_the_job_ends(cluster: Cluster) -> None:
+    lanes, link = running(cluster)
+    lanes.run([bundle(6)])
+    lanes.close()
+    lanes.finished(link, Attempt(5, 1))
+    lanes.dispatch()
+    assert given(link) == [5]
+    assert cluster.started == [0]
+
+
+def test_a_bundle_that_waits_can_be_forgotten(cluster: Cluster) -> None:
+    lanes, link = running(cluster)
+    lanes.run([bundle(6), bundle(7), bundle(8, attempt=2)])
+    lanes.forget([Attempt(5, 1), Attempt(6, 1), Attempt(8, 1)])
+    for number, attempt in ((5, 1), (7, 1), (8, 2)):
+        lanes.finished(link, Attempt(number, attempt))
+        lanes.dispatch()
+    assert given(link) == [5, 7, 8]
+
+
+def test_what_still_runs_is_told_when_the_lanes_are_closed(cluster: Cluster) -> None:
+    lanes = cluster.lanes()
+    lanes.run([bundle(5), bundle(6)])
+    link, other = FakeLink(), FakeLink()
+    opened(lanes, 0, link)
+    opened(lanes, 1, other)
+    lanes.finished(other, Attempt(6, 1))
+    assert lanes.close() == [link]
+    assert other.told[-1] == CloseLane()
+    assert not lanes.are_busy
+    lanes.ended(1)
+    assert lanes.are_busy
+
+
+def test_a_process_that_comes_back_for_another_lane(cluster: Cluster) -> None:
+    """Spark gives the same worker process one lane after the other."""
+    lanes, link = idle(cluster)
+    cluster.now += 2 * TUNING.lane_idle_seconds
+    lanes.close_idle()
+    lanes.ended(0)
+    lanes.run([bundle(6)])
+    opened(lanes, 1, link)
+    assert given(link) == [6]
+    assert lanes.link_of(Attempt(6, 1)) is link
+
+
+# The loop inside a task.
+
+
+def test_the_loop_is_given_to_one_lane_which_then_takes_nothing_else(cluster: Cluster) -> None:
+    lanes, link = looping(cluster)
+    assert not lanes.is_quiet
+    assert not takes_the_next(lanes, link)
+    lanes.loop_left(link, None)
+    lanes.dispatch()
+    assert given(link) == [8]
+
+
+def test_a_lane_is_opened_for_the_loop(cluster: Cluster) -> None:
+    lanes = cluster.lanes()
+    assert lanes.is_quiet
+    lanes.run_loop()
+    lanes.dispatch()
+    assert cluster.started == [0]
+    assert not lanes.is_quiet
+    link = FakeLink()
+    opened(lanes, 0, link)
+    assert link.told == [LOOP]
+
+
+def test_what_goes_on_when_the_loop_is_left_is_a_bundle_of_its_lane(cluster: Cluster) -> None:
+    lanes, link = looping(cluster)
+    lanes.loop_left(link, bundle(4))
+    assert lanes.link_of(Attempt(4, 1)) is link
+    assert not takes_the_next(lanes, link)
+    lanes.finished(link, Attempt(4, 1))
+    lanes.dispatch()
+    assert given(link) == [8]
+
+
+def test_the_loop_is_aborted_where_it_runs_or_not_begun(cluster: Cluster) -> None:
+    lanes, link = looping(cluster)
+    assert lanes.abort_loop()
+    assert link.told == [LOOP, Abort()]
+    lanes = cluster.lanes()
+    lanes.run_loop()
+    assert not lanes.abort_loop()
+    assert lanes.is_quiet
+    late = FakeLink()
+    opened(lanes, 0, late)
+    assert late.told == []
+
+
+def test_a_loop_that_waits_is_forgotten_when_the_job_ends(cluster: Cluster) -> None:
+    lanes, link = running(cluster)
+    lanes.run_loop()
+    lanes.close()
+    lanes.finished(link, Attempt(5, 1))
+    lanes.dispatch()
+    assert LOOP not in link.told

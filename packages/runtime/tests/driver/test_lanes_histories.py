@@ -1,0 +1,103 @@
+"""Whatever becomes of lanes, no bundle is lost and none is in two places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from beam_runner_engine.scheduler import Bundle
+from fake_links import LOOP, FakeLink, bundle, given, opened
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.driver.lanes import Lanes, Loss
+from beam_runner_runtime.driver.slots import JobSlots, Slots
+
+
+def order(one: Bundle) -> Any:
+    return one
+
+
+class AnyHistory(RuleBasedStateMachine):
+    """Whatever happens, each bundle waits, runs in one process, was answered, or was given back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: list[int] = []
+        self.open: dict[int, FakeLink] = {}
+        self.next = 0
+        self.out: set[int] = set()
+
+    @initialize(cores=st.integers(1, 3), more=st.integers(0, 2))
+    def begin(self, cores: int, more: int) -> None:
+        self.most = cores + more
+        self.lanes: Any = Lanes(
+            self.started.append, order, lambda: LOOP, cores, self.most, JobSlots(Slots(), "job")
+        )
+
+    @rule(count=st.integers(1, 4))
+    def run(self, count: int) -> None:
+        bundles = [bundle(self.next + n) for n in range(count)]
+        self.out |= {one.number for one in bundles}
+        self.next += count
+        self.lanes.run(bundles)
+
+    def give_back(self, loss: Loss) -> None:
+        if loss.bundle is not None:
+            assert loss.bundle.number in self.out
+            self.out.discard(loss.bundle.number)
+
+    @precondition(lambda self: set(self.started) - set(self.open))
+    @rule(pick=st.randoms(use_true_random=False))
+    def open_one(self, pick: Any) -> None:
+        number = pick.choice(sorted(set(self.started) - set(self.open)))
+        self.open[number] = FakeLink()
+        self.give_back(opened(self.lanes, number, self.open[number]))
+
+    @precondition(lambda self: self.open)
+    @rule(pick=st.randoms(use_true_random=False), how=st.sampled_from(["loss", "end", "retry"]))
+    def break_one(self, pick: Any, how: str) -> None:
+        number = pick.choice(sorted(self.open))
+        link = self.open.pop(number)
+        if how == "loss":
+            self.give_back(self.lanes.lost(link))
+        elif how == "end":
+            self.started.remove(number)
+            self.give_back(self.lanes.ended(number))
+            self.give_back(self.lanes.lost(link))
+        else:
+            self.open[number] = FakeLink()
+            self.give_back(opened(self.lanes, number, self.open[number]))
+            self.give_back(self.lanes.lost(link))
+        self.lanes.dispatch()
+
+    @precondition(lambda self: any(given(link) for link in self.open.values()))
+    @rule(pick=st.randoms(use_true_random=False))
+    def answer(self, pick: Any) -> None:
+        link = pick.choice([link for link in self.open.values() if given(link)])
+        number = given(link)[-1]
+        self.lanes.finished(link, Attempt(number, 1))
+        self.out.discard(number)
+        self.lanes.dispatch()
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        if not hasattr(self, "lanes"):
+            return
+        waiting = {one.number for one in self.lanes._waiting}
+        at_work = {
+            number
+            for link in self.open.values()
+            for number in given(link)[-1:]
+            if self.lanes.link_of(Attempt(number, 1)) is link
+        }
+        assert self.out == waiting | at_work
+        assert not waiting & at_work
+        assert len(self.lanes._lanes) <= self.most
+        if waiting:
+            assert len(self.lanes._lanes) >= 1
+
+
+TestAnyHistory = AnyHistory.TestCase
+TestAnyHistory.settings = settings(max_examples=60, stateful_step_count=40)

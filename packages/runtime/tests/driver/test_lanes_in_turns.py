@@ -1,0 +1,96 @@
+"""Lanes of a job whose user code is all in one interpreter: one at a time, unless it leaves time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import pytest
+from fake_links import LOOP, FakeLink, bundle, given, opened
+
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.driver import lanes as lanes_module
+from beam_runner_runtime.driver.lanes import Lanes
+from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.tuning import TUNING
+
+
+@attrs.define
+class Job:
+    """Bundles 0 to 3 of one interpreter on two cores, the first of which runs; time stands still."""
+
+    now: float = 1000.0
+    started: list[int] = attrs.field(factory=list)
+    link: FakeLink = attrs.field(factory=FakeLink)
+
+    def lanes(self) -> Any:
+        slots = JobSlots(Slots(), "job")
+        lanes = Lanes(
+            self.started.append, lambda one: one, lambda: LOOP, 2, 8, slots, takes_turns=True
+        )
+        lanes.run([bundle(n) for n in range(4)])
+        opened(lanes, 0, self.link)
+        return lanes
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> Job:
+    job = Job()
+    monkeypatch.setattr(lanes_module, "time", SimpleNamespace(monotonic=lambda: job.now))
+    return job
+
+
+def test_bundles_run_one_by_one(job: Job) -> None:
+    lanes = job.lanes()
+    lanes.progressed(job.link, Attempt(0, 1), 0.1)
+    lanes.dispatch()
+    assert job.started == [0]
+    lanes.finished(job.link, Attempt(0, 1))
+    lanes.dispatch()
+    assert given(job.link) == [0, 1]
+
+
+def test_an_interpreter_with_time_runs_as_many_as_there_are_cores(job: Job) -> None:
+    lanes = job.lanes()
+    lanes.progressed(job.link, Attempt(0, 1), 0.1, waits=True)
+    lanes.dispatch()
+    assert job.started == [0, 1]
+    other = FakeLink()
+    opened(lanes, 1, other)
+    assert given(other) == [1]
+    # As soon as one says no more that it has time, what is done makes room for nothing.
+    lanes.finished(other, Attempt(1, 1))
+    lanes.progressed(job.link, Attempt(0, 1), 0.2, waits=False)
+    lanes.dispatch()
+    assert given(other) == [1]
+
+
+def test_a_blocked_bundle_leaves_the_interpreter_to_another(job: Job) -> None:
+    lanes = job.lanes()
+    lanes.progressed(job.link, Attempt(0, 1), 0.0)
+    job.now += TUNING.blocked_seconds * 1.1
+    lanes.dispatch()
+    assert job.started == [0, 1]
+    other = FakeLink()
+    opened(lanes, 1, other)
+    assert given(other) == [1]
+
+
+def test_a_bundle_that_is_busy_with_one_element_keeps_the_interpreter(job: Job) -> None:
+    lanes = job.lanes()
+    for _ in range(10):
+        lanes.progressed(job.link, Attempt(0, 1), 0.0, waits=False)
+        job.now += TUNING.blocked_seconds * 1.1
+        lanes.dispatch()
+    assert job.started == [0]
+
+
+def test_a_bundle_that_was_not_heard_of_is_not_blocked_yet(job: Job) -> None:
+    lanes = job.lanes()
+    job.now += TUNING.blocked_seconds * 1.1
+    lanes.dispatch()
+    assert job.started == [0]
+    job.now += TUNING.unheard_seconds
+    lanes.dispatch()
+    assert job.started == [0, 1]

@@ -1,0 +1,350 @@
+"""The ledger: a commit counts once, files go when nobody reads them, replay makes the same again."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from beam_runner_data.rows.refs import FileRows
+from beam_runner_engine.scheduler import (
+    Bundle,
+    Cancel,
+    FailJob,
+    FailureKind,
+    FinishJob,
+    Outcome,
+    Pauses,
+    Residual,
+    Tick,
+)
+from beam_runner_model.buffers import BufferKind, SideInputUse
+from beam_runner_model.times import MAX_TIMESTAMP
+from ledger_jobs import (
+    CHAIN,
+    READERS,
+    WAITING,
+    Job,
+    committed,
+    failed,
+    keyed_job,
+    reply,
+    rows,
+    segments,
+    split,
+)
+from small_plans import buffer, plan_of, stage
+
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.driver.kept import Kept, Tally
+from beam_runner_runtime.driver.ledger import Ledger
+
+# Commits count once.
+
+
+def test_a_commit_that_comes_twice_counts_once() -> None:
+    job = Job(READERS)
+    (first,) = job.open("read")
+    job.commit(first, rows("f", 0))
+    state = sorted(job.ledger.files()), job.ledger.open_bundles
+    assert job.ledger.apply(reply(first, rows("f", 0))) == ()
+    assert job.ledger.apply(reply(first, rows("other", 0))) == ()
+    assert (sorted(job.ledger.files()), job.ledger.open_bundles) == state
+    assert committed(job.ledger) == 1
+    assert job.ledger.take_garbage() == []
+
+
+def test_a_commit_of_an_attempt_that_was_given_up_counts_nothing() -> None:
+    job = Job(READERS)
+    (first,) = job.open("read")
+    job.apply(failed(first))
+    job.commit(first, rows("late", 0))
+    assert committed(job.ledger) == 0
+    assert list(job.ledger.files()) == []
+    (second,) = job.open("read")
+    assert (second.number, second.attempt) == (first.number, 2)
+    job.commit(second, rows("f", 0))
+    job.commit(first, rows("late", 0))
+    assert committed(job.ledger) == 1
+    assert list(job.ledger.files()) == ["f"]
+
+
+def test_a_late_failure_changes_nothing() -> None:
+    job = Job(READERS)
+    (first,) = job.open("read")
+    job.commit(first, rows("f", 0))
+    before = job.ledger.open_bundles
+    job.apply(failed(first))
+    assert job.ledger.open_bundles == before
+    assert job.ledger.last_failure is None
+
+
+def test_nothing_counts_after_the_end() -> None:
+    job = Job(READERS)
+    (first,) = job.open("read")
+    job.apply(Cancel())
+    job.commit(first, rows("f", 0))
+    assert job.ledger.end == FinishJob(Outcome.CANCELLED)
+    assert committed(job.ledger) == 0
+    assert list(job.ledger.files()) == []
+
+
+def test_a_failed_bundle_does_not_count_after_the_end() -> None:
+    job = Job(READERS, outside_attempts=1)
+    (first,) = job.open("read")
+    job.apply(failed(first))
+    assert isinstance(job.ledger.end, FailJob)
+    job.commit(first, rows("f", 0))
+    assert committed(job.ledger) == 0
+    assert list(job.ledger.files()) == []
+
+
+def test_the_end_of_all_bundles_is_the_end() -> None:
+    job = Job(READERS)
+    job.commit(*job.open("read"), rows("f", 0))
+    for name in ("one", "two"):
+        assert job.ledger.end is None
+        job.commit(*job.open(name))
+    assert job.ledger.end == FinishJob(Outcome.DONE)
+    assert committed(job.ledger) == 3
+
+
+# Files.
+
+
+def test_a_file_stays_until_its_last_reader_is_done() -> None:
+    job = Job(READERS)
+    job.commit(*job.open("read"), rows("f", 0))
+    assert list(job.ledger.files()) == ["f"]
+    job.commit(*job.open("one"))
+    assert job.ledger.take_garbage() == []
+    job.commit(*job.open("two"))
+    assert list(job.ledger.files()) == []
+    assert job.ledger.take_garbage() == ["f"]
+    assert job.ledger.take_garbage() == []
+
+
+def test_a_file_with_several_pieces_stays_until_the_last_is_read() -> None:
+    job = Job(CHAIN)
+    job.commit(*job.open("read"), rows("f", 0), rows("f", 1), rows("f", 2))
+    bundles = job.open("end")
+    assert len(bundles) == 3
+    for bundle in bundles[:2]:
+        job.commit(bundle)
+        assert job.ledger.take_garbage() == []
+    job.commit(bundles[2])
+    assert job.ledger.take_garbage() == ["f"]
+
+
+def test_what_nobody_reads_goes_at_once() -> None:
+    plan = plan_of([stage("read", None, {"out": "b"})], [buffer("b", BufferKind.STORED)])
+    job = Job(plan)
+    job.commit(*job.open("read"), rows("f", 0), rows("f", 1), rows("g", 0))
+    assert sorted(job.ledger.take_garbage()) == ["f", "g"]
+    assert list(job.ledger.files()) == []
+
+
+def test_side_inputs_hold_their_files() -> None:
+    use = SideInputUse("two", "side", "b")
+    plan = plan_of(
+        [stage("read", None, {"out": "b"}), stage("two", None, side_inputs=(use,))],
+        [buffer("b", BufferKind.SIDE_ITERABLE)],
+    )
+    job = Job(plan)
+    job.commit(*job.open("read"), rows("f", 0))
+    (reader,) = job.open("two")
+    assert [data.ref.path for side in reader.side_inputs for data in side.data] == ["f"]
+    assert job.ledger.take_garbage() == []
+    job.commit(reader)
+    assert job.ledger.take_garbage() == ["f"]
+
+
+@pytest.mark.parametrize("order", ["primary first", "residual first", "primary again"])
+def test_the_parts_of_a_split_share_their_file(order: str) -> None:
+    job = Job(CHAIN)
+    job.commit(*job.open("read"), rows("f", 0))
+    primary = split(job, *job.open("end"), 4)
+    assert primary.inputs[0].data.ref == FileRows("f", (0,), 0, 4)
+    (residual,) = (one for one in job.open("end") if one.number != primary.number)
+    assert residual.inputs[0].data.ref == FileRows("f", (0,), 4, 10)
+    if order == "primary again":
+        job.apply(failed(primary))
+        primary = attrs.evolve(primary, attempt=2)
+        assert primary in job.open("end")
+    parts = [residual, primary] if order == "residual first" else [primary, residual]
+    job.commit(parts[0])
+    assert job.ledger.take_garbage() == []
+    assert list(job.ledger.files()) == ["f"]
+    job.commit(parts[1])
+    assert job.ledger.take_garbage() == ["f"]
+    assert job.ledger.end == FinishJob(Outcome.DONE)
+
+
+def test_a_file_whose_pieces_are_split_apart_goes_once() -> None:
+    job = Job(CHAIN)
+    job.commit(*job.open("read"), rows("f", 0), rows("f", 1))
+    one, _ = job.open("end")
+    split(job, one, 4)
+    garbage = []
+    while bundles := job.open("end"):
+        assert list(job.ledger.files()) == ["f"]
+        job.commit(bundles[0])
+        garbage += job.ledger.take_garbage()
+    assert garbage == ["f"]
+
+
+def test_residuals_hold_no_file() -> None:
+    job = Job(CHAIN)
+    job.commit(*job.open("read"), rows("f", 0))
+    (bundle,) = job.open("end")
+    job.commit(bundle, residuals=(Residual(bundle.inputs[0].data, delay=10),))
+    assert job.ledger.take_garbage() == []
+    job.apply(Tick(1000))
+    job.commit(*job.open("end"))
+    assert job.ledger.take_garbage() == ["f"]
+
+
+def test_a_residual_in_a_file_of_its_own_holds_that() -> None:
+    """As the position of a stream: the file that it replaces goes, and comes back whole from a snapshot."""
+    job = Job(CHAIN)
+    job.commit(*job.open("read"), rows("f", 0))
+    (bundle,) = job.open("end")
+    job.commit(bundle, residuals=(Residual(rows("p1", 0), delay=10),))
+    assert job.ledger.take_garbage() == ["f"]
+    assert list(job.ledger.files()) == ["p1"]
+    job.apply(Tick(1000))
+    (bundle,) = job.open("end")
+    job.commit(bundle, residuals=(Residual(rows("p2", 0), delay=10),))
+    assert job.ledger.take_garbage() == ["p1"]
+    job.apply(Tick(2000))
+    (bundle,) = job.open("end")
+    job.commit(bundle, residuals=(Residual(bundle.inputs[0].data),))
+    assert list(Ledger.of_state(Kept(job.ledger.snapshot()).ledger).files()) == ["p2"]
+    job.commit(*job.open("end"))
+    assert job.ledger.take_garbage() == ["p2"]
+
+
+# State.
+
+
+def test_a_shard_finds_what_it_has_left() -> None:
+    job, bundle = keyed_job()
+    assert job.ledger.segments(bundle) == ()
+    job.commit(bundle, state=segments("s1"), summary=WAITING)
+    job.commit(*job.open("more"), rows("g", 0, shard=3), rows("g", 1, shard=1))
+    three, one = sorted(job.open("count"), key=lambda b: -(b.shard or 0))
+    assert job.ledger.segments(three) == segments("s1")
+    assert job.ledger.segments(one) == ()
+    assert set(job.ledger.files()) == {"g", "s1"}
+
+
+def test_segments_that_are_replaced_are_garbage() -> None:
+    job, bundle = keyed_job()
+    job.commit(bundle, state=segments("s1", "s2"), summary=WAITING)
+    job.ledger.take_garbage()
+    job.commit(*job.open("more"), rows("g", 0, shard=3))
+    (again,) = job.open("count")
+    job.apply(reply(again, state=segments("s2", "s3"), summary=WAITING))
+    assert "s1" in job.ledger.take_garbage()
+
+
+def test_a_failed_attempt_leaves_the_state_as_it_was() -> None:
+    job, bundle = keyed_job()
+    job.commit(bundle, state=segments("s1"), summary=WAITING)
+    job.commit(*job.open("more"), rows("g", 0, shard=3))
+    (again,) = job.open("count")
+    job.apply(failed(again))
+    job.apply(reply(again, state=segments("late")))
+    (third,) = job.open("count")
+    assert job.ledger.segments(third) == segments("s1")
+
+
+def test_a_bundle_without_changes_of_state_leaves_it() -> None:
+    job, bundle = keyed_job()
+    job.commit(bundle, state=segments("s1"), summary=WAITING)
+    job.commit(*job.open("more"), rows("g", 0, shard=3))
+    (again,) = job.open("count")
+    job.commit(again, state=None, summary=WAITING)
+    assert "s1" in set(job.ledger.files())
+
+
+def test_the_state_of_a_stage_that_is_complete_goes() -> None:
+    job, bundle = keyed_job()
+    job.commit(bundle, state=segments("s1"), summary=WAITING)
+    job.commit(*job.open("more"))
+    (last,) = job.open("count")
+    assert last.end_watermark == MAX_TIMESTAMP
+    job.commit(last, state=segments("s1", "s2"))
+    assert job.ledger.end == FinishJob(Outcome.DONE)
+    assert list(job.ledger.files()) == []
+    assert {"s1", "s2"} <= set(job.ledger.take_garbage())
+
+
+# Failures.
+
+
+def test_the_last_failure_is_that_of_the_bundle_that_failed_the_job() -> None:
+    """Other bundles may break in the same moment: they are not why the job failed."""
+    job = Job(CHAIN)
+    job.commit(*job.open("read"), rows("f", 0), rows("f", 1))
+    one, other = job.open("end")
+    job.apply(failed(one, FailureKind.USER, "ValueError: mine"))
+    assert isinstance(job.ledger.end, FailJob)
+    job.apply(failed(other, FailureKind.OUTSIDE, "the worker process was lost"))
+    assert job.ledger.last_failure is not None
+    assert job.ledger.last_failure.cause == "ValueError: mine"
+
+
+def test_a_late_failure_is_not_the_last() -> None:
+    job = Job(CHAIN)
+    (bundle,) = job.open("read")
+    job.apply(failed(bundle, cause="first"))
+    (again,) = job.open("read")
+    job.apply(failed(again, cause="second"))
+    job.apply(failed(bundle, cause="first again"))
+    assert job.ledger.last_failure is not None
+    assert job.ledger.last_failure.cause == "second"
+
+
+def paused_job() -> tuple[Job, Bundle]:
+    """A job whose only bundle has failed and runs again a second later."""
+    job = Job(CHAIN, user_attempts=None, pauses=Pauses(1_000, 1_000))
+    (bundle,) = job.open("read")
+    job.apply(failed(bundle, FailureKind.USER))
+    return job, bundle
+
+
+def test_bundle_in_a_pause_is_not_open() -> None:
+    job, bundle = paused_job()
+    assert job.ledger.open_bundles == ()
+    assert not job.ledger.is_open(Attempt(bundle.number, 1))
+    assert not job.ledger.is_open(Attempt(bundle.number, 2))
+    assert job.ledger.opened() == {"read": bundle.processing_time}
+    job.apply(Tick(1_000))
+    assert job.ledger.is_open(Attempt(bundle.number, 2))
+
+
+def test_late_reply_to_a_bundle_in_a_pause_changes_nothing() -> None:
+    job, bundle = paused_job()
+    job.commit(bundle, rows("f", 0))
+    assert committed(job.ledger) == 0
+    assert list(job.ledger.files()) == []
+    job.apply(Tick(1_000))
+    job.commit(*job.open("read"), rows("g", 0))
+    assert committed(job.ledger) == 1
+
+
+def test_outage_is_not_counted_as_a_failed_attempt() -> None:
+    job = Job(CHAIN)
+    (bundle,) = job.open("read")
+    job.apply(failed(bundle, FailureKind.UNAVAILABLE))
+    assert job.ledger.tallies["read"] == Tally(interrupted=1)
+    job.apply(Tick(1_000))
+    assert job.ledger.tallies["read"] == Tally(retried=1, interrupted=1)
+
+
+def test_files_of_open_bundles_are_needed_after_the_job_has_failed() -> None:
+    job = Job(READERS)
+    job.commit(*job.open("read"), rows("f", 0))
+    job.apply(failed(*job.open("one"), FailureKind.USER))
+    assert isinstance(job.ledger.end, FailJob)
+    assert list(job.ledger.files()) == ["f"]
+    assert job.ledger.take_garbage() == []

@@ -1,0 +1,100 @@
+"""Committed metrics count every committed bundle once; attempted ones also what is under way."""
+
+from __future__ import annotations
+
+from apache_beam.coders import VarIntCoder
+from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_urns import metrics as metric_urns
+
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.driver.metrics import MetricsTally
+
+INTEGER = VarIntCoder()
+
+
+def count(number: int) -> tuple[MonitoringInfo, ...]:
+    payload = INTEGER.encode(number)
+    return (MonitoringInfo("beam:metric:x", metric_urns.SUM_INT64_TYPE, (("NAME", "n"),), payload),)
+
+
+def totals(tally: MetricsTally) -> tuple[int, int]:
+    """Committed and attempted."""
+    found = tally.totals()
+    committed, attempted = (
+        sum(INTEGER.decode(info.payload) for info in infos)
+        for infos in (found.committed, found.attempted)
+    )
+    return committed, attempted
+
+
+def test_nothing_yet() -> None:
+    assert totals(MetricsTally()) == (0, 0)
+
+
+def test_what_bundles_say_last_counts_as_attempted() -> None:
+    tally = MetricsTally()
+    tally.progressed(Attempt(1, 1), count(1))
+    tally.progressed(Attempt(1, 1), count(3))
+    tally.progressed(Attempt(2, 1), count(10))
+    assert totals(tally) == (0, 13)
+
+
+def test_what_the_processes_of_a_section_say_adds_up() -> None:
+    """Each told of its own part, and the one that came last was taken for the whole."""
+    tally = MetricsTally()
+    for number in (1, 3):
+        tally.progressed(Attempt(1, 1), count(number), "one")
+    tally.progressed(Attempt(1, 1), count(10), "other")
+    assert totals(tally) == (0, 13)
+    tally.failed(Attempt(1, 1))
+    tally.progressed(Attempt(1, 2), count(5), "one")
+    assert totals(tally) == (0, 18)
+    tally.committed(Attempt(1, 2), count(20))
+    assert totals(tally) == (20, 33)
+
+
+def test_a_commit_replaces_what_its_bundle_said() -> None:
+    tally = MetricsTally()
+    tally.progressed(Attempt(1, 1), count(3))
+    tally.progressed(Attempt(2, 1), count(100))
+    tally.committed(Attempt(1, 1), [*count(5), *count(6)])
+    assert totals(tally) == (11, 111)
+
+
+def test_an_attempt_that_was_given_up_stays_attempted_only() -> None:
+    tally = MetricsTally()
+    tally.progressed(Attempt(1, 1), count(4))
+    tally.failed(Attempt(1, 1))
+    tally.failed(Attempt(1, 1))
+    tally.committed(Attempt(1, 2), count(7))
+    assert totals(tally) == (7, 11)
+
+
+def test_of_attempts_that_were_given_up_only_the_sum_is_kept() -> None:
+    tally = MetricsTally()
+    for attempt in range(100):
+        tally.progressed(Attempt(1, attempt), count(1))
+        tally.failed(Attempt(1, attempt))
+    assert totals(tally) == (0, 100)
+    assert not tally._attempts
+
+
+def test_bundles_add_up() -> None:
+    tally = MetricsTally()
+    tally.committed(Attempt(1, 1), count(1))
+    tally.committed(Attempt(2, 1), count(2))
+    assert totals(tally) == (3, 3)
+
+
+def test_what_an_earlier_server_has_committed_counts() -> None:
+    tally = MetricsTally(count(40))
+    tally.committed(Attempt(1, 1), count(2))
+    assert totals(tally) == (42, 42)
+
+
+def test_labels_and_types_come_through() -> None:
+    tally = MetricsTally()
+    tally.committed(Attempt(1, 1), count(1))
+    (info,) = tally.totals().committed
+    assert info.labels == {"NAME": "n"}
+    assert info.type == metric_urns.SUM_INT64_TYPE

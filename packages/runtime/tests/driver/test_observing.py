@@ -1,0 +1,89 @@
+"""What a job tells those who look at it: its bundles that run, and its workers' stacks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import attrs
+from beam_runner_model.observation import STARTING_HARNESS, StackFrame, ThreadStack
+from small_jobs import rig_of
+
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.channel.messages import BundleProgressed, DumpStacks, Hello, Stacks
+from beam_runner_runtime.channel.server import WorkerLink
+from beam_runner_runtime.driver import observing as module
+from beam_runner_runtime.driver.observing import ASKED_SECONDS, JobObserving
+from beam_runner_runtime.driver.processes import SILENT_SECONDS
+
+STACK = ThreadStack("host", 1, "main", (StackFrame("a.py", 3, "f"),))
+
+
+def test_a_bundle_that_runs_is_told_with_its_process(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    observing = JobObserving(rig.plan, tuple, lambda: "http://spark")
+    rig.open_lanes()
+    observing.look(rig.coordinator)
+    (bundle,) = observing.execution().bundles
+    (lane,) = rig.coordinator.lanes.busy()
+    assert lane.link is not None
+    assert (bundle.stage, bundle.attempt, bundle.steps) == ("read", 1, ("the read step",))
+    assert (bundle.host, bundle.pid) == (lane.link.hello.host, lane.link.hello.pid)
+    assert bundle.silent == 0.0
+    assert observing.execution().interface == "http://spark"
+    lane.link.heard = time.monotonic() - SILENT_SECONDS - 3
+    observing.look(rig.coordinator)
+    (bundle,) = observing.execution().bundles
+    assert bundle.silent >= SILENT_SECONDS + 3
+    rig.run()
+    observing.look(rig.coordinator)
+    assert observing.execution().bundles == ()
+
+
+def test_a_bundle_that_waits_for_its_harness_is_told_as_such(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    stages = {name: attrs.evolve(one, embedded=False) for name, one in rig.plan.stages.items()}
+    observing = JobObserving(attrs.evolve(rig.plan, stages=stages), tuple, str)
+    rig.open_lanes()
+    (lane,) = rig.coordinator.lanes.busy()
+    assert lane.link is not None
+    assert lane.running is not None
+    attempt = Attempt.of(lane.running)
+    for starts, where in ((True, STARTING_HARNESS), (False, "an SDK harness")):
+        rig.coordinator.heard(lane.link, BundleProgressed(attempt, 0.0, 7, (), starts=starts))
+        observing.look(rig.coordinator)
+        (bundle,) = observing.execution().bundles
+        assert bundle.where == where
+
+
+def test_nobody_asks_until_somebody_does(tmp_path: Path) -> None:
+    observing = JobObserving(rig_of(tmp_path).plan, tuple, str)
+    assert not observing.is_asked
+    observing.execution()
+    assert observing.is_asked
+    later = module.time.monotonic() + ASKED_SECONDS + 1
+    with patch.object(module.time, "monotonic", lambda: later):
+        assert not observing.is_asked
+
+
+def test_stacks_are_those_of_the_processes_that_answer(tmp_path: Path) -> None:
+    links = [WorkerLink(Hello("job", "host", number)) for number in range(2)]
+    observing = JobObserving(rig_of(tmp_path).plan, lambda: links, str)
+
+    def answer() -> Iterator[None]:
+        while True:
+            request = links[0]._commands.get()
+            assert isinstance(request, DumpStacks)
+            observing.answered(links[0], Stacks(request.request - 1, (STACK, STACK)))
+            observing.answered(links[0], Stacks(request.request, (STACK,)))
+            yield
+
+    answering = answer()
+    thread = threading.Thread(target=lambda: next(answering), daemon=True)
+    thread.start()
+    with patch.object(module, "_STACKS_SECONDS", 0.3):
+        assert observing.stacks() == (STACK,)
+    thread.join(10)

@@ -1,0 +1,102 @@
+"""A running job waits while its journal's disk is full or away."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from beam_runner_storage.journal.errors import JournalFenced, JournalUnavailable
+from beam_runner_storage.unavailable import NeighbourUnavailable
+
+from beam_runner_runtime.driver import patient_journal
+from beam_runner_runtime.driver.patient_journal import Outage, PatientJournal
+
+AWAY = NeighbourUnavailable("the disk of /state", "disk is full")
+
+
+class Journal:
+    """Fails so many times."""
+
+    job_id = "job"
+
+    def __init__(self, failures: int, error: Exception | None = None) -> None:
+        self.failures = failures
+        self.error = error or JournalUnavailable(AWAY)
+        self.committed: list[bytes] = []
+        self.snapshots: list[bytes] = []
+
+    def append(self, entries: Sequence[bytes]) -> None:
+        self._work()
+        self.committed += entries
+
+    def snapshot(self, state: bytes) -> None:
+        self._work()
+        self.snapshots.append(state)
+
+    def _work(self) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise self.error
+
+
+class Clock:
+    """Goes on when somebody waits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, goes_on: int = 1_000) -> None:
+        self.now = 100.0
+        self.outages: list[Outage] = []
+        self.left = goes_on
+        monkeypatch.setattr(patient_journal.time, "monotonic", lambda: self.now)
+
+    def wait(self, outage: Outage) -> bool:
+        self.outages.append(outage)
+        self.now = outage.next_try
+        self.left -= 1
+        return self.left > 0
+
+
+def patient(journal: Any, clock: Clock, limit: float | None) -> PatientJournal:
+    return PatientJournal(journal, limit, clock.wait)
+
+
+def test_append_waits_with_growing_pauses_and_commits_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, clock = Journal(8), Clock(monkeypatch)
+    patient(journal, clock, None).append([b"1", b"2"])
+    assert journal.committed == [b"1", b"2"]
+    times = [100.0, *(outage.next_try for outage in clock.outages)]
+    pauses = [after - before for before, after in itertools.pairwise(times)]
+    assert pauses == [1, 2, 4, 8, 15, 15, 15, 15]
+    assert {outage.since for outage in clock.outages} == {100.0}
+    assert clock.outages[0].away == AWAY
+
+
+def test_append_beyond_the_limit_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, clock = Journal(1_000), Clock(monkeypatch)
+    with pytest.raises(JournalUnavailable, match="the disk of /state is unavailable: disk is full"):
+        patient(journal, clock, 20).append([b"1"])
+    assert 120 <= clock.now < 136
+
+
+def test_append_of_a_job_that_is_to_end_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, clock = Journal(1_000), Clock(monkeypatch, goes_on=3)
+    with pytest.raises(JournalUnavailable):
+        patient(journal, clock, None).append([b"1"])
+    assert len(clock.outages) == 3
+
+
+def test_other_errors_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    with pytest.raises(JournalFenced):
+        patient(Journal(1, JournalFenced("another server")), clock, None).append([b"1"])
+    assert clock.outages == []
+
+
+def test_snapshot_that_finds_no_room_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, clock = Journal(1), Clock(monkeypatch)
+    kept = patient(journal, clock, None)
+    kept.snapshot(b"1")
+    kept.snapshot(b"2")
+    assert journal.snapshots == [b"2"]
+    assert clock.outages == []

@@ -1,0 +1,174 @@
+"""The worker processes of a job are told to end, waited for, and never forgotten."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_runner_runtime.channel.births import birth_of
+from beam_runner_runtime.channel.messages import (
+    Abort,
+    Beat,
+    Closed,
+    EndJob,
+    ExternalWorkerStarted,
+    Hello,
+    LaneOpened,
+    TearDown,
+)
+from beam_runner_runtime.channel.server import WorkerLink
+from beam_runner_runtime.channel.vitals import VitalsWriter
+from beam_runner_runtime.driver import processes
+from beam_runner_runtime.driver.processes import JobProcesses
+
+
+def link(pid: int) -> WorkerLink:
+    return WorkerLink(Hello("job", "host", pid))
+
+
+def told(worker: WorkerLink) -> list[Any]:
+    worker.close()
+    return [pickle.loads(command) for command in worker.commands()]
+
+
+def test_without_processes_the_end_is_at_once() -> None:
+    started = time.monotonic()
+    assert JobProcesses(Path()).end(abort=False, seconds=600)
+    assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize(("abort", "command"), [(False, EndJob()), (True, Abort())])
+def test_every_process_is_told_and_waited_for(abort: bool, command: Any) -> None:
+    ours = JobProcesses(Path())
+    workers = [link(1), link(2)]
+    for worker in workers:
+        ours.attached(worker)
+    goers = [threading.Timer(0.1, ours.detached, (worker,)) for worker in workers]
+    for goer in goers:
+        goer.start()
+    assert ours.end(abort=abort, seconds=60)
+    assert [told(worker) for worker in workers] == [[command], [command]]
+
+
+def test_processes_can_tear_down_before_they_are_to_end() -> None:
+    ours = JobProcesses(Path())
+    worker = link(1)
+    ours.attached(worker)
+    ours.tear_down()
+    threading.Timer(0.1, ours.detached, (worker,)).start()
+    assert ours.end(abort=False, seconds=60)
+    assert told(worker) == [TearDown(), EndJob()]
+
+
+def test_a_process_that_stays_is_reported() -> None:
+    ours = JobProcesses(Path())
+    ours.attached(link(1))
+    assert not ours.end(abort=False, seconds=0.05)
+
+
+def test_a_process_that_comes_late_is_sent_away() -> None:
+    ours = JobProcesses(Path())
+    ours.end(abort=False, seconds=1)
+    late = link(3)
+    ours.attached(late)
+    assert told(late) == [Abort()]
+
+
+def test_workers_outside_are_stopped_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        processes,
+        "stop_external_worker",
+        lambda endpoint, worker, *_: stopped.append((endpoint, worker)),
+    )
+    ours = JobProcesses(Path())
+    worker = link(1)
+    ours.attached(worker)
+    assert ours.heard(worker, ExternalWorkerStarted("pool:1", "sdk-1"))
+    ours.detached(worker)  # killed before it could stop its SDK itself
+    assert ours.end(abort=False, seconds=1)
+    ours.end(abort=True, seconds=1)
+    assert stopped == [("pool:1", "sdk-1")]
+
+
+def test_bundles_that_processes_have_begun_are_added_up_also_of_those_that_are_gone() -> None:
+    ours = JobProcesses(Path())
+    first, second = link(1), link(2)
+    for one in (first, second):
+        ours.attached(one)
+    assert not ours.heard(first, LaneOpened(1))
+    assert ours.heard(first, Beat(begun=(("read", 1), ("see", 1))))
+    assert ours.heard(second, Beat(begun=(("read", 5),)))
+    assert ours.heard(first, Beat(begun=(("read", 2),)))
+    assert ours.begun == {"read": 7, "see": 1}
+    assert ours.heard(first, Closed((("read", 3), ("see", 1))))
+    ours.detached(first)
+    assert ours.begun == {"read": 8, "see": 1}
+
+
+def test_processes_that_end_without_being_asked_to_are_counted() -> None:
+    ours = JobProcesses(Path())
+    closed, lost, aborted = link(1), link(2), link(3)
+    for one in (closed, lost, aborted):
+        ours.attached(one)
+    ours.heard(closed, Closed())
+    for one in (closed, lost):
+        ours.detached(one)
+    assert ours.lost == 1
+    ours.end(abort=True, seconds=0.01)
+    ours.detached(aborted)
+    assert ours.lost == 1
+
+
+@pytest.fixture
+def running() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def silent_link(ours: JobProcesses, process: subprocess.Popen[bytes]) -> WorkerLink:
+    worker = WorkerLink(Hello("job", "host", process.pid, birth_of(process.pid)))
+    ours.attached(worker)
+    assert ours.look() == []
+    worker.heard -= processes.SILENT_SECONDS
+    return worker
+
+
+def test_a_process_that_can_not_speak_is_told_of_with_its_stage(
+    running: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    ours = JobProcesses(tmp_path)
+    worker = silent_link(ours, running)
+    vitals = VitalsWriter(tmp_path / worker.hello.folder)
+    vitals.works_on("stage-7")
+    for _ in range(3):
+        (found,) = ours.look()
+        assert (found.hello, found.stage) == (worker.hello, "stage-7")
+        assert found.seconds > processes.SILENT_SECONDS
+    assert running.poll() is None  # code in C may return one day
+    worker.heard = time.monotonic()
+    assert ours.look() == []
+
+
+def test_a_process_that_goes_on_without_its_channel_is_killed(
+    running: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    ours = JobProcesses(tmp_path)
+    worker = silent_link(ours, running)
+    vitals = VitalsWriter(tmp_path / worker.hello.folder)
+    for _ in range(processes._BEATS_WITHOUT_A_WORD):
+        ours.look()
+        vitals.beat()
+    assert running.poll() is None
+    vitals.beat()
+    ours.look()
+    assert running.wait(60) == -9

@@ -1,0 +1,50 @@
+"""Why a job failed is a sentence, also where an SDK raises a bare KeyError."""
+
+from __future__ import annotations
+
+import time
+import traceback
+
+import pytest
+from apache_beam.coders.coders import Coder
+from apache_beam.runners.pipeline_context import PipelineContext
+from beam_runner_engine.scheduler import BundleFailed, FailJob, FailureKind
+from beam_runner_planner import _protos
+from small_jobs import PLAN
+
+from beam_runner_runtime.driver.reporting import end_text
+
+
+def of_unknown_coder() -> str:
+    """The traceback of an SDK that does not know a coder."""
+    proto = _protos.Coder(spec=_protos.FunctionSpec(urn="beam:coder:odd:v1"))
+    try:
+        Coder.from_runner_api(proto, PipelineContext())
+    except KeyError:
+        return traceback.format_exc()
+    raise AssertionError("Beam knows it")
+
+
+def told(cause: str, kind: FailureKind) -> str:
+    end = FailJob("failed", "see", (cause,))
+    return end_text(end, BundleFailed(1, 1, cause, kind), PLAN)
+
+
+@pytest.mark.parametrize("kind", [FailureKind.USER, FailureKind.OUTSIDE])
+def test_what_an_sdk_does_not_know_is_said(kind: FailureKind) -> None:
+    cause = f"KeyError while loading its functions\n{of_unknown_coder()}"
+    assert "the SDK does not know 'beam:coder:odd:v1', which the pipeline gives" in told(
+        cause, kind
+    )
+
+
+def test_a_key_error_of_user_code_is_told_as_it_is() -> None:
+    cause = "KeyError: 'beam:coder:odd:v1'\n  File 'mine.py'\nKeyError: 'beam:coder:odd:v1'"
+    assert told(cause, FailureKind.USER) == cause
+
+
+def test_why_a_job_failed_is_read_in_a_time_that_grows_with_its_length() -> None:
+    cause = "ValueError: " + "_known_urns[" * 100_000 + "KeyError:"
+    began = time.thread_time()
+    assert told(cause, FailureKind.USER) == cause
+    assert time.thread_time() - began < 1

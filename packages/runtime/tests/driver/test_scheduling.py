@@ -1,0 +1,231 @@
+"""Plans make graphs that the scheduler takes: it starts, and every stage gets something to do."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+import samples
+from beam_runner_data.rows.refs import InlineRows
+from beam_runner_data.rows.row import RowKind
+from beam_runner_engine.scheduler import (
+    AddElements,
+    AdvanceProcessingTime,
+    AdvanceWatermark,
+    Bundle,
+    BundleDone,
+    FailJob,
+    FinishJob,
+    GraphSpec,
+    OpenBundles,
+    Outcome,
+    Scheduler,
+    SideInputReadiness,
+    SideInputSpec,
+    SideWindowOf,
+    StageKind,
+    Start,
+)
+from beam_runner_model.buffers import BufferKind
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_model.window_fns import FixedWindows, GlobalWindows
+from beam_runner_model.windows import GLOBAL_WINDOW
+from beam_runner_planner.plan import Elements, JobPlan
+
+from beam_runner_runtime.driver.scheduling import graph_of, roots_of
+
+every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
+
+
+def started(plan: JobPlan) -> tuple[GraphSpec, list[str]]:
+    """The graph, and the stages of which the scheduler opens bundles at the start."""
+    graph = graph_of(plan)
+    commands = Scheduler(graph).handle(Start(0, roots_of(plan)))
+    return graph, [command.stage for command in commands if isinstance(command, OpenBundles)]
+
+
+def run(plan: JobPlan) -> tuple[list[Bundle], Outcome]:
+    """All bundles of a job in which no stage puts anything out, and how it ends."""
+    scheduler = Scheduler(graph_of(plan))
+    waiting = deque(scheduler.handle(Start(0, roots_of(plan))))
+    bundles = []
+    while waiting:
+        command = waiting.popleft()
+        if isinstance(command, OpenBundles):
+            for bundle in command.bundles:
+                bundles.append(bundle)
+                waiting.extend(scheduler.handle(BundleDone(bundle.number, bundle.attempt)))
+        elif isinstance(command, FinishJob):
+            return bundles, command.outcome
+        else:
+            assert not isinstance(command, FailJob), command
+    raise AssertionError("the job stopped without an end")
+
+
+@every_sample
+def test_the_scheduler_gets_to_the_end(build: samples.Build) -> None:
+    plan = samples.plan_of(build)
+    bundles, outcome = run(plan)
+    assert outcome is Outcome.DONE
+    assert [stage.name for stage in graph_of(plan).stages] == list(plan.stages)
+    fed = {stage.stage_id for stage in plan.stages.values() if stage.input_buffer is None}
+    scripted = {
+        step.buffer_id
+        for stream in plan.test_streams
+        for step in stream.steps
+        if isinstance(step, Elements)
+    }
+    fed |= {s.stage_id for s in plan.stages.values() if s.input_buffer in scripted}
+    assert {bundle.stage for bundle in bundles} == fed
+
+
+def test_an_impulse_is_one_row_that_travels_along() -> None:
+    plan = samples.plan_of(samples.map_only)
+    (root, *_) = roots_of(plan)
+    assert isinstance(root.data.ref, InlineRows)
+    ((kind, row),) = root.data.ref.rows
+    assert kind is RowKind.ELEMENTS and row.endswith(plan.stages["stage0"].impulse)
+    facts = root.data.facts
+    assert facts.count == 1 and facts.min_timestamp == MIN_TIMESTAMP
+    assert facts.windows == frozenset({GLOBAL_WINDOW})
+
+
+def test_impulses_are_told_apart() -> None:
+    refs = [root.data.ref for root in roots_of(samples.plan_of(samples.flatten_then_group))]
+    assert len(refs) == len(set(refs)) == 2
+
+
+def test_groups_of_bounded_input_are_made_of_all_of_it() -> None:
+    plan = samples.plan_of(samples.group_twice)
+    graph, _ = started(plan)
+    grouping = [stage for stage in graph.stages if stage.kind is StageKind.GROUPING]
+    assert len(grouping) == 2 and all(stage.whole_input for stage in grouping)
+    for stage in grouping:
+        assert plan.buffers[stage.inputs[0]].kind is BufferKind.GROUPED
+    assert not any(s.whole_input for s in graph.stages if s not in grouping)
+    assert {stage for stage in graph.stages if stage.joint_shards} == set(grouping)
+
+
+@pytest.mark.parametrize(
+    ("build", "joint"),
+    [
+        (samples.reshuffle_then_group, {True}),
+        (samples.reshuffle_of_groups, {True}),
+        (samples.splittable, {False}),
+        (samples.periodic, {False}),
+        (samples.scripted_reshuffle, {True}),
+    ],
+)
+def test_reshuffles_of_elements_are_read_in_order_while_they_are_small(
+    build: samples.Build, joint: set[bool]
+) -> None:
+    plan = samples.plan_of(build)
+    graph, _ = started(plan)
+    dealt = {b for b, buffer in plan.buffers.items() if buffer.kind is BufferKind.DEALT}
+    reading = [stage for stage in graph.stages if not dealt.isdisjoint(stage.inputs)]
+    assert {stage.joint_pieces for stage in reading} == joint
+    assert {plan.buffers[b].restrictions for b in dealt} == {not one for one in joint}
+
+
+def test_what_nobody_writes_is_a_root_without_data() -> None:
+    plan = samples.plan_of(samples.flatten_of_nothing)
+    assert roots_of(plan) == ()
+    (stage,) = graph_of(plan).stages
+    assert graph_of(plan).roots == stage.inputs
+
+
+@pytest.mark.parametrize("build", [samples.without_a_source, samples.flatten_of_nothing])
+def test_a_job_without_data_ends_at_once(build: samples.Build) -> None:
+    plan = samples.plan_of(build)
+    commands = Scheduler(graph_of(plan)).handle(Start(0, roots_of(plan)))
+    assert FinishJob(Outcome.DONE) in commands
+
+
+def test_an_output_written_twice_is_one_collection() -> None:
+    plan = samples.plan_of(samples.flatten_of_siblings)
+    (writer,) = (s for s in plan.stages.values() if len(s.outputs) == 2)
+    spec = next(s for s in graph_of(plan).stages if s.name == writer.stage_id)
+    assert len(spec.outputs) == 1
+
+
+def test_side_inputs_have_names_of_their_own() -> None:
+    plan = samples.plan_of(samples.side_inputs)
+    specs = [side for stage in graph_of(plan).stages for side in stage.side_inputs]
+    assert len(specs) == 3
+    assert {side.collection for side in specs} <= set(plan.buffers)
+
+
+@pytest.mark.parametrize(
+    ("build", "whole"),
+    [(samples.triggered_groups, True), (samples.scripted_groups, False), (samples.periodic, False)],
+)
+def test_what_is_bounded_is_grouped_when_all_of_it_is_there(
+    build: samples.Build, whole: bool
+) -> None:
+    """Whatever the trigger: what it fires does not depend on what comes first."""
+    graph, _ = started(samples.plan_of(build))
+    (grouping,) = (stage for stage in graph.stages if stage.kind is StageKind.GROUPING)
+    assert grouping.whole_input is whole
+
+
+def test_transforms_with_side_inputs_are_no_groupings() -> None:
+    for build in (samples.side_input_behind_a_group, samples.side_input_sink_behind_a_group):
+        graph, _ = started(samples.plan_of(build))
+        (grouping,) = (stage for stage in graph.stages if stage.kind is StageKind.GROUPING)
+        (reader,) = (stage for stage in graph.stages if stage.side_inputs)
+        assert reader.kind is StageKind.ORDINARY and reader.inputs[0] in grouping.outputs
+
+
+def test_side_inputs_are_read_at_the_end_of_their_window() -> None:
+    (side,) = sides(samples.two_outputs)
+    assert side.readiness is SideInputReadiness.END_OF_WINDOW
+    assert side.retention == 7_000
+    assert side.mapping == SideWindowOf(FixedWindows(5_000))
+
+
+def test_side_inputs_that_are_updated_are_read_from_the_first_pane_on() -> None:
+    (side,) = sides(samples.updating_side_input)
+    assert side.readiness is SideInputReadiness.FIRST_PANE
+    assert side.mapping == SideWindowOf(GlobalWindows())
+
+
+def sides(build: samples.Build) -> list[SideInputSpec]:
+    graph, _ = started(samples.plan_of(build))
+    return [side for stage in graph.stages for side in stage.side_inputs]
+
+
+def test_sources_can_be_split() -> None:
+    plan = samples.plan_of(samples.periodic)
+    graph, _ = started(plan)
+    splittable = [stage for stage in graph.stages if stage.splittable]
+    assert splittable
+    for stage in splittable:
+        assert plan.buffers[stage.inputs[0]].kind is BufferKind.DEALT
+
+
+def test_a_script_is_a_test_stream() -> None:
+    graph, _ = started(samples.plan_of(samples.scripted))
+    (stream,) = graph.test_streams
+    watermark, added, clock, end = stream.steps
+    (buffer,) = stream.outputs
+    assert watermark == AdvanceWatermark(buffer, 10_000)
+    assert clock == AdvanceProcessingTime(5_000)
+    assert end == AdvanceWatermark(buffer, MAX_TIMESTAMP)
+    assert isinstance(added, AddElements) and added.collection == buffer
+    facts = added.data.facts
+    assert facts.count == 2 and facts.min_timestamp == 10_000
+    assert facts.windows == frozenset({GLOBAL_WINDOW})
+    assert isinstance(added.data.ref, InlineRows)
+    ((kind, row),) = added.data.ref.rows
+    assert kind is RowKind.ELEMENTS and len(row) == facts.size + 8
+
+
+def test_data_of_scripts_is_told_apart() -> None:
+    graph, _ = started(samples.plan_of(samples.scripted_flatten))
+    refs = [
+        step.data.ref
+        for stream in graph.test_streams
+        for step in stream.steps
+        if isinstance(step, AddElements)
+    ]
+    assert len(refs) == len(set(refs)) == 2

@@ -1,0 +1,104 @@
+"""Which stages of a plan can be part of a section, and that the scheduler gets to the end with them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import attrs
+import pytest
+import samples
+from beam_runner_engine.scheduler import (
+    BundleDone,
+    FailJob,
+    FinishJob,
+    OpenBundles,
+    Outcome,
+    Scheduler,
+    Start,
+)
+from beam_runner_model.buffers import BufferKind, MergingPlan
+from beam_runner_planner.plan import JobPlan, TestStreamPlan, TruncationPlan
+from small_plans import buffer, plan_of, stage
+
+from beam_runner_runtime.driver.scheduling import graph_of, roots_of
+
+every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
+
+
+def spanning(plan: JobPlan) -> set[str]:
+    """The stages that span, where sections are wanted; where they are not, none does."""
+    assert not any(one.spans for one in graph_of(plan).stages)
+    return {one.name for one in graph_of(plan, sections=True).stages if one.spans}
+
+
+@every_sample
+def test_with_sections_the_scheduler_gets_to_the_end(build: samples.Build) -> None:
+    plan = samples.plan_of(build)
+    graph = graph_of(plan, sections=True)
+    scheduler = Scheduler(graph)
+    waiting = deque(scheduler.handle(Start(0, roots_of(plan))))
+    seen: set[str] = set()
+    while waiting:
+        command = waiting.popleft()
+        if isinstance(command, OpenBundles):
+            for bundle in command.bundles:
+                seen |= {part.stage for part in bundle.parts}
+                waiting.extend(scheduler.handle(BundleDone(bundle.number, bundle.attempt)))
+        elif isinstance(command, FinishJob):
+            assert command.outcome is Outcome.DONE
+            assert seen <= spanning(plan)
+            return
+        assert not isinstance(command, FailJob), command
+    raise AssertionError("the job stopped without an end")
+
+
+CHAIN = plan_of(
+    [
+        stage("read", None, {"out": "pairs"}),
+        stage("count", "pairs", {"out": "counts"}, groups=True),
+        stage("end", "counts"),
+    ],
+    [buffer("pairs", BufferKind.GROUPED), buffer("counts", BufferKind.DEALT)],
+)
+ALL = {"read", "count", "end"}
+
+
+def changed(**stages: Any) -> JobPlan:
+    """The chain with other fields in some of its stages."""
+    changes = {name: attrs.evolve(CHAIN.stages[name], **more) for name, more in stages.items()}
+    return attrs.evolve(CHAIN, stages={**CHAIN.stages, **changes})
+
+
+def with_pairs(**more: Any) -> JobPlan:
+    """The chain with other fields in the buffer that is grouped."""
+    return attrs.evolve(
+        CHAIN, buffers={**CHAIN.buffers, "pairs": attrs.evolve(CHAIN.buffers["pairs"], **more)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        (CHAIN, ALL),
+        (attrs.evolve(CHAIN, streaming=True), set()),
+        (attrs.evolve(CHAIN, one_interpreter=True), set()),
+        (attrs.evolve(CHAIN, test_streams=(TestStreamPlan("script", (), ()),)), set()),
+        (changed(end={"embedded": False}), ALL),
+        (changed(end={"stable_input": True}), {"read", "count"}),
+        (changed(end={"callbacks": True}), {"read", "count"}),
+        (changed(end={"truncation": TruncationPlan(None, endless=False)}), ALL),
+        (with_pairs(bulk=False, whole=True), ALL),
+        (with_pairs(bulk=False, whole=False), {"read", "end"}),
+        (with_pairs(merging=MergingPlan(CHAIN.stages["end"].spec, embedded=True)), ALL),
+        (with_pairs(merging=MergingPlan(CHAIN.stages["end"].spec, embedded=False)), ALL),
+    ],
+    ids=[
+        *("chain", "stream", "one interpreter", "scripted", "elsewhere", "stable"),
+        *("callbacks", "splittable", "whole", "in parts", "merged here", "merged elsewhere"),
+    ],
+)
+def test_stages_span_that_are_bounded_and_can_be_run_in_sparks_own_tasks(
+    plan: JobPlan, expected: set[str]
+) -> None:
+    assert spanning(plan) == expected

@@ -1,0 +1,140 @@
+"""Slots: a job that has too few lanes gets a place from one that has more."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from clocks import Clock, clock_of
+from fake_links import FakeLink, bundle, opened
+
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.channel.messages import CloseLane, LeaveLoop
+from beam_runner_runtime.driver import lanes as lanes_module
+from beam_runner_runtime.driver import slots as module
+from beam_runner_runtime.driver.lanes import Lanes
+from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.tuning import TUNING
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return clock_of(module, monkeypatch)
+
+
+def _holding(slots: Slots, job_id: str, lanes: int) -> JobSlots:
+    job = JobSlots(slots, job_id)
+    for lane in range(lanes):
+        job.started(lane)
+        job.opened(lane)
+    return job
+
+
+def test_a_job_hears_that_others_want_a_place_and_that_they_have_it(clock: Clock) -> None:
+    slots = Slots(5)
+    job, other = _holding(slots, "mine", 4), JobSlots(slots, "other")
+    for lane, come in enumerate((other.opened, other.ended)):
+        other.started(lane)
+        assert not job.is_wanted, "nobody has waited yet"
+        clock.now += 1
+        assert job.is_wanted
+        assert other.spare == 0
+        come(lane)
+        assert not job.is_wanted
+        other.ended(lane)
+    other.started(2)
+    clock.now += 1
+    other.forget()
+    assert not job.is_wanted
+    assert job.spare == 1
+
+
+def test_those_whose_turn_comes_are_woken_as_others_end(clock: Clock) -> None:
+    slots = Slots(1)
+    first, second, third = (JobSlots(slots, name) for name in ("first", "second", "third"))
+    woken: list[str] = []
+    assert first.take_turn(lambda: woken.append("first"))
+    assert not second.take_turn(lambda: woken.append("second"))
+    assert not third.take_turn(lambda: woken.append("third"))
+    first.forget()
+    assert woken == ["second"]
+    assert not third.take_turn(lambda: woken.append("third"))
+    assert second.take_turn(lambda: woken.append("second"))
+    clock.now += TUNING.job_turn_seconds
+    assert third.take_turn(lambda: woken.append("third")), "a long job holds nobody up"
+
+
+def test_a_lane_is_given_up_only_when_it_has_done_something(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Spark takes longer to start a lane than others have patience, jobs still go on."""
+    monkeypatch.setattr(lanes_module, "time", clock)
+    slots = Slots()
+    other = JobSlots(slots, "other")
+    other.started(0)
+    clock.now += 1
+    started: list[int] = []
+    sent: list[object] = []
+    lanes = Lanes(
+        started.append, lambda bundle: bundle, lambda: "loop", 2, 8, JobSlots(slots, "mine")
+    )
+    link: Any = Mock(send=sent.append)
+    lanes.run_loop()
+    lanes.opened(started[0], link)
+    lanes.dispatch()
+    assert sent == ["loop"]
+    lanes.loop_left(link, None)
+    lanes.run_loop()
+    assert isinstance(sent[-1], CloseLane), "now the other job gets the place"
+    lanes.dispatch()
+    assert len(started) == 1, "and Spark can't give it to this one again"
+    other.opened(0)
+    lanes.dispatch()
+    assert len(started) == 2, "which asks for another then"
+
+
+def test_lanes_beside_blocked_ones_leave_slots_to_other_jobs(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes_module, "time", clock)
+    slots = Slots(7)
+    started: list[int] = []
+    lanes = Lanes(started.append, lambda one: one, lambda: "loop", 2, 8, JobSlots(slots, "mine"))
+    lanes.run([bundle(n) for n in range(20)])
+    for number in range(20):
+        if number in started:
+            link = FakeLink()
+            opened(lanes, number, link)
+            lanes.progressed(link, Attempt(number, 1), 0.0)
+        clock.now += 2 * TUNING.blocked_seconds
+        lanes.dispatch()
+    assert started == [0, 1, 2, 3, 4], "two of seven are left, one per core"
+    _holding(slots, "other", 1)
+    assert JobSlots(slots, "third").spare == 1
+
+
+def test_a_job_gets_its_usual_lanes_whatever_is_left(clock: Clock) -> None:
+    started: list[int] = []
+    slots = JobSlots(Slots(1), "mine")
+    lanes = Lanes(started.append, lambda one: one, lambda: "loop", 2, 8, slots)
+    lanes.run([bundle(n) for n in range(5)])
+    assert started == [0, 1], "Spark has them wait"
+
+
+def test_a_loop_is_asked_once_for_its_lane_when_another_job_has_none(clock: Clock) -> None:
+    slots = Slots()
+    job = JobSlots(slots, "mine")
+    lanes: Any = Lanes(Mock(), Mock(), Mock(), 2, 8, job)
+    lanes.run_loop()
+    link = FakeLink()
+    opened(lanes, 0, link)
+    (order,) = link.told
+    JobSlots(slots, "other").started(0)
+    clock.now += 1
+    lanes.dispatch()
+    lanes.dispatch()
+    assert link.told == [order, LeaveLoop()]
+    lanes.loop_left(link, None)
+    lanes.dispatch()
+    assert link.told[-1] == CloseLane()

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from beam_runner_engine.scheduler import StageReport
+
+from beam_runner_runtime.driver.kept import Tally
+from beam_runner_runtime.driver.stage_history import POINT_SECONDS, StageHistory
+
+
+def report(open_bundles: int = 0, waiting: int = 0) -> StageReport:
+    return StageReport("s", 0, 1, 2, 0, waiting, 0, 0, open_bundles, False)
+
+
+def test_a_stage_has_worked_from_its_first_bundle_to_its_last_commit() -> None:
+    history = StageHistory()
+    history.look(1.0, [report()], {})
+    assert history.times == {}
+    history.look(2.0, [report(open_bundles=1)], {})
+    history.look(3.0, [report()], {"s": Tally(committed=1)})
+    history.look(9.0, [report()], {"s": Tally(committed=1)})
+    assert (history.times["s"].began, history.times["s"].last) == (2_000, 3_000)
+
+
+def test_a_bundle_that_came_and_went_between_two_looks_counts() -> None:
+    history = StageHistory()
+    history.look(5.0, [report()], {"s": Tally(committed=3)})
+    assert (history.times["s"].began, history.times["s"].last) == (5_000, 5_000)
+
+
+def test_points_are_few_and_of_an_hour() -> None:
+    history = StageHistory()
+    for tick in range(4_000):
+        history.look(float(tick), [report(1, tick)], {"s": Tally(committed=tick)})
+    (series,) = history.series()
+    assert len(series.points) == 3600 / POINT_SECONDS
+    assert series.points[-1] == (3990.0, 2, 3990, 1, 3990)
+    assert series.points[0][0] == 400.0

@@ -1,0 +1,123 @@
+"""How a job is cut, before it runs."""
+
+from __future__ import annotations
+
+from unittest.mock import Mock
+
+import pytest
+from beam_runner_engine.scheduler import Limits, Pauses, SectionFacts, SectionPolicy
+
+from beam_runner_runtime.driver.tuning import RetrySettings, shards_for, tuning_of, with_retries
+from beam_runner_runtime.job_options import Bulk, JobWishes
+
+RETRIES = RetrySettings()
+
+
+def plan(*, streaming: bool = False, turns: bool = False, endless: bool = False) -> Mock:
+    return Mock(streaming=streaming, takes_turns=turns, one_interpreter=turns, is_endless=endless)
+
+
+@pytest.mark.parametrize(
+    ("cores", "many", "few"),
+    [(1, 8, 2), (2, 16, 4), (8, 64, 16), (16, 64, 32), (32, 64, 64), (100, 200, 200)],
+)
+def test_many_small_shards_but_not_more_than_help(cores: int, many: int, few: int) -> None:
+    assert shards_for(cores, few=False) == many
+    assert shards_for(cores, few=True) == few
+
+
+def test_by_the_plan() -> None:
+    bounded = tuning_of(plan(), 2, RetrySettings(3), JobWishes())
+    assert (bounded.shards, bounded.limits.user_attempts) == (16, 3)
+    assert bounded.policy.checkpoint_after == 10_000
+    stream = tuning_of(plan(streaming=True), 2, RETRIES, JobWishes())
+    assert (stream.shards, stream.policy.checkpoint_after) == (4, 500)
+    assert not stream.policy.halves_restrictions
+    assert not tuning_of(plan(turns=True), 2, RETRIES, JobWishes()).policy.spreads
+
+
+@pytest.mark.parametrize(
+    ("server", "job", "shares_data", "has_sections"),
+    [
+        (Bulk.AUTO, None, True, False),
+        (Bulk.AUTO, None, False, True),
+        (Bulk.NEVER, None, False, False),
+        (Bulk.ALWAYS, None, True, True),
+        (Bulk.ALWAYS, Bulk.NEVER, False, False),
+        (Bulk.ALWAYS, Bulk.AUTO, True, False),
+        (Bulk.NEVER, Bulk.AUTO, False, True),
+        (Bulk.NEVER, Bulk.ALWAYS, True, True),
+    ],
+)
+def test_sections_are_asked_for_or_data_has_no_other_way_and_a_job_is_heard_first(
+    server: Bulk, job: Bulk | None, shares_data: bool, has_sections: bool
+) -> None:
+    wishes = JobWishes(bulk=job)
+    policy = tuning_of(plan(), 2, RETRIES, wishes, server, shares_data=shares_data).section_policy
+    assert (policy is not None) is has_sections
+    little = SectionFacts(("read", "group"), 1, 1, None, 1, 8)
+    assert policy is None or policy.opens(little)
+
+
+@pytest.mark.parametrize(
+    ("work", "size", "opens"),
+    [(None, 1, True), (10, 1, False), (1 << 30, 1, True), (10, 1 << 30, True)],
+    ids=["a root says nothing", "little", "large restrictions", "large data"],
+)
+def test_on_a_cluster_with_a_place_for_data_sections_are_for_what_is_large_or_may_be(
+    work: int | None, size: int, *, opens: bool
+) -> None:
+    def policy(bulk: Bulk) -> SectionPolicy | None:
+        return tuning_of(plan(), 2, RETRIES, JobWishes(), bulk, on_cluster=True).section_policy
+
+    found = policy(Bulk.AUTO)
+    assert found is not None
+    assert found.opens(SectionFacts(("read", "group"), 1, size, work, 1, 8)) is opens
+    assert policy(Bulk.NEVER) is None
+
+
+def test_sections_have_many_exchanges_where_they_can_hand_on_little() -> None:
+    def exchanges(*, shares_data: bool) -> int:
+        tuning = tuning_of(plan(), 2, RETRIES, JobWishes(), Bulk.ALWAYS, shares_data=shares_data)
+        return tuning.limits.section_exchanges
+
+    assert exchanges(shares_data=True) == 4
+    assert exchanges(shares_data=False) == 100
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_what_a_job_asks_for_wins(streaming: bool) -> None:
+    asked = JobWishes(task_attempts=5, key_shards=7, checkpoint_interval=1_000)
+    tuning = tuning_of(plan(streaming=streaming), 2, RETRIES, asked)
+    assert (tuning.shards, tuning.limits.user_attempts) == (7, 5)
+    assert tuning.policy.checkpoint_after == 1_000
+
+
+def limits_of(wishes: JobWishes, retries: RetrySettings, *, endless: bool) -> Limits:
+    return with_retries(Limits(), plan(endless=endless), retries, wishes)
+
+
+def test_endless_job_has_no_last_attempt_and_waits_without_limit() -> None:
+    limits = limits_of(JobWishes(), RetrySettings(3, None, 60), endless=True)
+    assert (limits.user_attempts, limits.outside_attempts, limits.outage_limit) == (None,) * 3
+    assert limits.pauses == Pauses(1_000, 120_000)
+
+
+@pytest.mark.parametrize(("attempts", "outside"), [(1, 4), (4, 4), (9, 9)])
+def test_endless_job_with_a_last_attempt_has_as_many_for_losses_and_four_at_least(
+    attempts: int, outside: int
+) -> None:
+    by_server = limits_of(JobWishes(), RetrySettings(3, attempts), endless=True)
+    by_job = limits_of(JobWishes(task_attempts=attempts), RetrySettings(3, 7), endless=True)
+    for limits in (by_server, by_job):
+        assert (limits.user_attempts, limits.outside_attempts) == (attempts, outside)
+        assert limits.pauses.shortest
+        assert limits.outage_limit is None
+
+
+def test_job_that_ends_has_a_last_attempt_no_pauses_and_a_limit_to_its_wait() -> None:
+    limits = limits_of(JobWishes(), RetrySettings(3, None, 1.5), endless=False)
+    assert (limits.user_attempts, limits.outside_attempts, limits.outage_limit) == (3, 4, 1_500)
+    assert limits.pauses == Pauses(0, 0)
+    asked = limits_of(JobWishes(task_attempts=5), RetrySettings(3, None, None), endless=False)
+    assert (asked.user_attempts, asked.outage_limit) == (5, None)

@@ -1,0 +1,134 @@
+"""A job of which nobody is at work on what it says to run: the watchdog says so with all stacks, and recovers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from beam_runner_model.jobs import Importance
+from beam_runner_model.observation import StackFrame, ThreadStack
+from rig import Rig
+from servers import Reporter
+from small_jobs import DONE, EXPECTED, LOOP_BYTES, rig_of, seen
+
+from beam_runner_runtime.channel.messages import Abort, Doing, RunBundle, RunLoop
+from beam_runner_runtime.driver import watch as watch_module
+from beam_runner_runtime.driver import watchdog
+from beam_runner_runtime.driver.watch import JobWatch
+
+LIMIT = 0.05
+STACK = ThreadStack("host", 7, "loop", (StackFrame("loop.py", 3, "run", "wait()"),))
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_module, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(watchdog, "LIMIT_SECONDS", LIMIT)
+
+
+class Watched:
+    """A rig and its watchdog."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.reporter = Reporter()
+        self.watch = JobWatch("job-1", self.reporter, lambda: [STACK])
+
+    def look(self) -> None:
+        """Looks now and then, for more than twice the limit."""
+        for _ in range(6):
+            self.watch.look(self.rig.coordinator)
+            if self.reporter.messages:
+                return
+            time.sleep(LIMIT / 2)
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for _, text, _ in self.reporter.messages]
+
+    def finish(self) -> None:
+        self.rig.coordinator.work()
+        self.rig.run()
+        assert self.rig.ledger.end == DONE
+        assert seen(self.rig) == EXPECTED
+        self.rig.stop()
+
+
+@pytest.mark.parametrize("loop", [False, True], ids=["lane", "loop"])
+@pytest.mark.parametrize("doing", [Doing.IDLE, Doing.LOOP, Doing.ORDER])
+def test_watch_order_that_a_process_forgot_is_run_by_another_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, loop: bool, doing: Doing
+) -> None:
+    watched = Watched(rig_of(tmp_path, **({"loop_bytes": LOOP_BYTES} if loop else {})))
+    rig = watched.rig
+    rig.begin()
+    rig.open_lanes()
+    worker = rig.workers[0]
+    order = worker.told.popleft()
+    assert isinstance(order, RunLoop if loop else RunBundle)
+    worker.doing = doing
+    watched.look()
+    assert worker.told.popleft() == Abort()
+    (text,) = watched.texts
+    assert watched.reporter.messages[0][0] is Importance.WARNING
+    assert text.startswith(f"Python worker 1000 on host was given a bundle, but {doing.value}")
+    assert "This is a defect of the runner" in text
+    (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert "thread 'loop' of process 7 on host:\n  loop.py:3 in run: wait()" in record.getMessage()
+    worker.doing = Doing.BUNDLE
+    rig.lose(worker)
+    watched.finish()
+
+
+@pytest.mark.parametrize("doing", [Doing.BUNDLE, Doing.NEIGHBOUR])
+def test_watch_process_at_work_is_left_alone(tmp_path: Path, doing: Doing) -> None:
+    watched = Watched(rig_of(tmp_path))
+    watched.rig.begin()
+    watched.rig.open_lanes()
+    worker = watched.rig.workers[0]
+    worker.doing = doing
+    watched.look()
+    assert watched.texts == []
+    assert not any(isinstance(one, Abort) for one in worker.told)
+    watched.finish()
+
+
+def test_watch_process_that_says_nothing_is_left_alone(tmp_path: Path) -> None:
+    watched = Watched(rig_of(tmp_path))
+    watched.rig.begin()
+    watched.rig.open_lanes()
+    worker = watched.rig.workers[0]
+    worker.doing, worker.heard = Doing.IDLE, time.monotonic() - 3600
+    watched.look()
+    assert watched.texts == []
+    watched.finish()
+
+
+def test_watch_bundles_that_no_lane_holds_are_run(tmp_path: Path) -> None:
+    watched = Watched(rig_of(tmp_path))
+    watched.rig.begin()
+    watched.rig.coordinator.lanes._waiting.clear()
+    watched.look()
+    (text,) = watched.texts
+    assert text.startswith("no process was given these bundles: ")
+    watched.finish()
+
+
+def test_watch_loop_that_no_lane_has_is_taken_back(tmp_path: Path) -> None:
+    watched = Watched(rig_of(tmp_path, loop_bytes=LOOP_BYTES))
+    watched.rig.begin()
+    watched.rig.coordinator.lanes._loop_waits = False
+    watched.look()
+    (text,) = watched.texts
+    assert text.startswith("no process has the loop of this job")
+    watched.finish()
+
+
+def test_watch_job_without_open_bundles_is_left_alone(tmp_path: Path) -> None:
+    watched = Watched(rig_of(tmp_path))
+    watched.rig.begin()
+    watched.rig.run()
+    watched.look()
+    assert watched.texts == []
+    watched.rig.stop()

@@ -1,0 +1,58 @@
+"""What the watchdog takes for a defect, as a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_runtime.channel.messages import Doing
+from beam_runner_runtime.driver.watchdog import LIMIT_SECONDS, Claim, Since, defects, is_defect
+
+NOW = 10_000.0
+LONG, SHORT = LIMIT_SECONDS + 1, LIMIT_SECONDS - 1
+EVER = 9_000.0
+
+
+@pytest.mark.parametrize(
+    ("doing", "given", "said", "moved", "heard", "defect"),
+    [
+        # The process waits for an order, though it has had one for so long.
+        (Doing.IDLE, LONG, LONG, LONG, 1, True),
+        (Doing.IDLE, LONG, LONG, 0, 1, True),
+        (Doing.IDLE, SHORT, LONG, LONG, 1, False),
+        (Doing.IDLE, LONG, SHORT, LONG, 1, False),
+        # User code may take as long as it likes.
+        (Doing.BUNDLE, EVER, EVER, EVER, 1, False),
+        # A store or a disk is away.
+        (Doing.NEIGHBOUR, EVER, EVER, EVER, 1, False),
+        # Between bundles: a defect only if nothing is committed either.
+        (Doing.LOOP, LONG, LONG, LONG, 1, True),
+        (Doing.LOOP, LONG, LONG, SHORT, 1, False),
+        (Doing.LOOP, LONG, SHORT, LONG, 1, False),
+        (Doing.ORDER, LONG, LONG, LONG, 1, True),
+        (Doing.ORDER, LONG, LONG, SHORT, 1, False),
+        # A process that says nothing may be stopped, or in code that holds Python's lock.
+        (Doing.IDLE, LONG, LONG, LONG, 11, False),
+        (Doing.LOOP, LONG, LONG, LONG, 11, False),
+    ],
+)
+def test_claim_is_a_defect_if_its_process_is_not_at_work(
+    doing: Doing, given: float, said: float, moved: float, heard: float, defect: bool
+) -> None:
+    claim = Claim(NOW - given, doing, NOW - said, NOW - heard)
+    assert is_defect(claim, NOW - moved, NOW) is defect
+    found = defects([("a", claim)], NOW - moved, NOW)
+    assert found == (["a"] if defect else [])
+
+
+@pytest.mark.parametrize("doing", list(Doing))
+def test_claim_just_given_is_no_defect(doing: Doing) -> None:
+    assert not is_defect(Claim(NOW, doing, 0.0, NOW), 0.0, NOW)
+
+
+def test_since_counts_from_the_first_look_at_which_it_is_so() -> None:
+    since = Since()
+    assert since.seconds(is_so=False, now=1.0) == 0.0
+    assert since.seconds(is_so=True, now=2.0) == 0.0
+    assert since.seconds(is_so=True, now=5.0) == 3.0
+    assert since.seconds(is_so=False, now=6.0) == 0.0
+    assert since.seconds(is_so=True, now=7.0) == 0.0

@@ -1,0 +1,67 @@
+"""A job fails where a watermark overtakes data, if its server is told to look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from beam_runner_engine.scheduler import Command, Event, Scheduler
+from beam_runner_engine.scheduler.overtaking import Overtaken, WatermarkWatch
+from ledger_jobs import CHAIN, Job, rows
+from small_jobs import DONE, EXPECTED, rig_of, seen, text
+
+from beam_runner_runtime.driver.settings import JobSettings
+from beam_runner_runtime.driver.watermark_checks import VARIABLE, are_checked, first_overtaken
+
+
+class Finding(WatermarkWatch):
+    """Says once that it has found something."""
+
+    def handle(self, scheduler: Scheduler, event: Event) -> tuple[Command, ...]:
+        commands = super().handle(scheduler, event)
+        if self.found is None:
+            self.found = [Overtaken("see", "values", 5, 12)]
+        return commands
+
+    found: list[Overtaken] | None = None
+
+    def take_found(self) -> list[Overtaken]:
+        found, self.found = self.found or [], []
+        return found
+
+
+def test_job_whose_data_is_overtaken_fails_with_names_and_times(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    rig.ledger.watch = Finding()
+    rig.run()
+    assert "'the see step' is at 12 ms, and reads an element at 5 ms of 'values'" in text(rig)
+    assert "written by 'the read step'" in text(rig)
+
+
+def test_job_that_is_in_order_runs_to_its_end_under_watch(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    rig.ledger.watch = WatermarkWatch()
+    rig.run()
+    assert rig.ledger.end == DONE and seen(rig) == EXPECTED
+
+
+def test_ledger_without_a_watch_says_nothing() -> None:
+    job = Job(CHAIN)
+    (read,) = job.open("read")
+    job.commit(read, rows("a", 0))
+    assert first_overtaken(job.ledger) == ""
+
+
+def test_workers_are_told_whether_to_check(tmp_path: Path) -> None:
+    for checks in (False, True):
+        settings = JobSettings(tmp_path, 1, 2, 8, checks_watermarks=checks)
+        assert settings.work(CHAIN, 4, 0).checks_watermarks is checks
+
+
+def test_server_checks_if_its_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert not are_checked()
+    monkeypatch.setenv(VARIABLE, "")
+    assert not are_checked()
+    monkeypatch.setenv(VARIABLE, "1")
+    assert are_checked()

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from small_jobs import rig_of
+
+from beam_runner_runtime.channel.messages import NeighbourAwaited
+from beam_runner_runtime.driver.failure_reports import OutageMessages
+from beam_runner_runtime.driver.worker_outages import WorkerOutages
+
+STORE, DISK = "the data store at s3://b", "the disk of /data"
+FIRST: Any = "one process"
+SECOND: Any = "another process"
+
+
+def told(outages: WorkerOutages) -> list[tuple[str, str, float]]:
+    return [(one.away.neighbour, one.away.reason, one.since) for one in outages.current()]
+
+
+def test_worker_outages_each_neighbour_is_there_once_from_its_first_wait() -> None:
+    outages = WorkerOutages()
+    outages.told(FIRST, NeighbourAwaited(STORE, "refused"), 10.0)
+    outages.told(SECOND, NeighbourAwaited(STORE, "no answer"), 12.0)
+    assert told(outages) == [(STORE, "refused", 10.0)]
+    outages.told(FIRST, NeighbourAwaited(STORE, "no answer"), 15.0)
+    assert told(outages) == [(STORE, "no answer", 10.0)]
+    outages.told(FIRST, NeighbourAwaited(DISK, "full"), 20.0)
+    assert told(outages) == [(STORE, "no answer", 12.0), (DISK, "full", 20.0)]
+    outages.told(FIRST, NeighbourAwaited(), 21.0)
+    outages.gone(SECOND)
+    outages.gone(SECOND)
+    assert told(outages) == []
+
+
+def test_outage_messages_begin_and_end_are_told_once() -> None:
+    outages, messages = WorkerOutages(), OutageMessages()
+    outages.told(FIRST, NeighbourAwaited(STORE, "refused"), 10.0)
+    assert messages.look(outages.current(), 10.5) == [
+        f"worker processes wait for a neighbour: {STORE} is unavailable: refused"
+    ]
+    outages.told(FIRST, NeighbourAwaited(STORE, "no answer"), 40.0)
+    assert messages.look(outages.current(), 41.0) == []
+    outages.told(FIRST, NeighbourAwaited(), 70.0)
+    assert messages.look(outages.current(), 70.0) == [
+        f"worker processes wait no longer for {STORE}, after 60 s"
+    ]
+    assert messages.look(outages.current(), 71.0) == []
+
+
+def test_coordinator_process_that_waits_is_lost_waits_no_longer(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    rig.begin()
+    rig.open_lanes()
+    worker = rig.workers[0]
+    rig.heard(worker, NeighbourAwaited(STORE, "refused"))
+    (outage,) = rig.coordinator.outages.current()
+    assert outage.away.neighbour == STORE
+    rig.lose(worker)
+    assert rig.coordinator.outages.current() == ()
+    rig.stop()

@@ -1,0 +1,68 @@
+"""Workers keep the memory that they have freed: the next pieces of data don't ask the system for any."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import resource, threading
+import pyarrow as pa
+from beam_runner_runtime.processes import allocation
+
+half = pa.array([b"x" * (1 << 19)])
+
+def pieces():
+    return [b"x" * (1 << 20) for _ in range(3)], [pa.concat_arrays([half, half]) for _ in range(3)]
+
+room = [None] * 100
+
+def task():
+    # In this room, and with nothing small: what lies above blocks, as Python's or Arrow's own, keeps the system from taking them.
+    for number in range(100):
+        room[number] = b"x" * (1 << 20)
+    for number in range(100):
+        room[number] = None
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    WORK()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+def measure():
+    found.append(min(faults() for _ in range(5)))
+
+found = []
+SETTLE
+measure()
+beside = threading.Thread(target=measure)
+beside.start()
+beside.join()
+print(*found)
+"""
+
+
+def _faults(work: str, settle: str = "") -> list[int]:
+    """How many new pages some work takes, as few as can be after the first time, in the main thread and in another."""
+    program = PROGRAM.replace("SETTLE", settle).replace("WORK", work)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    return [int(each) for each in ran.stdout.split()]
+
+
+pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others know no mallopt")
+
+
+def test_pieces_take_the_memory_of_those_before_them() -> None:
+    assert max(_faults("pieces", "allocation.settle()")) < 50
+    assert max(_faults("pieces")) > 200
+
+
+def test_what_a_section_has_for_a_task_is_kept_for_the_next() -> None:
+    kept = _faults("task", "allocation.settle(); allocation.keep(200 << 20)")
+    assert max(kept) < 1_000
+    assert max(_faults("task", "allocation.settle()")) > 5_000

@@ -1,0 +1,159 @@
+"""Plain processes as a placement, beyond what all placements have in common."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from beam_runner_engine.scheduler import Bundle
+from beam_runner_model.errors import Unavailable
+from beam_runner_worker.process_tree import children
+from job_server import wait_until
+from placed_jobs import SECONDS, PlacedJobs, served, wait_until_gone
+from processes import parent
+
+from beam_runner_runtime.channel.attempts import Attempt, SectionRefusal
+from beam_runner_runtime.channel.messages import RunBundle
+from beam_runner_runtime.channel.section_ends import SectionEnd
+from beam_runner_runtime.processes.placement import PlainPlacement
+
+SLOTS = 2
+
+
+@pytest.fixture
+def placement(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlainPlacement]:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    placement = PlainPlacement(cores=1)
+    placement.slots = SLOTS
+    placement.start()
+    yield placement
+    placement.stop()
+
+
+@pytest.fixture
+def place(placement: PlainPlacement, tmp_path: Path) -> Iterator[PlacedJobs]:
+    with served(placement) as jobs:
+        yield PlacedJobs(placement, jobs, tmp_path)
+
+
+def test_a_lane_waits_until_there_is_a_slot(place: PlacedJobs) -> None:
+    job = place.job("waits")
+    links = [job.open(number) for number in range(SLOTS)]
+    job.start(SLOTS)
+    with pytest.raises(queue.Empty):
+        job.opened.get(timeout=0.5)
+    job.close(0, links[0])
+    job.close(SLOTS, job.next_opened(SLOTS))
+
+
+def test_one_that_waits_is_cancelled_without_a_process(place: PlacedJobs) -> None:
+    other, job = place.job("other"), place.job("waits")
+    for number in range(SLOTS):
+        other.open(number)
+    job.start(0)
+    job.placed.cancel()
+    assert job.ended.get(timeout=1) == (0, "")
+    assert other.ended.empty()
+
+
+def test_who_has_ended_is_not_waited_for(placement: PlainPlacement, place: PlacedJobs) -> None:
+    """Else its question is answered after 20 s, which a server that stops waits for."""
+    (number,) = placement._workers
+    asked = threading.Thread(target=placement.order, args=(number,))
+    asked.start()
+    placement._children.kill_one(number)
+    asked.join(10)
+    assert not asked.is_alive()
+
+
+def test_nothing_is_left_of_it(placement: PlainPlacement, place: PlacedJobs) -> None:
+    worker = place.job("job").open(0).hello.pid
+    started = [worker, parent(worker), parent(parent(worker))]
+    assert parent(started[-1]) == os.getpid()
+    placement.stop()
+    for pid in started:
+        wait_until_gone(pid)
+    assert not placement.is_alive
+    placement.stop()  # does nothing
+
+
+@pytest.mark.parametrize("of_parent", [False, True], ids=["parent", "its reaper"])
+def test_a_lost_parent_of_workers_is_started_again(
+    placement: PlainPlacement, place: PlacedJobs, of_parent: bool
+) -> None:
+    """Its lanes are served by other workers."""
+    job = place.job("job")
+    for _ in range(2):
+        worker = job.open(0).hello.pid
+        lost = parent(parent(worker)) if of_parent else parent(worker)
+        os.kill(lost, signal.SIGKILL)
+        again = job.next_opened(0)
+        wait_until_gone(worker)
+        assert lost not in (parent(again.hello.pid), parent(parent(again.hello.pid)))
+        assert placement.is_alive and job.placed.is_alive
+        job.close(0, again)
+
+
+def test_workers_ordered_from_a_lost_parent_are_made(
+    placement: PlainPlacement, place: PlacedJobs
+) -> None:
+    other, job = place.job("other"), place.job("job")
+    os.kill(parent(other.open(0).hello.pid), signal.SIGKILL)
+    job.start(0)
+    job.next_opened(0)
+    other.next_opened(0)
+
+
+def test_a_parent_of_workers_killed_while_it_starts_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    before = set(children(os.getpid()))
+    placement = PlainPlacement(cores=1)
+    starting = threading.Thread(target=placement.start)
+    starting.start()
+    try:
+        wait_until(lambda: set(children(os.getpid())) - before, SECONDS, "a parent is started")
+        for pid in set(children(os.getpid())) - before:
+            os.kill(pid, signal.SIGKILL)
+        starting.join(SECONDS)
+        assert placement.is_alive
+        with served(placement) as jobs:
+            PlacedJobs(placement, jobs, tmp_path).job("job").open(0)
+    finally:
+        placement.stop()
+
+
+def test_sections_are_refused_so_that_their_stages_run_apart() -> None:
+    told: list[SectionEnd] = []
+    order = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0), "name")
+    job = PlainPlacement(cores=1).job("job", "name")
+    work: Any = "of the job"
+    job.start_section(order, work, "A to B", told.append)
+    (refusal,) = told
+    assert isinstance(refusal, SectionRefusal)
+    assert refusal.attempt == Attempt(7, 2)
+    assert not job.heard(refusal), "it never is about one that runs"
+
+
+def test_it_can_be_killed_while_it_starts() -> None:
+    placement = PlainPlacement(cores=1)
+    killer = threading.Timer(0.3, placement.kill)
+    killer.start()
+    with pytest.raises(Unavailable, match="did not start"):
+        placement.start()
+    wait_until(lambda: not placement.is_alive, SECONDS, "it ends")
+
+
+def test_one_that_does_not_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    text = "did not start: it ended with exit code 1, 3 times before it was ready"
+    with pytest.raises(Unavailable, match=text):
+        PlainPlacement(cores=1).start()

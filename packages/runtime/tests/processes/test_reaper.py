@@ -1,0 +1,106 @@
+"""What is started beneath a reaper ends with its owner, whatever it does not to be found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from processes import alive
+
+from beam_runner_runtime.processes import reaper
+
+pytestmark = pytest.mark.skipif(not reaper.is_possible(), reason="Linux alone has subreapers")
+
+# Blocks in C with Python's lock: no handler of a signal runs.
+BLOCKED = "import ctypes; ctypes.PyDLL(None).sleep(600)"
+PROGRAM = f"""
+import os, signal, sys, time
+from pathlib import Path
+from beam_runner_runtime.processes import reaper
+
+def note(name):
+    Path(sys.argv[1], name).write_text(str(os.getpid()))
+
+def run():
+    note("run")
+    for name in sys.argv[3:]:
+        if os.fork() == 0:
+            if name == "worker":
+                reaper.adopt_orphans()
+            if os.fork() == 0:
+                os.setsid()
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                note(name)
+                {BLOCKED}
+            if name == "worker":
+                note("its-worker")
+                time.sleep(600)
+            os._exit(0)
+    time.sleep(600)
+
+note("reaper")
+reaper.watch_over(run, [int(sys.argv[2])])
+"""
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+
+
+@pytest.fixture
+def owner() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def start(folder: Path, owner: int, *names: str) -> subprocess.Popen[bytes]:
+    program = PROGRAM.replace("def note", "reaper.GRACE_SECONDS = 1.0\ndef note")
+    return subprocess.Popen([sys.executable, "-c", program, str(folder), str(owner), *names])
+
+
+def pid_of(folder: Path, name: str) -> int:
+    deadline = time.monotonic() + 60
+    while not ((file := folder / name).exists() and file.read_text()):
+        assert time.monotonic() < deadline, f"{name} does not start"
+        time.sleep(0.02)
+    return int(file.read_text())
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 60
+    while alive(pid):
+        assert time.monotonic() < deadline, f"{pid} stays"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("ends", ["owner", "run", "reaper"])
+def test_all_ends_with_the_owner(ends: str, owner: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    process = start(tmp_path, owner.pid, "worker")
+    found = [pid_of(tmp_path, name) for name in ("run", "its-worker", "worker")]
+    {"owner": owner.kill, "run": lambda: os.kill(found[0], 9), "reaper": process.terminate}[ends]()
+    owner.poll()
+    assert process.wait(60) == 0
+    for pid in found:
+        wait_until_gone(pid)
+
+
+def test_orphans_end_soon_but_those_of_a_live_worker_stay(
+    owner: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    process = start(tmp_path, owner.pid, "orphan", "worker")
+    orphan, kept, worker = (pid_of(tmp_path, name) for name in ("orphan", "worker", "its-worker"))
+    wait_until_gone(orphan)
+    assert alive(kept)
+    os.kill(worker, 9)
+    wait_until_gone(kept)
+    assert process.poll() is None
+    process.terminate()
+    assert process.wait(60) == 0

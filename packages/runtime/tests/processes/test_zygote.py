@@ -1,0 +1,126 @@
+"""What a server forks before it has threads does as it is told, has nothing of the server, and ends with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import alive
+
+from beam_runner_runtime.processes import reaper
+from beam_runner_runtime.processes.zygote import NAME
+
+pytestmark = pytest.mark.skipif(not reaper.is_possible(), reason="Linux alone can do that")
+
+# A server that passes on what it is told, and what its zygote answers.
+SERVER = """
+import json, logging, os, signal, subprocess, sys
+from beam_runner_runtime.processes import reaper
+from beam_runner_runtime.processes.zygote import Zygote
+
+reaper.GRACE_SECONDS = 1.0
+OF_THE_SERVER = 1
+logging.basicConfig(level=logging.DEBUG)
+signal.signal(signal.SIGTERM, lambda number, frame: print("the server", flush=True))
+
+def serve():
+    for line in sys.stdin:
+        child = subprocess.Popen(["sleep", line.strip()])
+        told = {"pid": os.getpid(), "child": child.pid, "session": os.getsid(0)}
+        told["main"] = hasattr(sys.modules["__main__"], "OF_THE_SERVER")
+        told["handlers"] = len(logging.getLogger().handlers)
+        told["handled"] = callable(signal.getsignal(signal.SIGTERM))
+        print(json.dumps(told), flush=True)
+
+zygote = Zygote(serve)
+for line in sys.stdin:
+    if line == "terminate\\n":
+        zygote.terminate()
+        print(zygote.wait(60), flush=True)
+    else:
+        zygote.stdin.write(line)
+        zygote.stdin.flush()
+        print(zygote.stdout.readline(), end="", flush=True)
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER], text=True, env=environment, **streams
+    ) as process:
+        yield process
+        process.kill()
+
+
+def ask(server: subprocess.Popen[str], line: str) -> Any:
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(f"{line}\n")
+    server.stdin.flush()
+    return json.loads(server.stdout.readline())
+
+
+def wait_until_gone(*pids: int) -> None:
+    deadline = time.monotonic() + 60
+    while left := [pid for pid in pids if alive(pid)]:
+        assert time.monotonic() < deadline, f"{left} stay"
+        time.sleep(0.05)
+
+
+@pytest.mark.timeout(120)
+def test_it_has_nothing_of_the_server(server: subprocess.Popen[str]) -> None:
+    told = ask(server, "600")
+    assert not told["main"]
+    assert not told["handlers"]
+    assert not told["handled"]
+    assert told["session"] != os.getsid(server.pid)
+    assert Path(f"/proc/{told['pid']}/comm").read_text().strip() == NAME
+
+
+@pytest.mark.timeout(120)
+def test_it_ends_with_all_beneath_it_when_it_is_told(server: subprocess.Popen[str]) -> None:
+    told = ask(server, "600")
+    assert ask(server, "terminate") == 0
+    wait_until_gone(told["pid"], told["child"])
+
+
+@pytest.mark.timeout(120)
+def test_it_ends_with_all_beneath_it_when_the_server_is_killed(
+    server: subprocess.Popen[str],
+) -> None:
+    told = ask(server, "600")
+    server.send_signal(signal.SIGKILL)
+    wait_until_gone(told["pid"], told["child"])
+
+
+LETS_GO = """
+import os
+from beam_runner_runtime.processes.zygote import Zygote
+
+def serve():
+    print("is there", flush=True)
+    input()
+
+reads, writes = os.pipe()
+zygote = Zygote(serve, [writes])
+assert zygote.stdout.readline() == "is there\\n"
+os.close(writes)
+assert os.read(reads, 1) == b"", "whoever reads there sees the end"
+zygote.terminate()
+"""
+
+
+def test_it_lets_go_of_what_is_not_its() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", LETS_GO], env=environment, check=True, timeout=60)

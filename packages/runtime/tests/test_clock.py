@@ -1,0 +1,78 @@
+"""Processing time goes on, whatever becomes of the wall clock."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from beam_runner_runtime.clock import ProcessingClock
+
+HOUR = 3_600_000
+
+
+class Clocks:
+    """The machine's: one that somebody sets, and one that nobody can."""
+
+    def __init__(self) -> None:
+        self.wall = 1_700_000_000_000
+        self.steady = 5_000
+
+    def passes(self, milliseconds: int) -> None:
+        self.wall += milliseconds
+        self.steady += milliseconds
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
+    made = Clocks()
+    monkeypatch.setattr(time, "time_ns", lambda: made.wall * 1_000_000)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: made.steady * 1_000_000)
+    return made
+
+
+@pytest.mark.parametrize("step", [-HOUR, -1, 0, HOUR, 24 * HOUR])
+def test_a_wall_clock_that_is_set_changes_nothing(clocks: Clocks, step: int) -> None:
+    clock = ProcessingClock()
+    begun = clock.now()
+    assert begun == clocks.wall
+    clocks.passes(10)
+    clocks.wall += step
+    clocks.passes(20)
+    assert clock.now() == begun + 30
+
+
+def test_the_next_server_goes_on_where_the_last_one_was(clocks: Clocks) -> None:
+    seen = ProcessingClock().now()
+    clocks.wall -= HOUR
+    clock = ProcessingClock(at_least=seen)
+    assert clock.now() == seen
+    clocks.passes(7)
+    assert clock.now() == seen + 7
+    clocks.wall += 2 * HOUR
+    assert ProcessingClock(at_least=seen).now() == seen + 7 + HOUR
+
+
+def test_workers_show_what_their_server_does(clocks: Clocks) -> None:
+    clock = ProcessingClock.showing(123_456)
+    clocks.wall -= HOUR
+    clocks.passes(4)
+    assert clock.now() == 123_460
+
+
+@pytest.mark.parametrize("milliseconds", [0, 15, 900])
+def test_workers_do_not_run_behind_by_the_time_that_an_order_takes(
+    clocks: Clocks, milliseconds: int
+) -> None:
+    clock = ProcessingClock()
+    told = clock.now()
+    clocks.passes(milliseconds)
+    assert ProcessingClock.showing(told).now() == clock.now()
+
+
+@pytest.mark.parametrize("step", [-HOUR, 0, 900, HOUR])
+def test_what_is_meant_by_the_wall_clock(clocks: Clocks, step: int) -> None:
+    clock = ProcessingClock()
+    clocks.wall += step
+    meant = clock.of_wall(clocks.wall + 60_000) - clock.now()
+    assert meant == 60_000 + (step if abs(step) < 1000 else 0)

@@ -1,0 +1,69 @@
+"""Options of a job: sent by Beam's SDK because the server describes them, read, and refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from beam_runner_runtime.job_options import (
+    NUMBERS,
+    Bulk,
+    JobWishes,
+    WrongOption,
+    is_loopback,
+    job_wishes,
+)
+
+
+def options(**values: Any) -> dict[str, Any]:
+    return {f"beam:option:{name}:v1": value for name, value in values.items()}
+
+
+def test_nothing_asked_for() -> None:
+    assert job_wishes(options(streaming=True)) == JobWishes()
+
+
+@pytest.mark.parametrize("value", ["3", 3, 3.0])
+def test_numbers_in_every_form_that_clients_send(value: Any) -> None:
+    asked = options(
+        beam_spark_task_attempts=value,
+        beam_spark_key_shards=value,
+        beam_spark_checkpoint_interval_ms="100",
+    )
+    assert job_wishes(asked) == JobWishes(3, 3, 100)
+
+
+@pytest.mark.parametrize("option", NUMBERS, ids=lambda option: option.name)
+@pytest.mark.parametrize("value", ["", "two", -1, 0, 10**9, 2.5, [3], True, "1" * 5000])
+def test_what_is_no_such_number_is_refused_by_name(option: Any, value: Any) -> None:
+    with pytest.raises(WrongOption, match=f"--{option.name} is to be a number from") as refused:
+        job_wishes(options(**{option.name: value}))
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("bulk", Bulk)
+def test_a_choice_is_a_word(bulk: Bulk) -> None:
+    assert job_wishes(options(beam_spark_bulk=bulk.value)) == JobWishes(bulk=bulk)
+
+
+@pytest.mark.parametrize("value", ["", "Always", "sometimes", True, 1, ["always"]])
+def test_another_word_is_refused_with_those_that_there_are(value: Any) -> None:
+    with pytest.raises(WrongOption, match="--beam_spark_bulk is to be one of auto, always, never"):
+        job_wishes(options(beam_spark_bulk=value))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"environment_type": "LOOPBACK"}, True),
+        ({"default_environment_type": "LOOPBACK"}, True),
+        ({"environment_type": "DOCKER"}, False),
+        ({}, False),
+    ],
+)
+def test_loopback_is_read_from_the_options_of_any_sdk(values: Any, expected: bool) -> None:
+    assert is_loopback(json.dumps(options(**values))) is expected
+    assert is_loopback(json.dumps(values)) is expected
+    assert not is_loopback("")

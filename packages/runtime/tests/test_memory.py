@@ -1,0 +1,88 @@
+"""The memory that may be used is what the machine has, or what a control group allows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from beam_runner_runtime import memory
+from beam_runner_runtime.memory import VARIABLE, KillWatch, memory_limit
+
+MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "limit"),
+    [
+        ("0::/", {"memory.max": "1000000"}, 1_000_000),
+        ("0::/a/b", {"a/b/memory.max": "max", "a/memory.max": "2000000"}, 2_000_000),
+        ("0::/gone", {"memory.max": "max"}, None),
+        (
+            "5:cpu,memory:/box\n0::/",
+            {"memory/box/memory.limit_in_bytes": "3000000"},
+            3_000_000,
+        ),
+        ("5:memory:/on/the/host", {"memory/memory.limit_in_bytes": "4000000"}, 4_000_000),
+        ("5:memory:/", {"memory/memory.limit_in_bytes": "9223372036854771712"}, None),
+        ("5:cpu:/", {"memory/memory.limit_in_bytes": "1"}, None),
+    ],
+)
+def test_the_limit_of_a_control_group(
+    tmp_path: Path, groups: str, files: Mapping[str, str], limit: int | None
+) -> None:
+    _write(tmp_path / "proc/self/cgroup", groups)
+    for name, text in files.items():
+        _write(tmp_path / "sys/fs/cgroup" / name, text)
+    assert memory_limit(tmp_path) == (MACHINE if limit is None else limit)
+
+
+def test_a_machine_without_control_groups(tmp_path: Path) -> None:
+    assert memory_limit(tmp_path) == MACHINE
+
+
+@pytest.mark.parametrize(
+    ("stated", "limit"), [("1000", 1000), ("", MACHINE), (str(1 << 60), MACHINE)]
+)
+def test_the_limit_that_is_stated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: str, limit: int
+) -> None:
+    monkeypatch.setenv(VARIABLE, stated)
+    assert memory_limit(tmp_path) == limit
+
+
+def test_what_is_no_number_of_bytes_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "2G")
+    with pytest.raises(ValueError, match="BEAM_RUNNER_MEMORY is '2G', not a number of bytes"):
+        memory_limit()
+
+
+def test_processes_that_the_system_kills_are_noticed_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(memory, "time", SimpleNamespace(monotonic=lambda: now))
+    counts = tmp_path / "proc/vmstat"
+    _write(counts, "nr_free_pages 7\noom_kill 3\noom_kill_other 9")
+    watch = KillWatch(tmp_path)
+    assert watch.hint() == ""
+    _write(counts, "nr_free_pages 7\noom_kill 4")
+    assert "killed processes on this machine for want of memory" in watch.hint()
+    now += 1
+    assert watch.hint() != ""
+    now += 60
+    assert watch.hint() == ""
+    _write(counts, "oom_kill 6")
+    assert watch.hint() != ""
+
+
+def test_a_system_that_tells_of_no_kills(tmp_path: Path) -> None:
+    assert KillWatch(tmp_path).hint() == ""
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n")

@@ -1,0 +1,30 @@
+"""The page of numbers is the record's: each with its value and what it is about."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import attrs
+
+from beam_runner_runtime.tuning import TUNING, Tuning
+
+PAGE = Path(__file__).parents[3] / "docs" / "tuning.md"
+
+
+def shown(name: str, value: float) -> str:
+    """A number with its unit."""
+    if name.endswith("_bytes"):
+        return f"{value / 1024:g} KiB" if value < 1 << 20 else f"{value / (1 << 20):g} MiB"
+    unit = " ms" if name.endswith("_ms") else " s" if name.endswith("_seconds") else ""
+    return f"{value:,g}{unit}"
+
+
+def test_the_page_has_every_number() -> None:
+    said = dict(re.findall(r"^ {8}(\w+): (.*)$", str(Tuning.__doc__), re.MULTILINE))
+    table = [
+        f"| `{field.name}` | {shown(field.name, getattr(TUNING, field.name))} | {said[field.name]} |"
+        for field in attrs.fields(Tuning)
+    ]
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    assert rows == table, "docs/tuning.md is to have these rows:\n" + "\n".join(table)

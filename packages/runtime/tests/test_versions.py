@@ -1,0 +1,37 @@
+"""What is said of versions of Beam and Spark that were not tried."""
+
+from __future__ import annotations
+
+from importlib.metadata import requires
+
+import pytest
+
+from beam_runner_runtime.versions import BEAM, SPARK, Range
+
+
+@pytest.mark.parametrize("known", [BEAM, SPARK], ids=lambda known: known.name)
+def test_the_range_is_that_of_the_metadata(known: Range) -> None:
+    (bounds,) = [
+        line for line in requires("beam-spark-executor") or () if line.startswith(known.name)
+    ]
+    oldest = ".".join(map(str, known.oldest))
+    after = f"{known.newest[0]}.{known.newest[1] + 1}"
+    lower, upper = sorted(bounds.removeprefix(known.name).split(","), reverse=True)
+    assert lower.removeprefix(">=").startswith(oldest)
+    assert upper == f"<{after}"
+
+
+@pytest.mark.parametrize("version", ["3.5.9", "4.0.0", "4.3.1", "4.3.0.dev1"])
+def test_nothing_is_said_of_what_was_tried(version: str) -> None:
+    assert SPARK.remark(version) is None
+
+
+def test_others_are_told() -> None:
+    assert (newer_beam := BEAM.remark("2.90.0rc1"))
+    assert "apache-beam 2.90.0rc1 is newer" in newer_beam
+    assert "2.72 to 2.77" in newer_beam
+    assert (newer_spark := SPARK.remark("5.0.0-preview"))
+    assert "pyspark 5.0.0-preview is newer" in newer_spark
+    assert (older := SPARK.remark("3.4.1"))
+    assert "pyspark 3.4.1 is older" in older
+    assert "3.5 to 4.3" in older

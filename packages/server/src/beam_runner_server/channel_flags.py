@@ -1,0 +1,86 @@
+"""The flags that say where executors reach the server."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from beam_runner_runtime.channel.place import (
+    LOOPBACK,
+    ChannelError,
+    ChannelPlace,
+    is_every_address,
+    is_loopback,
+)
+
+from beam_runner_server import flag_values
+
+
+@attrs.frozen
+class ChannelWishes:
+    """What was said of the channel between the server and executors.
+
+    - ``host``: the name or address to listen at; ``None`` is that of Spark's driver.
+    - ``port``: likewise; 0 is a free one.
+    - ``advertised``: host and port by which executors reach it; ``None`` is where it listens, by the name of
+      Spark's driver if that is at all addresses.
+    """
+
+    host: str | None = None
+    port: int = 0
+    advertised: tuple[str, int] | None = None
+
+    def place(self, master: str, driver: str, driver_binding: str, *, here: bool) -> ChannelPlace:
+        """Where the channel is to be.
+
+        Args:
+            master: of Spark.
+            driver: under which name or address executors reach Spark's driver.
+            driver_binding: at which one it listens.
+            here: whether all executors are on this machine.
+
+        Raises:
+            ChannelError: executors elsewhere would look for it on their own machines.
+        """
+        host = self.host or (LOOPBACK if here else driver_binding)
+        # One address that is listened at is the only one that answers.
+        own = "" if here or not is_every_address(host) else driver
+        name, port = self.advertised or (own or host, 0)
+        if not here and is_loopback(name):
+            raise ChannelError(
+                f"{master} runs bundles on other machines, for which {name} means themselves: name this"
+                " machine as they can reach it, by --channel-host and --channel-advertise, or by --spark-conf="
+                "spark.driver.host=..."
+            )
+        return ChannelPlace(host, self.port, name, port)
+
+
+def add_channel_flags(flag: Callable[..., Any]) -> None:
+    """Adds the flags."""
+    flag(
+        "--channel-host",
+        metavar="HOST",
+        help="name or address to listen at for executors, which others than this machine's reach by TLS (default:"
+        " that of Spark's driver, spark.driver.bindAddress or spark.driver.host; 127.0.0.1 where Spark runs on this machine)",
+    )
+    flag(
+        "--channel-port",
+        type=flag_values.port,
+        default=0,
+        metavar="PORT",
+        help="port to listen at for executors; 0 picks a free one (default: %(default)s)",
+    )
+    flag(
+        "--channel-advertise",
+        type=flag_values.advertised,
+        metavar="HOST[:PORT]",
+        help="what executors call that, where it is not what is listened at: the name of a service, say (default:"
+        " the host above, or spark.driver.host if that is all addresses, as 0.0.0.0 is; and the port above)",
+    )
+
+
+def channel_wishes(found: argparse.Namespace) -> ChannelWishes:
+    """What the command line says of it."""
+    return ChannelWishes(found.channel_host, found.channel_port, found.channel_advertise)

@@ -1,0 +1,268 @@
+"""The command of a server: starts it, says where it serves, and stops it in good order.
+
+Exit codes: 0 after a signal asked for the end, 1 where the server could not start or lost what jobs run on, 2
+where the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from beam_runner_model.errors import RunnerError, Unavailable
+from beam_runner_model.threads import start_essential
+from beam_runner_runtime import garbage, logs
+from beam_runner_storage.stores.ports import StoreError
+
+from beam_runner_server import extensions, lifelines
+from beam_runner_server.flags import ServerSettings, parse
+from beam_runner_server.plain import PlainProgram
+from beam_runner_server.ports import Program
+
+if TYPE_CHECKING:
+    from beam_runner_server.job_server import Server
+
+_CHECK_SECONDS = 1.0
+_START_CHECK_SECONDS = 0.1
+_GIVE_UP_SECONDS = 10.0
+_ORPHAN_SECONDS = 5.0
+_PATIENCE_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None, program: Program | None = None) -> int:
+    """Runs a server until SIGTERM, SIGINT or SIGHUP, or one of the commands beside it; returns the exit code.
+
+    Args:
+        arguments: of the command line; None for those of this process.
+        program: the command; None is ``beam-runner-jobserver``, a server on plain processes.
+    """
+    program = program or PlainProgram()
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and (command := program.commands.get(given[0])) is not None:
+        return command(given[1:])
+    return _run(parse(given, program), program.name)
+
+
+def _run(settings: ServerSettings, name: str) -> int:
+    logs.configure(settings.log_level, settings.log_kind)
+    say = _Voice(name)
+    signals = _Signals(say)
+    try:
+        server = _bind(settings, say)
+    except _CannotStart as error:
+        return say.failure(str(error))
+    signals.on_hurry(server.kill)
+    try:
+        lifelines.watch(sys.stdout.fileno(), settings.parent_pid, signals.on_orphaned)
+        server.placement.check()
+    except (lifelines.AlreadyGone, Unavailable) as error:
+        server.stop()
+        return say.failure(str(error))
+    server.serve()
+    if settings.port_file is not None:
+        _write_whole(settings.port_file, server.address)
+    failure = _start(server, signals)
+    if failure is None and not signals.received.is_set():
+        told = extensions.start(settings.extensions, server.door)
+        garbage.settle()
+        served = (
+            f"{name} serves the Beam Job API at {server.address} "
+            f"({server.placement.name}, {server.placement.where})"
+        )
+        with contextlib.suppress(BrokenPipeError):
+            print("; ".join((served, *told)), flush=True)
+        failure = _serve(server, signals, settings.idle_shutdown_timeout)
+        if signals.terminated:
+            _end_jobs(server, settings.on_sigterm)
+    for extension in settings.extensions:
+        extension.stop()
+    server.stop()
+    return 0 if failure is None else say.failure(failure)
+
+
+class _CannotStart(Exception):
+    """The server cannot start; the text says why."""
+
+
+class _Signals:
+    """The signals that ask for the end: the first one sets ``received``, the second one hurries.
+
+    A second SIGINT, where no terminal is there to have sent it, hurries only after ten seconds.
+
+    ``terminated`` says whether the first one was SIGTERM.
+    """
+
+    def __init__(self, say: _Voice) -> None:
+        self._say = say
+        self.received = threading.Event()
+        self.terminated = False
+        self._hurry: Callable[[], None] | None = None
+        self._hurried = False
+        self._first = 0.0
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def on_hurry(self, action: Callable[[], None]) -> None:
+        """From now on a second signal runs ``action`` and ends the process."""
+        self._hurry = action
+
+    def on_orphaned(self, reason: str) -> None:
+        """Ends the process as a SIGTERM would, in a hurry after a while: nobody waits for it any more."""
+        self._say.progress(f"ends: {reason}")
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_ORPHAN_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _is_of_a_program(self) -> bool:
+        """Whether a program has started this one, and repeats its SIGINT: Beam's SDK does, each second."""
+        return not sys.stdout.isatty() and time.monotonic() - self._first < _PATIENCE_SECONDS
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self.received.is_set():
+            self._first = time.monotonic()
+            self.terminated = number == signal.SIGTERM
+            self.received.set()
+            self._say.progress("is stopping")
+        elif number == signal.SIGINT and self._is_of_a_program():
+            return
+        elif self._hurry is not None and not self._hurried:
+            self._hurried = True
+            _fall_silent()
+            self._hurry()
+            os._exit(0)
+
+
+def _bind(settings: ServerSettings, say: _Voice) -> Server:
+    """Returns a server that has its port; imports Beam, which takes seconds, while the platform starts."""
+    platform = settings.platform
+    with logs.hushed():
+        platform.begin()
+    try:
+        return _bound(settings, say)
+    except BaseException:
+        platform.kill()
+        raise
+
+
+def _bound(settings: ServerSettings, say: _Voice) -> Server:
+    with logs.hushed():
+        from beam_runner_jobservices import Unguarded
+
+        from beam_runner_server.job_server import Server
+
+    settings.platform.fork_ahead()
+    try:
+        server = Server(settings)
+    except Unguarded as error:
+        raise _CannotStart(
+            f"{error}: --allow-remote, and --token-file or --tls-client-ca"
+        ) from error
+    except (RunnerError, OSError) as error:
+        raise _CannotStart(str(error)) from error
+    for sentence in server.damage:
+        log.warning("%s", sentence)
+        if not log.isEnabledFor(logging.WARNING):
+            say.failure(sentence)
+    return server
+
+
+def _start(server: Server, signals: _Signals) -> str | None:
+    """Starts the server, in a thread so that a signal can end it; returns why it did not start."""
+    failures: list[str] = []
+
+    def run() -> None:
+        try:
+            server.start()
+        except Exception as error:
+            if signals.received.is_set():
+                return  # no wonder
+            if not isinstance(error, Unavailable | StoreError):
+                log.exception("the server did not start")
+            failures.append(str(error) or type(error).__name__)
+
+    def broke(error: BaseException) -> None:
+        failures.append(f"its start ended by {type(error).__name__}: {error}")
+
+    thread = start_essential(run, "start", broke)
+    while thread.is_alive() and not signals.received.is_set():
+        thread.join(_START_CHECK_SECONDS)
+    if thread.is_alive():
+        _fall_silent()
+        server.kill()
+        thread.join(_GIVE_UP_SECONDS)
+    return failures[0] if failures else None
+
+
+def _serve(server: Server, signals: _Signals, idle_limit: float | None) -> str | None:
+    """Waits for a signal, or until no job has run for so long; what is wrong if what they run on ends first."""
+    busy = time.monotonic()
+    while not signals.received.wait(_CHECK_SECONDS):
+        if not server.placement.is_alive:
+            return server.placement.loss
+        if server.state_failure is not None:
+            return server.state_failure
+        if idle_limit is None or server.has_jobs():
+            busy = time.monotonic()
+        elif time.monotonic() - busy > idle_limit:
+            log.info("no job has run for %.0f seconds: that is the end", idle_limit)
+            return None
+    return None
+
+
+def _end_jobs(server: Server, wish: str | None) -> None:
+    """Does to the jobs what was asked for, beyond what stopping the server does to them."""
+    match wish:
+        case "cancel":
+            server.cancel_jobs()
+        case "drain":
+            server.drain_jobs()
+
+
+def _write_whole(file: Path, text: str) -> None:
+    """Writes a file that others find with all its text or not at all."""
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}")
+    unfinished.write_text(text)
+    unfinished.replace(file)
+
+
+class _Voice:
+    """What the command writes to standard error, under its name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def failure(self, text: str) -> int:
+        """Writes why something went wrong; returns the exit code."""
+        _tell(f"{self._name}: {logs.printable(text)}")
+        return 1
+
+    def progress(self, text: str) -> None:
+        """Writes what the command does."""
+        _tell(f"{self._name} {text}")
+
+
+def _fall_silent() -> None:
+    """From now on nothing comes to standard error: what is killed beneath those who use it makes them complain, at length."""
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), sys.stderr.fileno())
+
+
+def _tell(line: str) -> None:
+    """Writes a line to standard error, if anybody is there to read it."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

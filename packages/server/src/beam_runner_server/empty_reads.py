@@ -1,0 +1,72 @@
+"""Warnings for steps that read files and found nothing: Beam's SDKs report neither, and the job is DONE."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+from beam_runner_jobservices.ports import JobReporter
+from beam_runner_model.jobs import Importance, JobMetrics, JobState, MessageLine
+from beam_runner_model.texts import shortened
+from beam_runner_planner.file_reads import FileRead
+from beam_runner_urns import metrics as metric_urns
+
+_LONGEST = 500
+_ZERO = b"\x00"
+
+
+class EmptyReadsReporter:
+    """Reporter of a job that adds a warning for each file read without an element before the job is DONE.
+
+    Implements `JobReporter`.
+
+    Args:
+        reporter: the reporter that gets everything.
+        reads: the steps to look at.
+        metrics: returns the metrics of the job.
+    """
+
+    def __init__(
+        self, reporter: JobReporter, reads: Sequence[FileRead], metrics: Callable[[], JobMetrics]
+    ) -> None:
+        self._reporter = reporter
+        self._reads = reads
+        self._metrics = metrics
+
+    def state(self, state: JobState, reason: str | None = None) -> bool:
+        if state is JobState.DONE and self._reads:
+            for text in empty_reads(self._reads, self._metrics()):
+                self._reporter.message(Importance.WARNING, text)
+        return self._reporter.state(state, reason)
+
+    def message(self, importance: Importance, text: str, transform: str | None = None) -> None:
+        self._reporter.message(importance, text, transform)
+
+    def log(self, lines: Iterable[MessageLine]) -> None:
+        self._reporter.log(lines)
+
+
+def empty_reads(reads: Sequence[FileRead], metrics: JobMetrics) -> list[str]:
+    """Returns a warning for each step that ran and put out no element."""
+    counted = {
+        info.labels.get(metric_urns.LABEL_PCOLLECTION)
+        for info in metrics.committed
+        if info.urn == metric_urns.ELEMENT_COUNT and info.payload != _ZERO
+    }
+    return [_text(read) for read in reads if read.inputs & counted and not read.outputs & counted]
+
+
+def _text(read: FileRead) -> str:
+    if not read.pattern:
+        return f"The step '{read.name}' matched no files, or only empty files"
+    text = (
+        f"The step '{read.name}' read nothing: '{shortened(read.pattern, _LONGEST)}' matches no"
+        " files, or only empty files"
+    )
+    if not read.is_relative or read.elsewhere:
+        return text
+    return (
+        f"{text}. The path is relative to the working directory of the workers, on this server's"
+        f" machine {os.getcwd()}, and not to the directory of the program that submits the"
+        " pipeline: give an absolute path or a URL"
+    )

@@ -1,0 +1,301 @@
+"""The executor as the Job API sees it: takes jobs on, new or from an earlier server."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import attrs
+from beam_runner_engine.scheduler import Limits, Start
+from beam_runner_engine.scheduler.overtaking import WatermarkWatch
+from beam_runner_jobservices import check_pipeline
+from beam_runner_jobservices.errors import InvalidRequest, JobRejected
+from beam_runner_jobservices.ports import JobHandle, JobReporter
+from beam_runner_model.jobs import Importance, JobSpec
+from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
+from beam_runner_planner.file_reads import file_reads
+from beam_runner_planner.no_effect import without_effect
+from beam_runner_planner.plan import JobPlan
+from beam_runner_planner.translate import translate
+from beam_runner_runtime.bundles.needs import Needs
+from beam_runner_runtime.channel.endpoints import KNOCK
+from beam_runner_runtime.channel.identity import make_identity
+from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.server import ChannelServer
+from beam_runner_runtime.clock import ProcessingClock
+from beam_runner_runtime.driver.job import RunningJob
+from beam_runner_runtime.driver.job_data import JobData
+from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.ports import Placement
+from beam_runner_runtime.driver.recovery import recover
+from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.driver.settings import JobSettings
+from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.driver.tuning import RetrySettings, tuning_of, with_retries
+from beam_runner_runtime.job_options import Bulk, WrongOption, job_wishes
+from beam_runner_runtime.tuning import TUNING
+from beam_runner_storage.durable.folders import sync_folder
+from beam_runner_storage.journal.codec import FormError
+from beam_runner_storage.journal.journal import Journal
+from beam_runner_storage.journal.store import Store
+from beam_runner_storage.stores.spec import StoreSpec
+
+from beam_runner_server.empty_reads import EmptyReadsReporter
+from beam_runner_server.reach import out_of_reach
+from beam_runner_server.starts import counted_start, waited_for_later
+
+_PIECE = 1 << 20
+_LOGGER = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class ExecutorSettings:
+    """How jobs are run.
+
+    Attributes:
+        folder: one that the driver and, unless there is a store, all executors can read and write; each job
+            has a folder of its own in it, removed when the job ends.
+        channel: where worker processes reach this one.
+        retries: how often failed bundles run again, where the job does not say it.
+        hides_elements: whether errors must not show the element that was processed.
+        sync_data: whether what is committed is to survive the machine.
+        store: where data between stages lies if machines share no folder.
+        bulk: whether Spark carries bounded work as jobs of its own, where the job does not say it.
+        on_cluster: whether processes run on other machines than this one.
+        checks_watermarks: whether jobs fail where a watermark overtakes data.
+        keep_seconds: how long the state of a stream that failed or was cancelled is kept; 0 keeps none.
+    """
+
+    folder: Path
+    channel: ChannelPlace = attrs.field(factory=ChannelPlace)
+    retries: RetrySettings = attrs.field(factory=RetrySettings)
+    hides_elements: bool = False
+    sync_data: bool = False
+    store: StoreSpec | None = None
+    bulk: Bulk = Bulk.AUTO
+    on_cluster: bool = False
+    checks_watermarks: bool = False
+    keep_seconds: float = 0.0
+
+    @property
+    def shares_data(self) -> bool:
+        """Whether there is a place for data between stages that all bundles reach."""
+        return self.store is None or self.store.keeps
+
+
+class PlacedJobExecutor:
+    """Runs jobs on worker processes (``beam_runner_jobservices.ports.JobExecutor``).
+
+    Args:
+        placement: where these run; it was started.
+        store: where jobs are written down.
+        settings: how they are run.
+
+    Raises:
+        ChannelError: it can't listen for worker processes.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        store: Store,
+        settings: ExecutorSettings,
+    ) -> None:
+        self._placement = placement
+        self._store = store
+        self._settings = settings
+        self._elsewhere: frozenset[str] = frozenset()
+        self._slots = Slots(placement.slots, lambda: placement.cores)
+        self._lock = threading.Lock()
+        self._jobs: dict[str, RunningJob] = {}
+        self._channel = ChannelServer(
+            settings.channel,
+            self._jobs.get,
+            placement.order,
+            None if settings.channel.is_private else make_identity(),
+        )
+        self._channel.start()
+        placement.attach(self._channel.endpoints)
+
+    def __call__(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
+        """Starts a job, or goes on with one that an earlier server had begun.
+
+        Raises:
+            JobRejected: the pipeline is malformed or uses something that is not supported, what an
+                earlier server had committed of the job is lost, or two servers have ended in the midst
+                of starting it.
+            Unavailable: the job is an earlier server's, and a disk or a store is away; it can be started later.
+        """
+        with waited_for_later(self._settings.folder) if job.resumed else nullcontext():
+            return self._start(job, reporter)
+
+    def _start(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
+        unreachable = "" if job.resumed else out_of_reach(job, self._elsewhere)
+        if unreachable:
+            raise JobRejected(unreachable, unsupported=False)
+        journal = self._store.journal(job.job_id)
+        folder = self._settings.folder / job.job_id
+        with counted_start(folder):
+            settings = self._settings_of(job.job_id, folder)
+            ledger = self._ledger(job, journal, settings.data)
+        self._check_tables(ledger.plan)
+        if settings.checks_watermarks:
+            ledger.watch = WatermarkWatch()
+        if self._settings.sync_data:
+            sync_folder(folder.parent)
+        unused = "" if job.resumed else without_effect(job)
+        if unused:
+            reporter.message(Importance.WARNING, unused)
+        paths = {a.sha256: a.path for artifacts in job.artifacts.values() for a in artifacts}
+        reads = file_reads(job.pipeline)
+        running = RunningJob(
+            ledger,
+            journal,
+            EmptyReadsReporter(reporter, reads, lambda: running.metrics()),
+            self._placement.job(job.job_id, job.job_name),
+            JobSlots(self._slots, job.job_id),
+            settings,
+            lambda sha256: _read(Path(paths[sha256])),
+            self._forget,
+        )
+        with self._lock:
+            self._jobs[job.job_id] = running
+        running.start()
+        return running
+
+    def try_out(self) -> None:
+        """Has worker processes try what bundles need where they run.
+
+        Raises:
+            Unavailable: something is not as it should be; says where, what, and what to do.
+        """
+        file = None
+        try:
+            if self._settings.store is None:
+                file = self._settings.folder / f".seen-from-elsewhere-{self._store.epoch}"
+                file.touch()
+            needs = Needs(self._channel.endpoints.of(KNOCK), self._settings.store, file)
+            self._elsewhere = self._placement.try_out(needs) - {socket.gethostname()}
+        finally:
+            if file is not None:
+                file.unlink(missing_ok=True)
+
+    def close(self, *, suspend: bool, seconds: float = 10.0) -> None:
+        """Ends the work on all jobs, waits for that within the limit, and closes the channel.
+
+        Args:
+            suspend: leave the jobs to another server that opens the same store; else cancel them.
+            seconds: the limit.
+        """
+        with self._lock:
+            jobs = list(self._jobs.values())
+        for job in jobs:
+            if suspend:
+                job.suspend()
+            else:
+                job.cancel()
+        for job in jobs:
+            job.join(seconds)
+        self._placement.stand_down()
+        self._channel.stop()
+
+    def _settings_of(self, job_id: str, folder: Path) -> JobSettings:
+        store = self._settings.store
+        return JobSettings(
+            folder,
+            self._store.epoch,
+            self._placement.cores,
+            self._placement.cores * TUNING.lanes_per_core,
+            # A loop keeps state in files, which need a place.
+            loop_bytes=TUNING.loop_bytes if self._settings.shares_data else -1,
+            resumable=self._store.durable,
+            hides_elements=self._settings.hides_elements,
+            durable=self._settings.sync_data,
+            store=None if store is None else store.within(job_id),
+            checks_watermarks=self._settings.checks_watermarks,
+            keep_seconds=self._settings.keep_seconds,
+        )
+
+    def _ledger(self, job: JobSpec, journal: Journal, data: JobData) -> Ledger:
+        """What an earlier server had committed of the job, else the ledger of a new job."""
+        if journal.exists:
+            try:
+                ledger = recover(journal, lambda kept: self._limits(kept, job))
+            except FormError as error:
+                raise JobRejected(
+                    "the job can't go on: what an earlier server had committed of it was written by"
+                    f" another version of this program, and this one can't read it ({error}). Run the"
+                    " job again, or finish such jobs with the version that began them"
+                ) from error
+            data.sweep(ledger.files())
+            _LOGGER.info("job %s goes on from its last commit", job.job_id)
+        elif job.resumed:
+            raise JobRejected(
+                "the job can't go on: its journal, in which an earlier server wrote down what it "
+                "had committed, is lost"
+            )
+        else:
+            ledger = self._begin(job, self._plan(job))
+            journal.snapshot(ledger.snapshot())
+        return ledger
+
+    def _limits(self, ledger: Ledger, job: JobSpec) -> Limits:
+        """Returns the limits for failed bundles that this version gives to the job of another version."""
+        wishes = job_wishes(job.options)
+        return with_retries(ledger.limits, ledger.plan, self._settings.retries, wishes)
+
+    def _check_tables(self, plan: JobPlan) -> None:
+        tables = [s.spec.name for s in plan.stages.values() if s.table is not None]
+        if tables and not self._placement.has_tables:
+            raise JobRejected(
+                f"{tables[0]!r} is Spark's own to read or write, and this server runs jobs without Spark:"
+                " send it to one that has it"
+            )
+
+    def _plan(self, job: JobSpec) -> JobPlan:
+        try:
+            # Prepare has checked it, perhaps in an earlier version of the server.
+            check_pipeline(job.pipeline)
+            return translate(job)
+        except InvalidRequest as error:
+            raise JobRejected(str(error), unsupported=False) from error
+        except InvalidPipeline as error:
+            raise JobRejected(str(error), unsupported=False) from error
+        except UnsupportedPipeline as error:
+            raise JobRejected(str(error)) from error
+
+    def _begin(self, job: JobSpec, plan: JobPlan) -> Ledger:
+        settings = self._settings
+        try:
+            wishes = job_wishes(job.options)
+        except WrongOption as error:
+            raise JobRejected(str(error), unsupported=False) from error
+        tuning = tuning_of(
+            plan,
+            self._placement.cores,
+            settings.retries,
+            wishes,
+            settings.bulk,
+            shares_data=settings.shares_data,
+            on_cluster=settings.on_cluster,
+        )
+        ledger = Ledger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)
+        # A scripted clock counts from 0: what tests set their timers by.
+        start = 0 if plan.scripts_clock else ProcessingClock().now()
+        ledger.apply(Start(start, roots_of(plan)))
+        return ledger
+
+    def _forget(self, job: RunningJob) -> None:
+        with self._lock:
+            self._jobs.pop(job.job_id, None)
+        self._placement.job_ended()
+
+
+def _read(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece

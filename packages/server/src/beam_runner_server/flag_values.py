@@ -1,0 +1,99 @@
+"""How the texts that follow flags are read, and what is said of those that can't be.
+
+Raises:
+    argparse.ArgumentTypeError: from each of these functions, where a text is not what is expected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from beam_runner_runtime.channel.place import parse_advertised
+from beam_runner_storage.stores.spec import StoreSpec, parse_data_dir
+
+_UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+def port(text: str) -> int:
+    """A port; 0 picks a free one."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
+    return int(text)
+
+
+def pid(text: str) -> int:
+    """The id of a process."""
+    return _from_one_on(text, "the id of a process")
+
+
+def duration(text: str) -> float | None:
+    """Returns the seconds of a duration as Go writes it, or in days; None of one that is negative."""
+    if re.fullmatch(r"-(\d+(\.\d+)?)(d|h|m|s|ms|us|ns)?", text):
+        return None
+    parts = re.findall(r"(\d+(?:\.\d+)?)(d|h|ms|m|s|us|ns)", text)
+    if not parts or "".join(map("".join, parts)) != text:
+        raise argparse.ArgumentTypeError(f"expected a duration as in 90s or 1h30m, got {text!r}")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def retention(text: str) -> float:
+    """Returns the seconds of a duration from 0 on."""
+    seconds = 0.0 if text == "0" else duration(text)
+    if seconds is None:
+        raise argparse.ArgumentTypeError(f"expected a duration from 0 on, got {text!r}")
+    return seconds
+
+
+def truth(text: str) -> bool:
+    """A truth as Go writes it."""
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
+    return text.lower() == "true"
+
+
+def data_dir(text: str) -> StoreSpec | Path:
+    """A store, by its URL, or a folder."""
+    try:
+        return parse_data_dir(text) or Path(text).absolute()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def state_dir(text: str) -> StoreSpec | Path:
+    """A store, by its URL, or a folder."""
+    return data_dir(text) if "://" in text else Path(text)
+
+
+def attempts(text: str) -> int:
+    """How often something is tried."""
+    return _from_one_on(text, "a number from 1 on")
+
+
+def attempts_or_unlimited(text: str) -> int | None:
+    """Returns the most attempts; None of ``unlimited``."""
+    return (
+        None
+        if text.lower() == "unlimited"
+        else _from_one_on(text, "a number from 1 on, or unlimited")
+    )
+
+
+def cores(text: str) -> int:
+    """A number of cores."""
+    return _from_one_on(text, "a number of cores from 1 on")
+
+
+def _from_one_on(text: str, expected: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return int(text)
+
+
+def advertised(text: str) -> tuple[str, int]:
+    """Host and port by which others reach this machine; the port is 0 if none is said."""
+    try:
+        return parse_advertised(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

@@ -1,0 +1,325 @@
+"""The command line of a server, read into one frozen record."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Callable, Sequence, Set
+from pathlib import Path
+from typing import Any, NoReturn
+
+import attrs
+from beam_runner_runtime.job_options import Bulk
+from beam_runner_storage.stores.spec import StoreSpec
+
+from beam_runner_server import flag_values
+from beam_runner_server.channel_flags import (
+    ChannelWishes,
+    add_channel_flags,
+    channel_wishes,
+)
+from beam_runner_server.extensions import Extension, find
+from beam_runner_server.job_flags import (
+    DEFAULT_OUTAGE_SECONDS,
+    DEFAULT_RETENTION_SECONDS,
+    add_job_flags,
+)
+from beam_runner_server.plain import PlainProcesses
+from beam_runner_server.ports import Platform, Program
+
+DEFAULT_PORT = 8099
+
+# What Prism, for which SDKs may start this program, calls them.
+_LOG_LEVELS_ELSEWHERE = {"warn": "warning"}
+_LOG_KINDS_ELSEWHERE = {"dev": "text", "console": "json"}
+# Flags that other distributions add, with what brings them.
+_ELSEWHERE = {"--web-port": "beam-runner-web: python3 -m pip install '{distribution}[web]'"}
+_LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@attrs.frozen
+class ServerSettings:
+    """What a server is started with: what the flags of these names say in ``--help``.
+
+    - ``data``: ``--data-dir``: a store, or a folder that all machines share; ``None`` is one in
+      ``state_dir``, which Spark on this machine alone can do with.
+    - ``channel``: where executors reach the server.
+    - ``platform``: what jobs run on.
+    - ``extensions``: what is served beside the Job API.
+    - ``max_stream_attempts``: None is without limit.
+    - ``outage_limit``: in seconds; None is without limit.
+    - ``keep_failed_streams``: in seconds; 0 keeps none.
+    - ``idle_shutdown_timeout``: in seconds.
+    """
+
+    job_host: str = "localhost"
+    job_port: int = DEFAULT_PORT
+    state_dir: StoreSpec | Path | None = None
+    data: StoreSpec | Path | None = None
+    channel: ChannelWishes = attrs.field(factory=ChannelWishes)
+    sync_data: bool = False
+    artifacts_dir: Path | None = None
+    on_sigterm: str | None = None
+    max_task_attempts: int = 1
+    max_stream_attempts: int | None = None
+    outage_limit: float | None = DEFAULT_OUTAGE_SECONDS
+    keep_failed_streams: float = 0.0
+    hide_elements: bool = False
+    bulk: Bulk = Bulk.AUTO
+    platform: Platform = attrs.field(factory=PlainProcesses)
+    log_level: str = "info"
+    log_kind: str = "text"
+    extensions: tuple[Extension, ...] = ()
+    allow_remote: bool = False
+    token_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    port_file: Path | None = None
+    parent_pid: int | None = None
+    idle_shutdown_timeout: float | None = None
+
+
+def parse(arguments: Sequence[str], program: Program) -> ServerSettings:
+    """What `settings_of` returns, for a program's command line.
+
+    Raises:
+        SystemExit: with code 2 and one line on standard error where an argument is wrong; with code
+            0 after ``--help`` and ``--version``.
+    """
+    try:
+        return settings_of(arguments, program)
+    except WrongFlag as error:
+        sys.stderr.write(f"{program.name}: {error}; see {program.name} --help\n")
+        raise SystemExit(2) from error
+
+
+class WrongFlag(Exception):
+    """An argument is wrong; the text says which."""
+
+
+def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
+    """The settings that ``arguments`` ask for; in the names of flags ``_`` is the same as ``-``.
+
+    Raises:
+        WrongFlag: an argument is wrong.
+        SystemExit: with code 0 after ``--help`` and ``--version``.
+    """
+    parser = _parser(program)
+    extensions = find()
+    for extension in extensions:
+        extension.add_flags(parser)
+    known = frozenset(parser._option_string_actions)
+    spelt = [_with_dashes(argument, known) for argument in arguments]
+    found, unknown = parser.parse_known_args(spelt)
+    if unknown:
+        parser.error(_unknown(unknown[0], parser, program.distribution))
+    if found.on_sigterm == "suspend" and found.state_dir is None:
+        parser.error("--on-sigterm=suspend needs a --state-dir from which jobs can be resumed")
+    try:
+        for extension in extensions:
+            extension.configure(found)
+    except ValueError as error:
+        parser.error(str(error))
+    if found.keep_failed_streams and found.state_dir is None:
+        parser.error(
+            "--keep-failed-streams needs a --state-dir, which keeps the state beyond the server"
+        )
+    if found.keep_failed_streams is None:
+        found.keep_failed_streams = 0.0 if found.state_dir is None else DEFAULT_RETENTION_SECONDS
+    if found.sync_data and found.state_dir is None:
+        parser.error("--sync-data needs a --state-dir from which jobs can be resumed")
+    if isinstance(found.state_dir, StoreSpec):
+        if found.data_dir is None:
+            parser.error(
+                f"--state-dir={found.state_dir.url} needs a --data-dir that the next server reaches, too: a store, or a"
+                " folder that machines share; this server's disk may be gone with it"
+            )
+        if found.artifacts_dir is not None:
+            parser.error(
+                f"--artifacts-dir has no effect where --state-dir={found.state_dir.url} keeps what clients stage"
+            )
+    try:
+        platform = program.platform(found)
+    except ValueError as error:
+        parser.error(str(error))
+    same = {field.name for field in attrs.fields(ServerSettings)} & vars(found).keys()
+    derived = {
+        "data": found.data_dir,
+        "channel": channel_wishes(found),
+        "bulk": Bulk(found.bulk),
+        "platform": platform,
+        "extensions": extensions if found.serve_http else (),
+    }
+    return ServerSettings(**{name: getattr(found, name) for name in same} | derived)
+
+
+class _Version(argparse.Action):
+    """Prints versions; they are looked up only then, since that takes time."""
+
+    def __init__(self, *arguments: Any, program: Program, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._program = program
+
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> NoReturn:
+        print(self._program.versions)
+        parser.exit()
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise WrongFlag(message)
+
+
+def _parser(program: Program) -> _Parser:
+    parser = _Parser(prog=program.name, description=program.description, allow_abbrev=False)
+    _add_server_flags(parser.add_argument)
+    _add_guard_flags(parser.add_argument)
+    _add_folder_flags(parser.add_argument)
+    add_job_flags(parser.add_argument)
+    program.add_flags(parser.add_argument)
+    add_channel_flags(parser.add_argument)
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, program=program, help="print versions"
+    )
+    return parser
+
+
+def _add_server_flags(flag: Callable[..., Any]) -> None:
+    flag(
+        "--job-port",
+        type=flag_values.port,
+        default=DEFAULT_PORT,
+        metavar="PORT",
+        help="port to serve at; 0 picks a free one (default: %(default)s)",
+    )
+    flag(
+        "--job-host",
+        default="localhost",
+        metavar="HOST",
+        help="host name or address to listen at (default: %(default)s)",
+    )
+    flag(
+        "--port-file",
+        type=Path,
+        metavar="FILE",
+        help="file to write HOST:PORT to once clients are answered, which is before Spark is up",
+    )
+    flag(
+        "--parent-pid",
+        type=flag_values.pid,
+        metavar="PID",
+        help="process with which the server ends; it also ends when its output is a pipe that nobody"
+        " reads any more",
+    )
+    flag(
+        "--idle-shutdown-timeout",
+        type=flag_values.duration,
+        metavar="DURATION",
+        help="end when no job has run for so long, as in 90s or 1h30m (default: never, as with -1)",
+    )
+    flag(
+        "--log-level",
+        type=lambda text: _LOG_LEVELS_ELSEWHERE.get(text.lower(), text.lower()),
+        choices=_LOG_LEVELS,
+        default="info",
+        help="what to log to standard error (default: %(default)s)",
+    )
+    flag(
+        "--log-kind",
+        type=lambda text: _LOG_KINDS_ELSEWHERE.get(text.lower(), text.lower()),
+        choices=("text", "json"),
+        default="text",
+        help="form of the log's lines (default: %(default)s)",
+    )
+    flag(
+        "--serve-http",
+        type=flag_values.truth,
+        nargs="?",
+        const=True,
+        default=True,
+        metavar="true|false",
+        help="whether to serve web pages about the jobs, where beam-runner-web is installed"
+        " (default: true)",
+    )
+
+
+def _add_guard_flags(flag: Callable[..., Any]) -> None:
+    flag(
+        "--allow-remote",
+        action="store_true",
+        help="allow --job-host to be an address that other machines reach; needs --token-file or"
+        " --tls-client-ca, since whoever submits a job runs code here",
+    )
+    flag(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with a token that clients must send with every call, as the metadata"
+        " 'authorization: Bearer TOKEN'",
+    )
+    flag("--tls-cert", type=Path, metavar="FILE", help="PEM of the server's certificate")
+    flag("--tls-key", type=Path, metavar="FILE", help="PEM of its key")
+    flag(
+        "--tls-client-ca",
+        type=Path,
+        metavar="FILE",
+        help="PEM of the authority whose certificates clients must have",
+    )
+
+
+def _add_folder_flags(flag: Callable[..., Any]) -> None:
+    flag(
+        "--state-dir",
+        type=flag_values.state_dir,
+        metavar="DIR",
+        help="folder in which jobs survive the server, to be resumed by the next one with the same"
+        " folder; or s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://), for a next one on any machine, which needs a"
+        " --data-dir, too (default: a temporary folder, and jobs end with the server)",
+    )
+    flag(
+        "--data-dir",
+        type=flag_values.data_dir,
+        metavar="URL",
+        help="where the data between stages lies: s3://BUCKET/PREFIX, gs://, az://, abfss://, hdfs://, viewfs://, or a folder that"
+        " all machines have under this path; none: they share no place, and jobs that need one fail (default:"
+        " one in the state folder where Spark runs on this machine, else none)",
+    )
+    flag(
+        "--sync-data",
+        action="store_true",
+        help="with a --state-dir on a local disk: what a bundle wrote is on the disk before it is"
+        " committed, so that jobs survive a power cut, too (default: they survive any process)",
+    )
+    flag(
+        "--artifacts-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder for the files that clients stage (default: one in the state folder)",
+    )
+
+
+def _with_dashes(argument: str, known: Set[str]) -> str:
+    """The argument as our flags are spelt; Go's programs, and so Beam's SDKs, write ``-job_port=1``."""
+    if not argument.startswith("-"):
+        return argument
+    name, equals, value = argument.partition("=")
+    long = _long(name)
+    return long + equals + value if name.startswith("--") or long in known else argument
+
+
+def _long(name: str) -> str:
+    return "--" + name.lstrip("-").replace("_", "-")
+
+
+def _unknown(argument: str, parser: argparse.ArgumentParser, distribution: str) -> str:
+    name = argument.partition("=")[0]
+    if not name.startswith("-"):
+        return f"unexpected argument {argument!r}: every setting is a flag"
+    long = _long(name)
+    if long in _ELSEWHERE:
+        return f"{long} needs {_ELSEWHERE[long].format(distribution=distribution)}"
+    known = [option for action in parser._actions for option in action.option_strings]
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"unknown flag {name}" + (f": did you mean {nearest[0]}?" if nearest else "")

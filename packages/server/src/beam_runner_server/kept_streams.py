@@ -1,0 +1,86 @@
+"""Streams that failed or were cancelled: until when their state is kept, and its removal then."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from beam_runner_model.threads import start_helper
+from beam_runner_storage.journal.errors import JournalError
+from beam_runner_storage.journal.store import Store
+
+_LOOK_SECONDS = 60.0
+_LOGGER = logging.getLogger(__name__)
+
+
+class KeptStreams:
+    """Thread-safe.
+
+    Args:
+        store: has the journals, and the times at which the streams ended.
+        seconds: how long state is kept; what an earlier server kept for longer, or for less, is kept as
+            long as this server says.
+        clock: gives seconds since 1970.
+    """
+
+    def __init__(
+        self, store: Store, seconds: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._seconds = seconds
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def until(self) -> Mapping[str, float]:
+        """Returns the jobs whose state is kept now, and the time at which each is removed."""
+        now = self._clock()
+        try:
+            kept = self._store.kept()
+        except JournalError:
+            return {}  # The journal is closed, or its disk is away.
+        return {
+            job_id: since + self._seconds
+            for job_id, since in kept.items()
+            if since + self._seconds > now
+        }
+
+    def start(
+        self, remove: Callable[[str], None], unfinished: Callable[[], Collection[str]]
+    ) -> None:
+        """Begins to remove what is kept for long enough, on a thread of its own.
+
+        Args:
+            remove: removes the data of a job.
+            unfinished: gives the jobs that have not ended, of which nothing is removed.
+        """
+        self._thread = start_helper(lambda: self._run(remove, unfinished), "kept-streams")
+
+    def stop(self) -> None:
+        """Removes nothing more; may be called again."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def remove_expired(self, remove: Callable[[str], None], unfinished: Collection[str]) -> None:
+        """Removes the state that is kept for long enough, journals last."""
+        kept = self.until()
+        for job_id in self._store.kept():
+            if job_id not in kept and job_id not in unfinished:
+                remove(job_id)
+                self._store.journal(job_id).delete()
+                _LOGGER.info("job %s: its state is removed, as --keep-failed-streams says", job_id)
+
+    def _run(
+        self, remove: Callable[[str], None], unfinished: Callable[[], Collection[str]]
+    ) -> None:
+        while True:
+            try:
+                self.remove_expired(remove, unfinished())
+            except Exception:
+                # The next look tries again, and the next server does.
+                _LOGGER.exception("the state of streams that ended can't be removed for now")
+            if self._stopping.wait(_LOOK_SECONDS):
+                return

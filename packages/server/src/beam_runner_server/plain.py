@@ -1,0 +1,89 @@
+"""Plain processes of this machine as the platform of a server, and the command ``beam-runner-jobserver``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from beam_runner_server import flag_values
+
+if TYPE_CHECKING:
+    from beam_runner_runtime.processes.placement import PlainPlacement
+    from beam_runner_runtime.processes.zygote import Zygote
+
+
+@attrs.define
+class PlainProcesses:
+    """Processes of this machine (`beam_runner_server.ports.Platform`).
+
+    Attributes:
+        cores: how many bundles can use a core at once.
+    """
+
+    cores: int = attrs.field(factory=lambda: os.cpu_count() or 1)
+    _zygote: Zygote | None = attrs.field(default=None, init=False, eq=False)
+
+    def begin(self) -> None:
+        """Starts nothing: processes start with the server."""
+
+    def fork_ahead(self) -> None:
+        """Forks the process that workers are forked from, where the system allows it."""
+        from beam_runner_runtime.processes import parent, reaper
+        from beam_runner_runtime.processes.zygote import Zygote
+
+        if reaper.is_possible():
+            self._zygote = Zygote(parent.serve)
+
+    def placement(self) -> PlainPlacement:
+        """Returns the placement."""
+        from beam_runner_runtime.processes.placement import PlainPlacement
+
+        return PlainPlacement(self.cores, self._zygote)
+
+    def kill(self) -> None:
+        """Ends nothing: the forked process ends with this one."""
+
+
+@attrs.frozen
+class PlainProgram:
+    """The command of a server without a cluster (`beam_runner_server.ports.Program`)."""
+
+    name: str = "beam-runner-jobserver"
+    distribution: str = "beam-runner-server"
+    description: str = (
+        "Serves the Beam Job API and runs the jobs in plain processes of this machine."
+    )
+    commands: Mapping[str, Callable[[Sequence[str]], int]] = attrs.field(factory=dict)
+
+    @property
+    def versions(self) -> str:
+        """What ``--version`` prints."""
+        beam = importlib.metadata.version("apache-beam")
+        return f"{self.name} {version_of(self.distribution)} (Apache Beam {beam})"
+
+    def add_flags(self, flag: Callable[..., Any]) -> None:
+        """Adds ``--cores``."""
+        flag(
+            "--cores",
+            type=flag_values.cores,
+            default=os.cpu_count() or 1,
+            metavar="CORES",
+            help="how many cores jobs may use (default: all of this machine)",
+        )
+
+    def platform(self, found: argparse.Namespace) -> PlainProcesses:
+        """Returns as many processes as cores."""
+        return PlainProcesses(found.cores)
+
+
+def version_of(distribution: str) -> str:
+    """Returns the version of an installed distribution, in words if it isn't installed."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "from its source tree"

@@ -1,0 +1,25 @@
+"""What a job asks for that executors on other machines could not reach."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from beam_runner_model.jobs import JobSpec
+from beam_runner_planner.environments import option
+
+
+def out_of_reach(job: JobSpec, elsewhere: Collection[str]) -> str:
+    """One sentence that says what it is, and what to do; empty if there is nothing of the kind.
+
+    Args:
+        job: the job.
+        elsewhere: the hosts of executors that are not the server's.
+    """
+    if not elsewhere or option(job.options, "environment_type") != "LOOPBACK":
+        return ""
+    host = min(elsewhere)
+    return (
+        "--environment_type=LOOPBACK runs user code in the program that submits the job, which workers look for on their"
+        f" own machines ({host}, for one): leave it out for the default environment, or name PROCESS, DOCKER or"
+        " EXTERNAL with what those machines have"
+    )

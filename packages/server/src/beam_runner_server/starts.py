@@ -1,0 +1,77 @@
+"""A job that ends the server while it is started must not end the next servers as well.
+
+While a job is being translated, or read back from its journal, a file in its folder counts how often that was
+begun. A server that ends in between leaves the file to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from beam_runner_jobservices.errors import JobRejected
+from beam_runner_model.errors import Unavailable
+from beam_runner_runtime.bundles.failed_attempts import unavailability
+from beam_runner_storage.journal.errors import JournalUnavailable
+from beam_runner_storage.unavailable import NeighbourUnavailable
+
+_NAME = "starts"
+_SUDDEN_ENDS = 2
+
+
+@contextmanager
+def counted_start(folder: Path) -> Iterator[None]:
+    """Counts a start while it lasts.
+
+    Args:
+        folder: of the job; made if it is not there.
+
+    Raises:
+        JobRejected: two servers have ended in the midst of starting the job.
+    """
+    count = folder / _NAME
+    ends = _read(count)
+    if ends >= _SUDDEN_ENDS:
+        count.unlink(missing_ok=True)
+        raise JobRejected(
+            f"{ends} servers ended suddenly, one after the other, while they started this job, so it is "
+            "not started again; their logs and the system's tell of what they died, such as memory",
+            unsupported=False,
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    count.write_text(str(ends + 1))
+    try:
+        yield
+    except BaseException:
+        count.unlink(missing_ok=True)
+        with suppress(OSError):
+            folder.rmdir()
+        raise
+    count.unlink(missing_ok=True)
+
+
+def _read(count: Path) -> int:
+    try:
+        return int(count.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+@contextmanager
+def waited_for_later(folder: Path) -> Iterator[None]:
+    """Raises errors of disks and stores that are away as `Unavailable`, after which a job is started again later.
+
+    Args:
+        folder: the folder of the jobs.
+
+    Raises:
+        Unavailable: a disk or a store is away.
+    """
+    try:
+        yield
+    except (JournalUnavailable, NeighbourUnavailable, OSError) as error:
+        away = error if isinstance(error, JournalUnavailable) else unavailability(error, folder)
+        if away is None:
+            raise
+        raise Unavailable(str(away)) from error

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+from beam_runner_runtime.channel.place import ChannelError, ChannelPlace
+
+from beam_runner_server.channel_flags import ChannelWishes
+from beam_runner_server.flags import parse
+
+CLUSTER = "spark://master:7077"
+
+
+def test_it_is_where_sparks_driver_is() -> None:
+    place = ChannelWishes().place(CLUSTER, "driver.example", "0.0.0.0", here=False)
+    assert place == ChannelPlace("0.0.0.0", 0, "driver.example")
+    assert place.address(5) == "driver.example:5"
+
+
+def test_on_one_machine_nobody_else_reaches_it() -> None:
+    place = ChannelWishes().place("local[2]", "127.0.0.1", "127.0.0.1", here=True)
+    assert place.is_private
+    assert place.address(5) == "127.0.0.1:5"
+
+
+def test_flags_win() -> None:
+    flags = ("--channel-host=10.0.0.1", "--channel-port", "7", "--channel-advertise=public:8")
+    wishes = parse(flags).channel
+    assert wishes == ChannelWishes("10.0.0.1", 7, ("public", 8))
+    wanted = ChannelPlace("10.0.0.1", 7, "public", 8)
+    assert wishes.place(CLUSTER, "driver", "driver", here=False) == wanted
+    assert wishes.place("local[2]", "127.0.0.1", "127.0.0.1", here=True) == wanted
+
+
+@pytest.mark.parametrize(
+    ("binding", "here", "address"),
+    [
+        ("10.0.0.1", False, "10.0.0.1:5"),
+        ("0.0.0.0", False, "driver:5"),
+        ("10.0.0.1", True, "10.0.0.1:5"),
+    ],
+)
+def test_who_names_one_address_is_reached_there(binding: str, here: bool, address: str) -> None:
+    place = ChannelWishes(binding).place(CLUSTER, "driver", "driver", here=here)
+    assert place.address(5) == address
+
+
+def test_a_port_alone_leaves_the_names_to_spark() -> None:
+    wishes = parse(["--channel-port=7"]).channel
+    place = wishes.place(CLUSTER, "driver", "0.0.0.0", here=False)
+    assert place == ChannelPlace("0.0.0.0", 7, "driver")
+
+
+@pytest.mark.parametrize(
+    ("wishes", "driver"),
+    [
+        (ChannelWishes(), "localhost"),
+        (ChannelWishes(host="127.0.0.1"), "driver"),
+        (ChannelWishes(advertised=("localhost", 5)), "driver"),
+    ],
+)
+def test_what_means_executors_themselves_is_refused(wishes: ChannelWishes, driver: str) -> None:
+    with pytest.raises(
+        ChannelError, match=r"spark://master:7077 runs .* (localhost|127.0.0.1) means"
+    ):
+        wishes.place(CLUSTER, driver, driver, here=False)
+
+
+@pytest.mark.parametrize(
+    "flag", ["--channel-port=x", "--channel-port=70000", "--channel-advertise=:5"]
+)
+def test_nonsense_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse([flag])
+    assert f"{flag.partition('=')[0]}: expected" in capsys.readouterr().err

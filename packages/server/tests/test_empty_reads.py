@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import os
+
+import attrs
+import pytest
+from beam_runner_model.jobs import Importance, JobMetrics, JobState, MonitoringInfo
+from beam_runner_planner.file_reads import FileRead
+from beam_runner_urns import metrics as urns
+from servers import Reporter
+
+from beam_runner_server.empty_reads import EmptyReadsReporter, empty_reads
+
+READ = FileRead("R/Read", "in/*.txt", False, frozenset({"source"}), frozenset({"lines"}))
+
+
+def counted(**elements: int) -> JobMetrics:
+    """Returns metrics with these numbers of elements of PCollections, each below 128."""
+    return JobMetrics(
+        committed=tuple(
+            MonitoringInfo(
+                urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, bytes([n]), {urns.LABEL_PCOLLECTION: name}
+            )
+            for name, n in elements.items()
+        )
+    )
+
+
+@pytest.mark.parametrize("metrics", [counted(source=1), counted(source=1, lines=0)])
+def test_read_without_elements_is_named_with_pattern_and_folder(metrics: JobMetrics) -> None:
+    (text,) = empty_reads([READ], metrics)
+
+    assert text.startswith("The step 'R/Read' read nothing: 'in/*.txt' matches no files")
+    assert os.getcwd() in text
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        attrs.evolve(READ, pattern="/in/*"),
+        attrs.evolve(READ, pattern="s3://b/in"),
+        attrs.evolve(READ, elsewhere=True),
+    ],
+)
+def test_read_in_no_folder_of_the_server_names_no_folder(read: FileRead) -> None:
+    (text,) = empty_reads([read], counted(source=1))
+
+    assert read.pattern in text
+    assert os.getcwd() not in text
+
+
+def test_match_without_elements_is_named() -> None:
+    assert empty_reads([attrs.evolve(READ, pattern="")], counted(source=1)) == [
+        "The step 'R/Read' matched no files, or only empty files"
+    ]
+
+
+@pytest.mark.parametrize("metrics", [counted(source=1, lines=2), counted(lines=0), counted()])
+def test_read_with_elements_or_without_input_is_not_named(metrics: JobMetrics) -> None:
+    assert empty_reads([READ], metrics) == []
+
+
+@pytest.mark.parametrize("state", JobState)
+def test_warning_comes_before_the_state_done_only(state: JobState) -> None:
+    reporter = Reporter()
+    EmptyReadsReporter(reporter, [READ], lambda: counted(source=1)).state(state, "reason")
+
+    assert reporter.states == [(state, "reason")]
+    assert [importance for importance, _, _ in reporter.messages] == (
+        [Importance.WARNING] if state is JobState.DONE else []
+    )

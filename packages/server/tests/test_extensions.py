@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+
+import pytest
+from beam_runner_jobservices import Door
+
+from beam_runner_server import extensions, flags
+
+DOOR = Door("localhost:1", "localhost:1")
+
+
+class Pages:
+    """An extension that serves nothing."""
+
+    def add_flags(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--pages", default="some")
+
+    def configure(self, found: argparse.Namespace) -> None:
+        if found.pages == "none":
+            raise ValueError("--pages: none is too few")
+        self.pages = found.pages
+
+    def start(self, door: Door) -> str:
+        if self.pages == "torn":
+            raise OSError("the pages are torn")
+        return f"{self.pages} pages of {door.address}"
+
+    def stop(self) -> None:
+        pass
+
+
+class Broken:
+    def __init__(self) -> None:
+        raise ImportError("a library is missing")
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def entry_points(group: str) -> list[importlib.metadata.EntryPoint]:
+        assert group == "beam_runner.extensions"
+        return [
+            importlib.metadata.EntryPoint(n, f"{__name__}:{n}", group) for n in ("Pages", "Broken")
+        ]
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    monkeypatch.setattr(
+        importlib.metadata.EntryPoint,
+        "load",
+        lambda entry: {"Pages": Pages, "Broken": Broken}[entry.name],
+    )
+
+
+def test_an_extension_has_flags_and_is_started() -> None:
+    settings = flags.parse(["--pages=all"])
+    assert extensions.start(settings.extensions, DOOR) == ["all pages of localhost:1"]
+
+
+def test_one_that_cannot_start_is_told_and_stops_nothing() -> None:
+    settings = flags.parse(["--pages", "torn"])
+    assert extensions.start(settings.extensions, DOOR) == ["the pages are torn"]
+
+
+def test_a_wrong_value_of_its_flags_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        flags.parse(["--pages=none"])
+    assert exit_.value.code == 2
+    assert "--pages: none is too few" in capsys.readouterr().err
+
+
+def test_they_can_be_left_out() -> None:
+    assert flags.parse(["--serve-http=false"]).extensions == ()
+
+
+def test_the_flag_takes_a_truth_value(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        flags.parse(["--serve-http=maybe"])
+    assert "expected true or false, got 'maybe'" in capsys.readouterr().err

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from beam_runner_server import lifelines
+
+if sys.platform != "linux":
+    pytest.skip("needs what Linux has", allow_module_level=True)
+
+
+@pytest.fixture
+def reasons() -> queue.SimpleQueue[str]:
+    return queue.SimpleQueue()
+
+
+def test_a_pipe_without_a_reader(reasons: queue.SimpleQueue[str]) -> None:
+    read, written = os.pipe()
+    lifelines.watch(written, None, reasons.put)
+    os.write(written, b"something is read, or waits to be")
+    with pytest.raises(queue.Empty):
+        reasons.get(timeout=0.2)
+    os.close(read)
+    assert reasons.get(timeout=10) == "nobody reads its output any more"
+    os.close(written)
+
+
+def test_a_process_that_ends(reasons: queue.SimpleQueue[str]) -> None:
+    sleeper = subprocess.Popen(["sleep", "60"])
+    with tempfile.TemporaryFile() as file:
+        lifelines.watch(file.fileno(), sleeper.pid, reasons.put)
+        with pytest.raises(queue.Empty):
+            reasons.get(timeout=0.2)
+        sleeper.kill()
+        assert reasons.get(timeout=10) == f"the process {sleeper.pid} has ended"
+        sleeper.wait()
+
+
+def test_a_process_that_is_not_there(reasons: queue.SimpleQueue[str]) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with pytest.raises(lifelines.AlreadyGone, match=str(ended.pid)):
+        lifelines.watch(1, ended.pid, reasons.put)
+
+
+def test_a_closed_output_is_never_gone(reasons: queue.SimpleQueue[str]) -> None:
+    with tempfile.TemporaryFile() as file:
+        closed = file.fileno()
+    lifelines.watch(closed, None, reasons.put)
+    with pytest.raises(queue.Empty):
+        reasons.get(timeout=0.2)

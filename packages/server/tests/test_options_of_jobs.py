@@ -1,0 +1,49 @@
+"""Options of a job reach the server from a client that knows Beam alone, since the server describes them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beam_runner_server.flags import ServerSettings
+from beam_runner_server.job_server import Server
+from beam_runner_server.plain import PlainProcesses
+
+# As a program with Beam alone, which knows nothing of this runner.
+CLIENT = """
+import sys
+import grpc
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_job_api_pb2_grpc
+from apache_beam.runners.portability.portable_runner import JobServiceHandle
+service = beam_job_api_pb2_grpc.JobServiceStub(grpc.insecure_channel(sys.argv[1]))
+sent = JobServiceHandle(service, PipelineOptions(sys.argv[2:])).get_pipeline_options()
+for name in sorted(sent.fields):
+    if "beam_spark" in name:
+        print(name, sent.fields[name].string_value)
+"""
+
+
+@pytest.mark.timeout(120)
+def test_beams_own_client_sends_them(tmp_path: Path) -> None:
+    served = Server(
+        ServerSettings(job_port=0, state_dir=tmp_path / "state", platform=PlainProcesses(1))
+    )
+    try:
+        flags = (
+            "--beam_spark_task_attempts=4",
+            "--beam_spark_key_shards=9",
+            "--beam_spark_bulk=never",
+        )
+        command = [sys.executable, "-c", CLIENT, served.serve(), *flags]
+        told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=100)
+    finally:
+        served.stop()
+    assert told.stdout.splitlines() == [
+        "beam:option:beam_spark_bulk:v1 never",
+        "beam:option:beam_spark_key_shards:v1 9",
+        "beam:option:beam_spark_task_attempts:v1 4",
+    ]

@@ -1,0 +1,41 @@
+"""Jobs that wait for Spark end when they are cancelled, and not when Spark is there."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from beam_runner_jobservices import JobState
+from servers import Reporter
+
+from beam_runner_server.waiting_jobs import NeverBegun, awaited
+
+
+def test_a_job_that_is_cancelled_ends_before_what_it_waits_for_is_there() -> None:
+    reporter = Reporter()
+    states = iter([JobState.STOPPED, JobState.STARTING, JobState.CANCELLING])
+    handle = awaited(Future(), lambda: next(states), reporter)
+    assert isinstance(handle, NeverBegun)
+    assert reporter.states == [(JobState.CANCELLED, None)]
+    handle.cancel()
+    handle.drain()
+    assert handle.metrics().committed == ()
+
+
+@pytest.mark.parametrize("state", [JobState.STARTING, JobState.DRAINING])
+def test_others_get_what_they_wait_for(state: JobState) -> None:
+    reporter = Reporter()
+    spark: Future[str] = Future()
+    threading.Timer(0.7, spark.set_result, ("Spark",)).start()
+    assert awaited(spark, lambda: state, reporter) == "Spark"
+    assert reporter.states == []
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no Java"), TimeoutError("no executor")])
+def test_that_there_is_none_is_raised(error: Exception) -> None:
+    spark: Future[Any] = Future()
+    spark.set_exception(error)
+    with pytest.raises(type(error), match="no "):
+        awaited(spark, lambda: JobState.STARTING, Reporter())

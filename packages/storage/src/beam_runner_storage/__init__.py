@@ -1,0 +1,1 @@
+"""Object stores, a journal of jobs, and SQLite databases that survive a crash."""

@@ -1,0 +1,1 @@
+"""SQLite databases, folders and logs that survive a crash."""

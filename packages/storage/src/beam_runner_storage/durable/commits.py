@@ -1,0 +1,170 @@
+"""Group commit: of what many threads write at a time, one of them makes one transaction for all.
+
+So a hundred jobs that begin together wait for the disk a few times, and not one after the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, cast
+
+import attrs
+
+from beam_runner_storage.durable.databases import is_unavailable, transaction
+from beam_runner_storage.durable.logged import LoggedConnection
+from beam_runner_storage.durable.seals import Change, Seals
+
+_Result = TypeVar("_Result")
+_AGAIN_SECONDS = 0.5
+_LOGGER = logging.getLogger(__name__)
+
+Write = Callable[[sqlite3.Connection, Change], _Result]
+"""Writes by the connection, within a transaction of others, and tells which items of the seal changed."""
+
+
+@attrs.define(eq=False)
+class _Waiting(Generic[_Result]):
+    """A write from when it was asked for until it is committed, or has failed."""
+
+    write: Write[_Result]
+    durable: bool
+    changes: list[tuple[int | None, int | None]] = attrs.field(factory=list)
+    result: _Result | None = None
+    error: BaseException | None = None
+    ended: bool = False
+
+    def change(self, before: int | None, after: int | None) -> None:
+        self.changes.append((before, after))
+
+
+class Commits:
+    """Writes to one database. Thread-safe.
+
+    `mutex` is held while anything is done by the connection; whoever else uses it holds it, too.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, seals: Seals, mutex: threading.Lock) -> None:
+        self._connection = connection
+        self._seals = seals
+        self._mutex = mutex
+        self._turn = threading.Condition()
+        self._waiting: list[_Waiting[Any]] = []
+        self._someone_writes = False
+        self._hurried = threading.Event()
+
+    def hurry(self) -> None:
+        """From now on `patient` waits no longer."""
+        self._hurried.set()
+
+    def patient(self, write: Write[_Result]) -> _Result:
+        """As `durable`, but tries again while the disk is full, or can't be read or written, up to `hurry`.
+
+        Raises:
+            sqlite3.Error, OSError, LogFailed: see `durable`.
+        """
+        told = False
+        while True:
+            try:
+                result = self.durable(write)
+            except sqlite3.Error as error:
+                if not is_unavailable(error) or self._hurried.wait(_AGAIN_SECONDS):
+                    raise
+                if not told:
+                    _LOGGER.warning("the list of jobs can't be written, and jobs wait: %s", error)
+                told = True
+            else:
+                if told:
+                    _LOGGER.warning("the list of jobs can be written again")
+                return result
+
+    def durable(self, write: Write[_Result]) -> _Result:
+        """What `write` returns, when all it wrote is on the disk, or in the database's log, with all before
+        it, and sealed.
+
+        Raises:
+            sqlite3.Error, OSError: see `Seals.transaction`; or whatever `write` raises, and then nothing
+                it did has happened.
+            LogFailed: there is a log, and it does not take it.
+        """
+        result = self._commit(_Waiting(write, durable=True))
+        if isinstance(self._connection, LoggedConnection):
+            self._connection.wait()
+        return result
+
+    def quick(self, write: Write[_Result]) -> _Result:
+        """What `write` returns, when all it wrote survives the end of the process; it changes no item.
+
+        Raises:
+            sqlite3.Error: the database cannot be written; or whatever `write` raises.
+        """
+        return self._commit(_Waiting(write, durable=False))
+
+    def _commit(self, mine: _Waiting[_Result]) -> _Result:
+        with self._turn:
+            self._waiting.append(mine)
+            self._turn.wait_for(lambda: mine.ended or not self._someone_writes)
+            leads = not mine.ended
+            if leads:
+                self._someone_writes = True
+        if leads:
+            self._write_for_all()
+        if mine.error is not None:
+            raise mine.error
+        return cast("_Result", mine.result)
+
+    def _write_for_all(self) -> None:
+        group: list[_Waiting[Any]] = []
+        try:
+            with self._mutex:
+                with self._turn:
+                    group, self._waiting = self._waiting, []
+                self._commit_together(group)
+        finally:
+            # They are woken here and need no lock that is held for long: a row of those who leave would
+            # keep those who come from being many.
+            with self._turn:
+                for one in group:
+                    one.ended = True
+                self._someone_writes = False
+                self._turn.notify_all()
+
+    def _commit_together(self, group: Sequence[_Waiting[Any]]) -> None:
+        try:
+            if any(one.durable for one in group):
+                self._set_synchronous("FULL")
+                with self._seals.transaction(self._connection) as change:
+                    self._write_all(group)
+                    for one in group:
+                        for before, after in one.changes:
+                            change(before, after)
+            else:
+                self._set_synchronous("NORMAL")
+                with transaction(self._connection):
+                    self._write_all(group)
+        except BaseException as error:
+            for one in group:
+                one.error = one.error or error
+
+    def _set_synchronous(self, how: str) -> None:
+        # What is in a log need not be on this disk.
+        if not isinstance(self._connection, LoggedConnection):
+            self._connection.execute(f"PRAGMA synchronous = {how}")
+
+    def _write_all(self, group: Sequence[_Waiting[Any]]) -> None:
+        """Each write happens as a whole or not at all, whatever becomes of the others."""
+        connection = self._connection
+        for one in group:
+            connection.execute("SAVEPOINT one")
+            try:
+                one.result = one.write(connection, one.change)
+            except BaseException as error:
+                if not connection.in_transaction:
+                    # A full disk, for one, takes back the whole transaction.
+                    raise
+                connection.execute("ROLLBACK TO one")
+                one.error = error
+                one.changes.clear()
+            connection.execute("RELEASE one")

@@ -1,0 +1,246 @@
+"""The journal of one job: entries in the order in which they were committed, and the last snapshot.
+
+Entries are numbered from 0 for the life of the job. A snapshot stands for all entries before it, which
+go with it. Checksums are a chain: that of an entry is also of all before it, up to the snapshot. The last
+one, the journal's head, is kept apart, so that whatever is missing, moved or changed is found.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+
+import attrs
+
+from beam_runner_storage.durable.seals import Change
+from beam_runner_storage.journal.errors import JournalDamaged, JournalError
+
+_PLACES = 1 << 40
+"""An entry's place in its table is ``journal * _PLACES + number``: a journal is one range of keys."""
+
+
+@attrs.frozen
+class Recovered:
+    """What a journal holds: the last snapshot, and the entries after it, oldest first."""
+
+    snapshot: bytes | None
+    entries: tuple[bytes, ...]
+
+
+@attrs.frozen
+class _End:
+    """Where a journal goes on: its key, the number of the next entry, and its head."""
+
+    key: int
+    next: int
+    head: int | None
+
+
+@attrs.define(eq=False)
+class Journal:
+    """One job's journal, of a ``Store``. For one thread at a time.
+
+    Every method raises ``JournalFenced`` if another server has taken over the folder,
+    ``JournalUnavailable`` if the disk is full or away, and ``JournalError`` if the file cannot be read
+    or written.
+    """
+
+    job_id: str
+    _reading: Callable[[], AbstractContextManager[sqlite3.Connection]]
+    _writing: Callable[[], AbstractContextManager[tuple[sqlite3.Connection, Change]]]
+    _end: _End | None = attrs.field(init=False, default=None)
+    _unsure: _End | None = attrs.field(init=False, default=None)
+    """The end before an append of which it is not known whether it was committed."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever kept here, and not deleted."""
+        with self._reading() as connection:
+            return _end(connection, self.job_id) is not None
+
+    def append(self, entries: Sequence[bytes]) -> None:
+        """Commits all ``entries`` or none; returns when they are durable.
+
+        Costs a write of about the entries' size, and where the store is durable an fsync. After a
+        ``JournalUnavailable`` the same entries may be appended again: they are there once then.
+        """
+        before = self._unsure
+        known, self._end = self._end, None  # After a failure the file alone knows where it ends.
+        with self._writing() as (connection, change):
+            end = known or self._begin(connection)
+            self._unsure = before or end
+            if before is None or end == before:
+                rows, after = _rows(self.job_id, end, entries)
+                connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+                end = _moved(connection, change, end, after)
+            elif end != _rows(self.job_id, before, entries)[1]:
+                raise JournalError(
+                    f"the last entries of job {self.job_id} were committed with an error, and other"
+                    " ones came after it: recover the job"
+                )
+        self._end, self._unsure = end, None
+
+    def snapshot(self, state: bytes) -> None:
+        """Keeps ``state`` in place of the snapshot and the entries so far, in one transaction."""
+        known, self._end = self._end, None
+        with self._writing() as (connection, change):
+            end = known or self._begin(connection)
+            head = _chained(_seed(self.job_id), b"snapshot", end.next, state)
+            connection.execute(
+                "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
+                (end.key, end.next, head, state),
+            )
+            connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", _range(end.key))
+            end = _moved(connection, change, end, attrs.evolve(end, head=head))
+        self._end, self._unsure = end, None
+
+    def recover(self) -> Recovered:
+        """What was committed. Reads all of it into memory.
+
+        Raises:
+            JournalDamaged: it is not what was written.
+        """
+        with self._reading() as connection:
+            end = _end(connection, self.job_id)
+            if end is None:
+                return Recovered(None, ())
+            state, number, head = _snapshot(connection, self.job_id, end.key)
+            entries = tuple(_entries(connection, end, number, head))
+            return Recovered(state, entries)
+
+    def keep(self, now: int) -> None:
+        """Marks the journal as one that is kept though its job has ended, at `now` (seconds since 1970)."""
+        with self._writing() as (connection, _):
+            connection.execute("INSERT OR REPLACE INTO kept VALUES (?, ?)", (self.job_id, now))
+
+    def delete(self) -> None:
+        """Removes the journal, if there is one."""
+        with self._writing() as (connection, change):
+            forget(connection, self.job_id, change)
+        self._end = self._unsure = None
+
+    def _begin(self, connection: sqlite3.Connection) -> _End:
+        """Where it goes on; its key is made where it is new."""
+        end = self._end or _end(connection, self.job_id)
+        if end is not None:
+            return end
+        made = connection.execute("INSERT INTO journals (job_id) VALUES (?)", (self.job_id,))
+        assert made.lastrowid is not None
+        return _End(made.lastrowid, 0, None)
+
+
+def _rows(
+    job_id: str, end: _End, entries: Sequence[bytes]
+) -> tuple[list[tuple[int, int, bytes]], _End]:
+    """Returns the rows of new entries, and where the journal goes on after them."""
+    head = _seed(job_id) if end.head is None else end.head
+    rows = []
+    for number, entry in enumerate(entries, end.next):
+        head = _chained(head, b"entry", number, entry)
+        rows.append((end.key * _PLACES + number, head, entry))
+    return rows, _End(end.key, end.next + len(rows), head)
+
+
+def heads(connection: sqlite3.Connection) -> list[int]:
+    """The heads of all journals, which stand for all that is in them."""
+    return [head for (head,) in connection.execute("SELECT head FROM journals")]
+
+
+def verify(connection: sqlite3.Connection, job_id: str) -> None:
+    """Reads the journal of ``job_id``.
+
+    Raises:
+        JournalDamaged: it is not what was written.
+    """
+    end = _end(connection, job_id)
+    if end is not None:
+        _, number, head = _snapshot(connection, job_id, end.key)
+        for _ in _entries(connection, end, number, head):
+            pass
+
+
+def forget(connection: sqlite3.Connection, job_id: str, change: Change | None = None) -> None:
+    """Removes the journal of ``job_id`` within the present transaction, and tells the seal."""
+    connection.execute("DELETE FROM kept WHERE job_id = ?", (job_id,))
+    end = _end(connection, job_id)
+    if end is not None:
+        connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", _range(end.key))
+        connection.execute("DELETE FROM snapshots WHERE journal = ?", (end.key,))
+        connection.execute("DELETE FROM journals WHERE journal = ?", (end.key,))
+        if change is not None:
+            change(end.head, None)
+
+
+def forget_unknown(connection: sqlite3.Connection) -> None:
+    """Removes what belongs to journals that are not there, within the present transaction."""
+    known = "(SELECT journal FROM journals)"
+    connection.execute(f"DELETE FROM snapshots WHERE journal NOT IN {known}")
+    connection.execute(f"DELETE FROM entries WHERE place / {_PLACES} NOT IN {known}")
+
+
+def _moved(connection: sqlite3.Connection, change: Change, before: _End, after: _End) -> _End:
+    """Writes down where the journal ends now."""
+    connection.execute(
+        "UPDATE journals SET next = ?, head = ? WHERE journal = ?",
+        (after.next, after.head, after.key),
+    )
+    change(before.head, after.head)
+    return after
+
+
+def _end(connection: sqlite3.Connection, job_id: str) -> _End | None:
+    row = connection.execute(
+        "SELECT journal, next, head FROM journals WHERE job_id = ?", (job_id,)
+    ).fetchone()
+    return None if row is None else _End(*row)
+
+
+def _snapshot(
+    connection: sqlite3.Connection, job_id: str, key: int
+) -> tuple[bytes | None, int, int]:
+    """The snapshot, if there is one, how many entries it stands for, and the head after it."""
+    row = connection.execute(
+        "SELECT entries, checksum, state FROM snapshots WHERE journal = ?", (key,)
+    ).fetchone()
+    if row is None:
+        return None, 0, _seed(job_id)
+    number, checksum, state = row
+    if (
+        not isinstance(number, int)
+        or not isinstance(state, bytes)
+        or checksum != _chained(_seed(job_id), b"snapshot", number, state)
+    ):
+        raise JournalDamaged(f"its snapshot after {number} entries has another checksum")
+    return state, number, checksum
+
+
+def _entries(connection: sqlite3.Connection, end: _End, first: int, head: int) -> Iterator[bytes]:
+    found = connection.execute(
+        "SELECT place, checksum, entry FROM entries WHERE place BETWEEN ? AND ? ORDER BY place",
+        _range(end.key),
+    )
+    number = first
+    for place, checksum, entry in found:
+        if place != end.key * _PLACES + number:
+            raise JournalDamaged(f"entry {number} is missing")
+        head = _chained(head, b"entry", number, entry) if isinstance(entry, bytes) else -1
+        if checksum != head:
+            raise JournalDamaged(f"entry {number} has another checksum")
+        number += 1
+        yield entry
+    if (number, head) != (end.next, end.head):
+        raise JournalDamaged(f"of {end.next} entries there are those before {number}")
+
+
+def _range(key: int) -> tuple[int, int]:
+    return key * _PLACES, (key + 1) * _PLACES - 1
+
+
+def _seed(job_id: str) -> int:
+    return zlib.crc32(job_id.encode(errors="replace"))
+
+
+def _chained(before: int, kind: bytes, number: int, content: bytes) -> int:
+    return zlib.crc32(content, zlib.crc32(b"%d/%s/%d/" % (before, kind, number)))

@@ -1,0 +1,294 @@
+"""The journals of all jobs of a server, in one SQLite file that belongs to one epoch at a time."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from beam_runner_storage.durable.databases import (
+    Schema,
+    copy_aside,
+    is_damage,
+    is_unavailable,
+    open_database,
+    transaction,
+)
+from beam_runner_storage.durable.folders import STATE, hold_folder
+from beam_runner_storage.durable.logged import (
+    LogAway,
+    LogFailed,
+    LogFenced,
+    LoggedConnection,
+    TransactionLog,
+    begin,
+)
+from beam_runner_storage.durable.seals import SEAL_TABLE, Change, Seals
+from beam_runner_storage.journal.errors import (
+    JournalDamaged,
+    JournalError,
+    JournalFenced,
+    JournalUnavailable,
+)
+from beam_runner_storage.journal.journal import (
+    Journal,
+    forget,
+    forget_unknown,
+    heads,
+    verify,
+)
+from beam_runner_storage.unavailable import (
+    NeighbourUnavailable,
+    disk_unavailable,
+    is_disk_unavailable,
+)
+
+FILE = "journal.sqlite"
+LOCK = "journal.lock"
+_LOG_SECONDS = 5.0
+"""So long a commit waits for its log before the job says that it waits."""
+
+
+_SCHEMA = Schema(
+    2,
+    f"""
+    CREATE TABLE epochs (only INTEGER PRIMARY KEY CHECK (only = 0), epoch INTEGER NOT NULL);
+    INSERT INTO epochs VALUES (0, 0);
+    CREATE TABLE journals (
+        journal INTEGER PRIMARY KEY AUTOINCREMENT, job_id TEXT NOT NULL UNIQUE,
+        next INTEGER NOT NULL DEFAULT 0, head INTEGER NOT NULL DEFAULT 0
+    );
+    CREATE TABLE snapshots (
+        journal INTEGER PRIMARY KEY, entries INTEGER NOT NULL, checksum INTEGER NOT NULL,
+        state BLOB NOT NULL
+    );
+    CREATE TABLE entries (
+        place INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, entry BLOB NOT NULL
+    );
+    {SEAL_TABLE}
+    """,
+)
+
+
+_KEPT_TABLE = """
+    CREATE TABLE IF NOT EXISTS kept (job_id TEXT PRIMARY KEY, since INTEGER NOT NULL)
+"""
+"""Jobs that have ended, whose journals are kept. Not in the schema: files of earlier versions lack it."""
+
+
+class Store:
+    """Opens the journals in ``folder``, which is made if it is not there, as a new epoch.
+
+    Thread-safe: jobs append from threads of their own, one after the other. With ``durable`` what was
+    appended survives the machine, without it only the process.
+
+    Opening reads and checks everything. What is damaged is set aside: the whole file if SQLite cannot
+    read it, else a copy of it, and the damaged jobs are taken out.
+
+    With ``log`` the journals are kept there, and ``folder``, which has none yet, is for the time of this server.
+
+    Raises:
+        StorageError: another server uses the folder, or another version
+            wrote the file; or what is in the log is damaged, or can't be read.
+        JournalError: the file cannot be read or written.
+        OSError: the folder cannot be made or written.
+    """
+
+    def __init__(self, folder: Path, durable: bool, log: TransactionLog | None = None) -> None:
+        self._path = folder.absolute() / FILE
+        self._syncs = durable and log is None
+        self.durable = durable
+        """Whether what was appended survives the machine."""
+        self._mutex = threading.Lock()
+        self._journals: dict[str, Journal] = {}
+        self._damage: list[str] = []
+        self._lock_file = hold_folder(folder.absolute(), LOCK, STATE)
+        self._connection: sqlite3.Connection | None = None
+        self._seals = Seals(self._path, is_restored=log is not None)
+        try:
+            self._connection = self._open(log)
+            self._connection.execute(_KEPT_TABLE)
+            self._take_out_damaged()
+            self.epoch = self._new_epoch()
+            """The number of this opening, larger than that of every earlier one of this folder."""
+            if log is not None:
+                begin(self._connection, log, self._path, self._damage)
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            raise JournalError(f"{self._path} cannot be opened: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Sentences that say what was found damaged and where it is kept."""
+        return tuple(self._damage)
+
+    def journal(self, job_id: str) -> Journal:
+        """The journal of this job, which begins to exist with the first append or snapshot."""
+        with self._mutex:
+            found = self._journals.get(job_id)
+            if found is None:
+                found = self._journals[job_id] = Journal(job_id, self.reading, self.writing)
+            return found
+
+    def job_ids(self) -> tuple[str, ...]:
+        """The jobs that have a journal, oldest first."""
+        with self.reading() as connection:
+            return _job_ids(connection)
+
+    def kept(self) -> dict[str, int]:
+        """The jobs whose journals are kept after their end, with the time of that (seconds since 1970)."""
+        with self.reading() as connection:
+            return dict(connection.execute("SELECT job_id, since FROM kept"))
+
+    def close(self) -> None:
+        """Gives up the folder; may be called more than once. Appending afterwards is an error."""
+        with self._mutex:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+            self._seals.close()
+            self._lock_file.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """What is read within is of one moment, in which this epoch still owns the folder.
+
+        Raises:
+            JournalFenced: it does not.
+            JournalDamaged: the file turns out to be damaged; opening it again sets it aside.
+            JournalError: the store is closed, or the file cannot be read.
+        """
+        with self._used() as connection, transaction(connection):
+            self._check_epoch(connection)
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
+        """All or nothing of what is done to the connection, and told of journals' heads, is committed.
+
+        Raises:
+            JournalFenced: this epoch does not own the folder any more.
+            JournalDamaged: the file turns out to be damaged; opening it again sets it aside.
+            JournalUnavailable: the disk is full or away.
+            JournalError: the store is closed, or the file cannot be written.
+        """
+        with self._used() as connection, self._seals.transaction(connection) as change:
+            self._check_epoch(connection)
+            yield connection, change
+        if isinstance(connection, LoggedConnection):
+            self._wait(connection)
+
+    def _wait(self, connection: LoggedConnection) -> None:
+        """Until what was committed is in the log, for which other jobs need not wait before they commit."""
+        try:
+            connection.wait(_LOG_SECONDS)
+        except LogAway as error:
+            raise JournalUnavailable(NeighbourUnavailable(error.place, error.reason)) from error
+        except LogFenced as error:
+            raise JournalFenced(str(error)) from error
+        except LogFailed as error:
+            raise JournalError(str(error)) from error
+
+    @contextmanager
+    def _used(self) -> Iterator[sqlite3.Connection]:
+        with self._mutex:
+            if self._connection is None:
+                raise JournalError(f"{self._path} is closed")
+            try:
+                yield self._connection
+            except (sqlite3.Error, OSError) as error:
+                raise self._error(error) from error
+
+    def _error(self, error: sqlite3.Error | OSError) -> JournalError:
+        if isinstance(error, sqlite3.Error) and is_damage(error):
+            return JournalDamaged(f"{self._path} cannot be used: {error}")
+        if isinstance(error, OSError) and is_disk_unavailable(error):
+            return JournalUnavailable(disk_unavailable(error, self._path.parent))
+        if isinstance(error, sqlite3.Error) and is_unavailable(error):
+            neighbour = f"the disk of {self._path.parent}"
+            return JournalUnavailable(NeighbourUnavailable(neighbour, str(error)))
+        return JournalError(f"{self._path} cannot be used: {error}")
+
+    def _check_epoch(self, connection: sqlite3.Connection) -> None:
+        (epoch,) = connection.execute("SELECT epoch FROM epochs").fetchone()
+        if epoch != self.epoch:
+            raise JournalFenced(
+                f"another server has taken over {self._path}: this one is epoch {self.epoch},"
+                f" that one {epoch}; this one commits nothing more"
+            )
+
+    def _open(self, log: TransactionLog | None) -> sqlite3.Connection:
+        was_there = self._path.exists() or not self._epoch_before()
+        connection, damage = open_database(self._path, _SCHEMA, durable=self._syncs, log=log)
+        if damage is None and not was_there:
+            damage = f"{self._path} is missing, though this folder has been used before"
+        if damage is not None:
+            self._damage.append(f"{damage}; the jobs in it cannot be resumed")
+        return connection
+
+    def _take_out_damaged(self) -> None:
+        """Keep a copy of the file if something is damaged in it, and forget those journals."""
+        assert self._connection is not None
+        connection = self._connection
+        damage = self._seals.open(connection, heads(connection))
+        reasons = self._damaged_journals()
+        if not reasons and damage is None:
+            return
+        kept = copy_aside(connection, self._path)
+        if damage is not None:
+            self._damage.append(f"{self._path}: {damage}; a copy is kept as {kept}")
+            if self._seals.was_readable:
+                # Whose commits these are is not known.
+                all_jobs = dict.fromkeys(_job_ids(connection), "the file that it is in is damaged")
+                reasons = all_jobs | reasons
+        self._damage.extend(
+            f"the journal of job {job_id} in {self._path} is damaged ({reason}), and the job cannot"
+            f" be resumed; a copy is kept as {kept}"
+            for job_id, reason in reasons.items()
+        )
+        with transaction(connection):
+            for job_id in reasons:
+                forget(connection, job_id)
+            forget_unknown(connection)
+        self._seals.renew(connection, heads(connection))
+
+    def _damaged_journals(self) -> dict[str, str]:
+        """Why which jobs cannot be resumed."""
+        assert self._connection is not None
+        reasons = {}
+        for job_id in _job_ids(self._connection):
+            try:
+                verify(self._connection, job_id)
+            except JournalDamaged as error:
+                reasons[job_id] = str(error)
+        return reasons
+
+    def _new_epoch(self) -> int:
+        """The next epoch, committed. The lock file has it, too, in case the database is set aside."""
+        assert self._connection is not None
+        with transaction(self._connection) as connection:
+            (before,) = connection.execute("SELECT epoch FROM epochs").fetchone()
+            epoch = 1 + max(int(before), self._epoch_before())
+            connection.execute("UPDATE epochs SET epoch = ?", (epoch,))
+        self._lock_file.seek(0)
+        self._lock_file.write(b"%d\n" % epoch)
+        self._lock_file.truncate()
+        self._lock_file.flush()
+        os.fsync(self._lock_file.fileno())
+        return epoch
+
+    def _epoch_before(self) -> int:
+        self._lock_file.seek(0)
+        text = self._lock_file.read().strip()
+        return int(text) if text.isdigit() else 0
+
+
+def _job_ids(connection: sqlite3.Connection) -> tuple[str, ...]:
+    found = connection.execute("SELECT job_id FROM journals ORDER BY journal")
+    return tuple(job_id for (job_id,) in found)

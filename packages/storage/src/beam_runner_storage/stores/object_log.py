@@ -1,0 +1,261 @@
+"""A log of transactions in a store, one object for all that wait together: only one server at a time can continue it (ADR 0026).
+
+While the store is away, what was added waits, without a limit: nothing is lost by that.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from beam_runner_model.threads import start_essential, start_helper
+
+from beam_runner_storage.durable.logged import LogAway, LogFailed, LogFenced, Transaction
+from beam_runner_storage.stores.log_entries import (
+    Base,
+    Entry,
+    Place,
+    chain_of,
+    claim,
+)
+from beam_runner_storage.stores.ownership import Ownership
+from beam_runner_storage.stores.ports import MissingFileError, StateStore, StoreError
+from beam_runner_storage.stores.takeover import checksum_of, take_over
+
+_AGAIN_SECONDS = 1.0
+_LOOK_SECONDS = 10.0
+"""How long what nobody waits for may take to be kept, and how often a log that rests is looked after."""
+_CLOSE_SECONDS = 15.0
+_BASE_BYTES = 8 << 20
+_BASE_ENTRIES = 1000
+_LOGGER = logging.getLogger(__name__)
+
+
+class ObjectLog:
+    """The log below a prefix of a store (`beam_runner_storage.durable.logged.TransactionLog`).
+
+    Args:
+        store: the prefix; no other log is in it.
+        ownership: of all logs of this server.
+        url: what to call it in errors.
+        look: see ``_LOOK_SECONDS``.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        ownership: Ownership,
+        url: str,
+        *,
+        look: float = _LOOK_SECONDS,
+    ) -> None:
+        self._store = store
+        self._ownership = ownership
+        self._url = url
+        self._neighbour = f"the state store at {url}"
+        self._deadline = math.inf
+        self._away = ""
+        self._look = look
+        self._place = Place(0, 0)
+        self._chain = 0
+        self._changed = threading.Condition()
+        self._queue: list[Transaction] = []
+        self._added = self._durable = self._wanted = 0
+        self._copy: tuple[int, Path] | None = None
+        self._keeping = False
+        self._looked = time.monotonic()
+        self._base_bytes = self._bytes = self._entries = 0
+        self._closing = threading.Event()
+        self._writer: threading.Thread | None = None
+
+    def take_over(self, path: Path) -> Sequence[Transaction]:
+        try:
+            found = take_over(self._store, self._ownership.writer, path)
+        except (LogFailed, StoreError) as error:
+            raise LogFailed(f"the state in {self._url} can't be taken over: {error}") from error
+        self._place, self._chain = found.place, found.chain
+        return found.transactions
+
+    def begin(self, copy: Path) -> None:
+        try:
+            self._put_base(self._place, self._chain, copy)
+        except (StoreError, OSError) as error:
+            raise LogFailed(f"the state can't be kept: {error}") from error
+        self._writer = start_essential(self._write, "log", self._broke)
+
+    def add(self, transaction: Transaction) -> bool:
+        with self._changed:
+            self._queue.append(transaction)
+            self._added += 1
+            is_long = (
+                self._bytes > max(_BASE_BYTES, self._base_bytes) or self._entries >= _BASE_ENTRIES
+            )
+            return is_long and not self._keeping
+
+    def keep(self, copy: Path) -> None:
+        with self._changed:
+            self._copy = (self._added, copy)
+            self._keeping = True
+
+    def wait(self, seconds: float | None = None) -> None:
+        began = time.monotonic()
+        with self._changed:
+            mine = self._added
+            self._wanted = max(self._wanted, mine)
+            self._changed.notify_all()
+            while self._durable < mine:
+                self._ownership.check()
+                if self._writer is None or not self._writer.is_alive():
+                    raise LogFailed("the server has ended, and commits nothing more")
+                if time.monotonic() > self._deadline:
+                    raise LogFailed(f"the server stops, and {self._neighbour} has not answered")
+                waited = time.monotonic() - began
+                if seconds is not None and waited > seconds:
+                    reason = self._away or f"it has not answered for {waited:.0f} s"
+                    raise LogAway(self._neighbour, reason)
+                # Another log of this server may fail, too.
+                self._changed.wait(_AGAIN_SECONDS)
+
+    def hurry(self, seconds: float) -> None:
+        """The server stops: from now on the store is waited for no longer than that."""
+        with self._changed:
+            self._deadline = min(self._deadline, time.monotonic() + seconds)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Keeps what was added, if the store takes it, and ends; again does nothing."""
+        with self._changed:
+            self._closing.set()
+            self._changed.notify_all()
+        if self._writer is not None:
+            self._writer.join(_CLOSE_SECONDS)
+
+    def _write(self) -> None:
+        try:
+            while self._next():
+                pass
+        except LogFailed as error:
+            self._ownership.fail(error)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _broke(self, error: BaseException) -> None:
+        """Ends the server, which the next one follows: see `Ownership.failure`."""
+        self._ownership.fail(LogFailed(f"the log in {self._url} has broken off: {error}"))
+        with self._changed:
+            self._changed.notify_all()
+
+    def _next(self) -> bool:
+        """Writes what was added, if anything was; whether there is more to come."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._wanted > self._durable or self._closing.is_set(), self._look
+            )
+            copied, copy = self._copy or (self._added, None)
+            count = copied - self._durable
+            transactions, self._queue = self._queue[:count], self._queue[count:]
+            self._copy = None
+        self._ownership.check()
+        if time.monotonic() - self._looked >= self._look:
+            self._check_claim()
+        if transactions:
+            self._append(transactions)
+        if copy is not None:
+            self._keep(copy)
+        with self._changed:
+            self._durable += len(transactions)
+            self._changed.notify_all()
+            return bool(self._queue) or not self._closing.is_set()
+
+    def _append(self, transactions: Sequence[Transaction]) -> None:
+        contents = Entry(self._ownership.writer, self._chain, transactions).packed()
+        self._create(contents)
+        self._place = Place(self._place.epoch, self._place.number + 1)
+        self._chain = chain_of(contents)
+        self._bytes += len(contents)
+        self._entries += 1
+
+    def _create(self, contents: bytes) -> None:
+        began = time.monotonic()
+        while True:
+            try:
+                if self._store.create(self._place.name, contents) or self._is_there(contents):
+                    break
+            except StoreError as error:
+                waited = time.monotonic() - began
+                if time.monotonic() > self._deadline or self._closing.is_set():
+                    raise LogFailed(
+                        f"{error}; that was asked for {waited:.0f} s. The next server goes on from what was committed"
+                    ) from error
+                if not self._away:
+                    _LOGGER.warning("jobs wait until their commits are taken: %s", error)
+                self._away = str(error)
+                self._closing.wait(_AGAIN_SECONDS)
+        if self._away:
+            seconds = time.monotonic() - began
+            _LOGGER.warning("%s takes commits again, after %.0f s", self._neighbour, seconds)
+            self._away = ""
+
+    def _is_there(self, contents: bytes) -> bool:
+        """Whether an entry that could not be created is this one, since the answer to its creation got lost.
+
+        Raises:
+            LogFenced: it is another server's.
+        """
+        try:
+            if self._store.read(self._place.name) == contents:
+                return True
+        except MissingFileError:
+            return False
+        raise self._fenced()
+
+    def _check_claim(self) -> None:
+        """Looks whether another server takes over, which this one would not know while it has nothing to write.
+
+        Raises:
+            LogFenced: it does.
+        """
+        self._looked = time.monotonic()
+        try:
+            self._store.read(claim(self._place.epoch))
+        except StoreError:
+            return
+        raise self._fenced()
+
+    def _fenced(self) -> LogFenced:
+        return LogFenced(
+            f"another server has taken over the state in {self._url} and goes on with its jobs; this one commits"
+            " nothing more"
+        )
+
+    def _keep(self, copy: Path) -> None:
+        self._bytes = self._entries = 0
+        keep = partial(self._keep_beside, self._place, self._chain, copy)
+        start_helper(keep, "log-base")
+
+    def _keep_beside(self, place: Place, chain: int, copy: Path) -> None:
+        try:
+            self._put_base(place, chain, copy)
+        except (StoreError, OSError) as error:
+            _LOGGER.warning("the log grows: no copy of the state can be kept: %s", error)
+        finally:
+            self._keeping = False
+
+    def _put_base(self, place: Place, chain: int, copy: Path) -> None:
+        """Keeps a copy of the database, then removes what is before it, but for the seal that ends each epoch, and its claim."""
+        base = Base(place, chain, checksum_of(copy))
+        self._base_bytes = copy.stat().st_size
+        self._store.put(base.name, copy)
+        copy.unlink()
+        names = list(self._store.names())
+        entries = [found for found in map(Place.of, names) if found is not None]
+        seals = {one.epoch: one for one in sorted(entries) if one.epoch < place.epoch}.values()
+        old = [one.name for one in entries if one < place and one not in seals]
+        bases = [found for found in map(Base.of, names) if found is not None]
+        old += [one.name for one in bases if one.place < place]
+        self._store.delete(old)

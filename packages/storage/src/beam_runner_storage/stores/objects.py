@@ -1,0 +1,167 @@
+"""Object stores: S3, Google's, Azure's, and a folder that stands for one.
+
+The library starts threads at its first request, after which a process must not be forked: so only
+the server and processes that run bundles use it, never the daemon that forks these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError
+from obstore.store import from_url
+
+from beam_runner_storage.stores.ports import MissingFileError, StoreError
+from beam_runner_storage.stores.whole_files import fetch_whole
+
+if TYPE_CHECKING:  # the library has them for type checkers alone
+    from obstore import GetResult, OffsetRange
+
+_AT_ONCE = 1000
+_PIECE = 8 << 20
+_RETRIES = 1000
+"""It is the time that is limited: the waits between retries are random, and ten of them may take a second."""
+_METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
+"""Whom clients ask for credentials that are nowhere else."""
+_FOREIGN = "the credentials in the environment are not those of this store"
+_REMEDIES = {
+    "AccessDenied": "its credentials need leave to write, read, list and remove below this prefix",
+    "ExpiredToken": "get new credentials",
+    "InvalidAccessKeyId": _FOREIGN,
+    "NoSuchBucket": "make the bucket, or name another one by --data-dir",
+    "RequestTimeTooSkewed": "set this machine's clock",
+    "SignatureDoesNotMatch": _FOREIGN,
+}
+"""What to do, by the code with which stores of S3's protocol refuse."""
+
+
+class ObjectStore:
+    """One prefix of a bucket (`beam_runner_storage.stores.ports.StateStore`).
+
+    Args:
+        url: of the prefix. Region, endpoint and credentials are those that the cloud's own variables, files and
+            services say (``AWS_*``, ``GOOGLE_*``, ``AZURE_*``).
+        patience: for how many seconds a request that fails is tried again.
+
+    Raises:
+        StoreError: the URL or a variable is malformed.
+    """
+
+    def __init__(self, url: str, patience: float) -> None:
+        self._url = url
+        retries = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=patience)}
+        options = {"mkdir": True} if url.startswith("file:") else {"retry_config": retries}
+        try:
+            self._store = from_url(url, **options)
+        except (BaseError, OSError, ValueError) as error:
+            raise self._error("can't be used", error) from error
+
+    def put(self, name: str, source: Path) -> None:
+        """See `DataStore.put`; what is large goes in parts."""
+        try:
+            obstore.put(self._store, name, source)
+        except (BaseError, OSError) as error:
+            raise self._error(f"does not take {name}", error) from error
+
+    def create(self, name: str, contents: bytes) -> bool:
+        """See `StateStore.create`; it goes as a whole, since stores do not agree on who is first where there are parts."""
+        try:
+            obstore.put(self._store, name, contents, mode="create", use_multipart=False)
+        except AlreadyExistsError:
+            return False
+        except (BaseError, OSError) as error:
+            raise self._error(f"does not take {name}", error) from error
+        return True
+
+    def read(self, name: str) -> bytes:
+        try:
+            return bytes(obstore.get(self._store, name).bytes())
+        except FileNotFoundError as error:
+            raise MissingFileError(f"{self._url} has no {name}") from error
+        except (BaseError, OSError) as error:
+            raise self._error(f"does not give {name}", error) from error
+
+    def fetch(self, name: str, target: Path) -> int:
+        return fetch_whole(self, name, target)
+
+    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+        try:
+            found = self._part(name, start, end)
+            size: int = found.meta["size"]
+            at, wanted = found.range
+            with target.open("r+b" if target.exists() else "w+b") as file:
+                file.truncate(size)
+                file.seek(at)
+                for piece in found.stream(min_chunk_size=_PIECE):
+                    file.write(piece)
+                came = file.tell()
+        except FileNotFoundError as error:
+            raise MissingFileError(
+                f"{self._url} has no {name}, which was committed: somebody has removed it, or a rule of the bucket"
+            ) from error
+        except (BaseError, OSError) as error:
+            raise self._error(f"does not give {name}", error) from error
+        if came != wanted:
+            raise StoreError(
+                f"{self._url} gave {came - at} bytes of {name}, of {wanted - at} that it said"
+            )
+        return size
+
+    def names(self) -> Iterator[str]:
+        try:
+            for page in obstore.list(self._store, chunk_size=_AT_ONCE):
+                yield from (found["path"] for found in page)
+        except (BaseError, OSError) as error:
+            raise self._error("does not tell what it has", error) from error
+
+    def delete(self, names: Iterable[str]) -> None:
+        waiting = iter(names)
+        while some := list(islice(waiting, _AT_ONCE)):
+            self._delete(some)
+
+    def _part(self, name: str, start: int, end: int | None) -> GetResult:
+        """Asks for bytes of a file."""
+        if start == 0 and end is None:
+            return obstore.get(self._store, name)
+        if start >= 0:
+            here: tuple[int, int] | OffsetRange = {"offset": start} if end is None else (start, end)
+            return obstore.get(self._store, name, options={"range": here})
+        try:
+            return obstore.get(self._store, name, options={"range": {"suffix": -start}})
+        except NotSupportedError:  # Azure's knows no ends
+            size: int = obstore.head(self._store, name)["size"]
+            return obstore.get(self._store, name, options={"range": (max(0, size + start), size)})
+
+    def _delete(self, names: list[str]) -> None:
+        try:
+            obstore.delete(self._store, names)
+        except FileNotFoundError:
+            # Which one it was is not told, nor whether the others are gone.
+            if len(names) > 1:
+                for name in names:
+                    self._delete([name])
+        except (BaseError, OSError) as error:
+            raise self._error(f"does not remove {names[0]}", error) from error
+
+    def _error(self, what: str, error: Exception) -> StoreError:
+        return StoreError(f"{self._url} {what}: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in one line: the library's texts have pages of what it, or the store, looks like inside."""
+    text = str(error).split("\n\nDebug source", 1)[0].strip()
+    told = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
+    if told:
+        said = f"{told[1]}: {told[2].rstrip('.')}"
+        return f"{said}; {_REMEDIES[told[1]]}" if told[1] in _REMEDIES else said
+    line = re.sub(r", max_retries: \d+, retry_timeout: \S+ ", "", text.split("\n", 1)[0])
+    first = f"{type(error).__name__}: {line}"
+    if any(host in text for host in _METADATA_SERVICES):
+        return f"no credentials are in the environment, nor does the machine have any of its own ({first})"
+    return first

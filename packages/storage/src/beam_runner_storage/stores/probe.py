@@ -1,0 +1,72 @@
+"""Whether a store does what is asked of it: tried once, when the server starts."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import tempfile
+from pathlib import Path
+
+from beam_runner_model.threads import run_together
+
+from beam_runner_storage.stores.ports import DataStore, StateStore, StoreError
+from beam_runner_storage.stores.spec import StoreSpec
+
+_BYTES = 1024
+_PATIENCE_SECONDS = 5.0
+_RIVALS = 8
+_ROUNDS = 3
+
+
+def probe(spec: StoreSpec) -> None:
+    """Writes, reads, lists and removes a little file; of no store nothing is asked.
+
+    Raises:
+        StoreError: which of them fails, and why.
+    """
+    if spec.keeps:
+        _try(spec.within("probe").open(_PATIENCE_SECONDS))
+
+
+def _try(store: DataStore) -> None:
+    name = f"{secrets.token_hex(8)}"
+    with tempfile.TemporaryDirectory(prefix="beam-spark-probe-") as folder:
+        source, target = Path(folder, "source"), Path(folder, "target")
+        source.write_bytes(secrets.token_bytes(_BYTES))
+        store.put(name, source)
+        store.fetch(name, target)
+        if target.read_bytes() != source.read_bytes():
+            raise StoreError("the store of data gives back something else than it was given")
+        if name not in store.names():
+            raise StoreError("the store of data does not list what it was given")
+        store.delete([name])
+        if name in store.names():
+            raise StoreError("the store of data still lists what was removed")
+
+
+def probe_creation(spec: StoreSpec) -> None:
+    """Has many make the same file at once, some times: one must be the first, and all others must be told so.
+
+    Raises:
+        StoreError: the store does not answer, refuses, or does not do that.
+    """
+    store = spec.within("probe").open_for_state(_PATIENCE_SECONDS)
+    for _ in range(_ROUNDS):
+        name = secrets.token_hex(8)
+        try:
+            _try_creation(store, name, spec.url)
+        finally:
+            with contextlib.suppress(StoreError):
+                store.delete([name])
+
+
+def _try_creation(store: StateStore, name: str, url: str) -> None:
+    files = [secrets.token_bytes(_BYTES) for _ in range(_RIVALS)]
+    made = run_together(lambda contents: store.create(name, contents), files, _RIVALS, "probe")
+    # Whoever is told that the file was there may have been the first, and asked again.
+    firsts = [file for file, is_first in zip(files, made, strict=True) if is_first]
+    if len(firsts) > 1 or store.create(name, files[0]) or store.read(name) not in (firsts or files):
+        raise StoreError(
+            f"{url} lets several servers make the same file: it takes no notice of If-None-Match, or of what stands for"
+            " that with it, so two servers could both go on with a job. Give --state-dir a store that does, or a folder"
+        )

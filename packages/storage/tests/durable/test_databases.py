@@ -1,0 +1,133 @@
+"""Databases: what is damaged is kept beside the new one, and what is not ours is left alone."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from beam_runner_storage.durable.databases import Schema, copy_aside, open_database, transaction
+from beam_runner_storage.durable.folders import hold_folder
+from beam_runner_storage.errors import StorageError
+
+SCHEMA = Schema(3, "CREATE TABLE numbers (number INTEGER PRIMARY KEY, text TEXT UNIQUE);")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "some.sqlite"
+
+
+def fill(path):
+    connection, damage = open_database(path, SCHEMA, durable=True)
+    with closing(connection):
+        rows = [(number, f"text {number}" * 10) for number in range(1000)]
+        with transaction(connection):
+            connection.executemany("INSERT INTO numbers VALUES (?, ?)", rows)
+    return damage
+
+
+def count(connection):
+    return connection.execute("SELECT count(*) FROM numbers").fetchone()[0]
+
+
+def test_what_was_committed_is_there(path, tmp_path):
+    assert fill(path) is None
+    connection, damage = open_database(path, SCHEMA, durable=False)
+    with closing(connection):
+        assert count(connection) == 1000
+        assert damage is None
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_what_is_broken_off_was_never_there(path):
+    fill(path)
+    connection, _ = open_database(path, SCHEMA, durable=False)
+    with closing(connection):
+        with pytest.raises(KeyError), transaction(connection):
+            connection.execute("DELETE FROM numbers")
+            raise KeyError
+        assert not connection.in_transaction
+        assert count(connection) == 1000
+
+
+def test_a_copy_of_what_is_damaged_in_part_is_for_its_user_alone(path):
+    fill(path)
+    connection, _ = open_database(path, SCHEMA, durable=False)
+    with closing(connection):
+        copies = [copy_aside(connection, path) for _ in range(2)]
+    assert [copy.name for copy in copies] == ["some.sqlite.damaged-1", "some.sqlite.damaged-2"]
+    assert all(copy.stat().st_mode & 0o077 == 0 for copy in copies)
+    with closing(sqlite3.connect(copies[0])) as kept:
+        assert count(kept) == 1000
+
+
+@pytest.mark.parametrize("page", [0, 2, 5, 9])
+def test_a_damaged_page_sets_the_file_aside_as_it_is(path, page):
+    fill(path)
+    content = bytearray(path.read_bytes())
+    assert len(content) > 10 * 4096
+    content[page * 4096 : page * 4096 + 200] = b"\xfe" * 200
+    path.write_bytes(content)
+    connection, damage = open_database(path, SCHEMA, durable=True)
+    with closing(connection):
+        assert count(connection) == 0
+    kept = path.with_name("some.sqlite.damaged-1")
+    assert f"{path} is damaged" in damage
+    assert damage.endswith(f"it is kept as {kept}")
+    assert kept.read_bytes() == bytes(content)
+    assert open_and_close(path) is None
+
+
+def test_half_a_file_is_damaged(path):
+    fill(path)
+    path.write_bytes(path.read_bytes()[:8192])
+    assert "is damaged" in open_and_close(path)
+
+
+def open_and_close(path):
+    connection, damage = open_database(path, SCHEMA, durable=True)
+    connection.close()
+    return damage
+
+
+def test_what_a_crash_left_of_making_it_is_no_harm(path):
+    path.with_name("some.sqlite.new").write_bytes(b"half")
+    assert open_and_close(path) is None
+
+
+def test_a_file_of_another_program_stays_as_it_is(path):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE precious (content)")
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match="another program, or another version"):
+        open_database(path, SCHEMA, durable=True)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_cannot_be_read_is_no_damage(path):
+    path.mkdir()
+    with pytest.raises(StorageError, match="cannot be opened"):
+        open_database(path, SCHEMA, durable=True)
+    assert path.is_dir()
+
+
+def test_a_folder_has_one_holder_at_a_time(tmp_path):
+    folder = tmp_path / "deep" / "folder"
+    first = hold_folder(folder, "lock", "artifacts")
+    with pytest.raises(StorageError, match=f"artifacts folder {folder} is in use"):
+        hold_folder(folder, "lock", "artifacts")
+    first.close()
+    hold_folder(folder, "lock", "artifacts").close()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(StorageError, match=f"cannot use {file} as state folder: it is there"):
+        hold_folder(file, "lock", "state")
+    below = file / "folder"
+    with pytest.raises(StorageError, match=f"cannot use {below} as state folder: Not a direc"):
+        hold_folder(below, "lock", "state")

@@ -1,0 +1,290 @@
+"""Seals: whatever a database lacks is noticed when it is opened."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+import zlib
+from contextlib import closing
+
+import pytest
+
+from beam_runner_storage.durable.databases import SEAL_SUFFIX, Schema, open_database
+from beam_runner_storage.durable.seals import SEAL_TABLE, Seal, Seals
+
+SEALED = Schema(
+    1, f"CREATE TABLE texts (number INTEGER PRIMARY KEY, text TEXT NOT NULL);{SEAL_TABLE}"
+)
+
+
+def checksums(connection):
+    for number, text in connection.execute("SELECT number, text FROM texts"):
+        yield zlib.crc32(f"{number} {text}".encode())
+
+
+class Texts:
+    """A sealed database of texts by number."""
+
+    def __init__(self, path):
+        self.connection, self.set_aside = open_database(path, SEALED, durable=True)
+        self.seals = Seals(path)
+        self.damage = self.set_aside or self.seals.open(self.connection, checksums(self.connection))
+
+    def put(self, number, text):
+        with self.seals.transaction(self.connection) as change:
+            found = self.connection.execute("SELECT text FROM texts WHERE number = ?", (number,))
+            before = found.fetchone()
+            self.connection.execute("REPLACE INTO texts VALUES (?, ?)", (number, text))
+            change(
+                None if before is None else zlib.crc32(f"{number} {before[0]}".encode()),
+                zlib.crc32(f"{number} {text}".encode()),
+            )
+
+    def remove(self, number, text):
+        with self.seals.transaction(self.connection) as change:
+            self.connection.execute("DELETE FROM texts WHERE number = ?", (number,))
+            change(zlib.crc32(f"{number} {text}".encode()), None)
+
+    def close(self):
+        self.connection.close()
+        self.seals.close()
+
+    def content(self):
+        return dict(self.connection.execute("SELECT number, text FROM texts"))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "some.sqlite"
+
+
+def opened(path):
+    return closing(Texts(path))
+
+
+def copy(path, to):
+    """What a kill would leave of an open database."""
+    to.mkdir()
+    for suffix in ("", "-wal", SEAL_SUFFIX):
+        if (file := path.with_name(path.name + suffix)).exists():
+            shutil.copy(file, to / file.name)
+    return to / path.name
+
+
+def damage_of(path):
+    with opened(path) as texts:
+        return texts.damage
+
+
+def test_what_was_written_is_whole_closed_and_killed(path, tmp_path):
+    with opened(path) as texts:
+        assert texts.damage is None
+        texts.put(1, "one")
+        texts.put(1, "two")
+        texts.put(2, "three")
+        texts.remove(2, "three")
+        killed = copy(path, tmp_path / "killed")
+    for whole in (path, killed):
+        with opened(whole) as again:
+            assert again.damage is None
+            assert again.content() == {1: "two"}
+            again.put(3, "four")
+        assert damage_of(whole) is None
+    assert all(file.stat().st_mode & 0o077 == 0 for file in tmp_path.glob(f"{path.name}*"))
+
+
+def test_a_transaction_that_fails_is_not_sealed(path):
+    with opened(path) as texts:
+        with pytest.raises(KeyError), texts.seals.transaction(texts.connection) as change:
+            change(None, 1)
+            raise KeyError
+        texts.put(1, "one")
+    assert damage_of(path) is None
+
+
+def test_a_crash_between_commit_and_seal_is_no_damage(path, tmp_path):
+    with opened(path) as texts:
+        texts.put(1, "one")
+        before = copy(path, tmp_path / "before")
+        texts.put(1, "two")
+        after = copy(path, tmp_path / "after")
+    shutil.copy(f"{before}{SEAL_SUFFIX}", f"{after}{SEAL_SUFFIX}")
+    assert damage_of(after) is None
+
+
+def killed_in_a_commit(path, to):
+    """What a kill leaves after a commit, and before it is sealed as done; returns the path, and the seal's first line
+    before that commit.
+    """
+    with opened(path) as texts:
+        texts.put(1, "one")
+        done = seal_lines(path)[0]
+        texts.put(1, "two")
+        killed = copy(path, to)
+    seal = killed.with_name(killed.name + SEAL_SUFFIX)
+    seal.write_bytes(done + seal_lines(killed)[1])
+    return killed
+
+
+def seal_lines(path):
+    return path.with_name(path.name + SEAL_SUFFIX).read_bytes().splitlines(keepends=True)
+
+
+def test_a_commit_before_a_kill_is_there(path, tmp_path):
+    killed = killed_in_a_commit(path, tmp_path / "killed")
+    with opened(killed) as texts:
+        assert (texts.damage, texts.seals.is_unfinished) == (None, False)
+        assert texts.content() == {1: "two"}
+        assert len(set(seal_lines(killed))) == 1
+
+
+def test_a_commit_before_a_kill_that_is_missing_is_unfinished_and_no_damage(path, tmp_path):
+    killed = killed_in_a_commit(path, tmp_path / "killed")
+    log = killed.with_name(f"{killed.name}-wal")
+    log.write_bytes(log.read_bytes()[:-1])
+    for is_unfinished in (True, False):
+        with opened(killed) as texts:
+            assert (texts.damage, texts.seals.is_unfinished) == (None, is_unfinished)
+            assert texts.content() == {1: "one"}
+
+
+def test_a_commit_that_is_not_the_one_that_was_begun_is_told(path, tmp_path):
+    killed = killed_in_a_commit(path, tmp_path / "killed")
+    done, begun = seal_lines(killed)
+    with opened(path) as texts:
+        texts.put(3, "three")
+    other = seal_lines(path)[1].split()
+    seal = Seal(int(begun.split()[0], 16), int(begun.split()[1]), int(other[2]), int(other[3], 16))
+    killed.with_name(killed.name + SEAL_SUFFIX).write_bytes(done + seal.line)
+    assert damage_of(killed) == "its last change is not the one that was sealed"
+
+
+def test_a_commit_that_fails_is_not_begun(path):
+    with opened(path) as texts:
+        texts.put(1, "one")
+        before = seal_lines(path)
+        texts.connection.executescript(
+            "PRAGMA foreign_keys = ON;"
+            "CREATE TABLE notes (text REFERENCES texts (number) DEFERRABLE INITIALLY DEFERRED)"
+        )
+        refused = pytest.raises(sqlite3.IntegrityError)
+        with refused, texts.seals.transaction(texts.connection):
+            texts.connection.execute("INSERT INTO notes VALUES (99)")
+        assert seal_lines(path) == before
+
+
+def test_a_seal_of_one_line_of_an_early_version_is_read(path):
+    with opened(path) as texts:
+        texts.put(1, "one")
+    seal = path.with_name(path.name + SEAL_SUFFIX)
+    seal.write_bytes(seal_lines(path)[0])
+    assert damage_of(path) is None
+    assert len(seal_lines(path)) == 2
+
+
+def test_a_log_that_is_missing_is_told(path, tmp_path):
+    with opened(path) as texts:
+        for number in range(5):
+            texts.put(number, "text")
+        killed = copy(path, tmp_path / "killed")
+    killed.with_name(f"{killed.name}-wal").unlink()
+    assert damage_of(killed) is not None
+
+
+def test_an_older_copy_is_told_and_once(path, tmp_path):
+    with opened(path) as texts:
+        texts.put(1, "one")
+    older = copy(path, tmp_path / "older")
+    with opened(path) as texts:
+        texts.put(1, "two")
+        texts.put(2, "three")
+    shutil.copy(older, path)
+    with opened(path) as texts:
+        assert texts.damage == "it lacks the last 2 changes"
+        texts.seals.renew(texts.connection, checksums(texts.connection))
+        texts.put(1, "two")
+    assert damage_of(path) is None
+
+
+def test_a_database_that_is_not_the_one_of_its_seal_is_told(path, tmp_path):
+    other = tmp_path / "other.sqlite"
+    for made in (path, other):
+        with opened(made) as texts:
+            texts.put(1, "one")
+    shutil.copy(other, path)
+    assert damage_of(path) == "its seal is that of another file"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"damaged", b"0 0 0 0 0\n", b"\0" * 100])
+def test_a_seal_that_is_no_more_is_told(path, content):
+    with opened(path) as texts:
+        texts.put(1, "one")
+    seal = path.with_name(path.name + SEAL_SUFFIX)
+    if content is None:
+        seal.unlink()
+    else:
+        seal.write_bytes(content)
+    assert damage_of(path).startswith("its seal is")
+
+
+def test_a_seal_without_its_database_is_told_and_kept(path):
+    with opened(path) as texts:
+        texts.put(1, "one")
+    seal = path.with_name(path.name + SEAL_SUFFIX).read_bytes()
+    path.unlink()
+    assert "is missing" in damage_of(path)
+    assert path.with_name(f"{path.name}.damaged-1{SEAL_SUFFIX}").read_bytes() == seal
+    assert damage_of(path) is None
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM texts WHERE number = 3",
+        "INSERT INTO texts VALUES (99, 'more')",
+        "UPDATE texts SET text = 'other' WHERE number = 3",
+        "DELETE FROM seal",
+        "UPDATE seal SET number = 1",
+    ],
+)
+def test_what_was_not_written_through_the_seal_is_told(path, statement):
+    with opened(path) as texts:
+        for number in range(5):
+            texts.put(number, "text")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+    assert damage_of(path) is not None
+
+
+def test_random_damages_are_whole_or_told(path, tmp_path):
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    with opened(path) as texts:
+        for number in range(30):
+            texts.put(number % 7, "text" * dice.randrange(2000))
+        content = texts.content()
+        killed = copy(path, tmp_path / "killed")
+    for number in range(120):
+        damaged = copy(killed if dice.random() < 0.6 else path, tmp_path / f"damaged-{number}")
+        aim = damaged.with_name(damaged.name + dice.choice(["", "-wal", SEAL_SUFFIX]))
+        if not aim.exists():
+            continue
+        data = bytearray(aim.read_bytes())
+        at = dice.randrange(len(data))
+        match dice.choice(["flip", "zero", "truncate", "delete"]):
+            case "flip":
+                data[at] ^= 1 << dice.randrange(8)
+            case "zero":
+                data[at : at + 600] = bytes(len(data[at : at + 600]))
+            case "truncate":
+                del data[at:]
+            case "delete":
+                aim.unlink()
+                data = None
+        if data is not None:
+            aim.write_bytes(data)
+        with opened(damaged) as texts:
+            assert texts.damage or texts.content() == content, f"seed {seed}, damage {number}"
+        shutil.rmtree(damaged.parent)

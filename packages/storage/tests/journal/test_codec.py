@@ -1,0 +1,160 @@
+"""Records come back as they were, also in a version that has other fields; what is not known is refused."""
+
+from __future__ import annotations
+
+import enum
+import pickle
+from collections import OrderedDict
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_storage.journal.codec import FormError, Layout, Registry
+
+
+class Colour(enum.Enum):
+    RED = "r"
+    BLUE = "b"
+
+
+@attrs.frozen
+class Point:
+    x: int
+    y: Any = None
+
+
+@attrs.define(eq=False)
+class Box:
+    _things: list[Any] = attrs.field(factory=list)
+    named: dict[Any, Any] = attrs.field(factory=dict)
+
+
+CLASSES: dict[str, type] = {"Point": Point, "Box": Box, "Colour": Colour, "int": int}
+
+
+@attrs.frozen
+class Only:
+    pass
+
+
+ONLY = Only()
+REGISTRY = Registry({**CLASSES, "Only": Only}, (Box,), (ONLY,))
+
+plain = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.text(),
+    st.binary(),
+    st.sampled_from(Colour),
+    st.just(int),
+)
+values = st.recursive(
+    plain,
+    lambda inner: st.one_of(
+        st.lists(inner).map(tuple),
+        st.frozensets(plain),
+        st.builds(Point, st.integers(0, 9), inner),
+    ),
+)
+
+
+def there_and_back(value: Any, writer: Registry = REGISTRY, reader: Registry = REGISTRY) -> Any:
+    layout = Layout.decoded(writer.layout.encoded)
+    assert layout.digest == writer.layout.digest
+    return reader.decode(writer.encode(value), layout)
+
+
+@given(values)
+def test_there_and_back(value: Any) -> None:
+    assert there_and_back(value) == value
+
+
+@given(st.lists(values), st.dictionaries(plain, values))
+def test_lists_and_dictionaries_where_a_type_says_so(things: list[Any], named: Any) -> None:
+    box = there_and_back(Box([things, (things,)], OrderedDict(named)))
+    assert type(box.named) is OrderedDict
+    assert (box._things, box.named) == ([things, (things,)], named)
+    assert type(there_and_back(Box([], {1: [2]})).named) is dict
+
+
+def test_one_object_stays_one() -> None:
+    inner = Box([1])
+    one, other, box = there_and_back((inner, Box([1]), Box([inner, inner])))
+    assert box._things[0] is box._things[1] is one
+    assert one is not other
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, [Colour], 2**64, Point(1, object())])
+def test_what_has_no_form_is_not_written(value: Any) -> None:
+    if isinstance(value, list):
+        assert there_and_back(value) == (Colour,)
+        return
+    with pytest.raises((TypeError, OverflowError)):
+        REGISTRY.encode(value)
+
+
+def test_a_constant_is_the_only_one() -> None:
+    assert there_and_back((ONLY, Point(1, ONLY)))[1].y is ONLY
+
+
+@attrs.frozen
+class PointWithMore:
+    y: Any
+    x: int
+    z: str = "default"
+
+
+@attrs.frozen
+class PointThatNeedsMore:
+    x: int
+    y: Any
+    z: str
+
+
+@attrs.frozen
+class PointWithLess:
+    x: int
+
+
+def test_fields_are_found_by_name_and_new_ones_have_their_defaults() -> None:
+    newer = Registry({"int": int, "Point": PointWithMore}, ())
+    assert there_and_back(Point(1, "y"), reader=newer) == PointWithMore("y", 1, "default")
+
+
+@pytest.mark.parametrize(
+    ("classes", "why"),
+    [
+        ({"Point": PointThatNeedsMore}, "missing 1 required positional argument: 'z'"),
+        ({"Point": PointWithLess}, "its Point has fields that this version does not know: {'y'}"),
+        ({"Place": Point}, "it has a Point, which this version does not know"),
+    ],
+)
+def test_what_is_not_known_is_refused(classes: dict[str, type], why: str) -> None:
+    with pytest.raises(FormError) as error:
+        there_and_back(Point(1), reader=Registry(classes, ()))
+    assert why in str(error.value)
+    # What is not in the bytes does not matter.
+    assert there_and_back(3, reader=Registry(classes, ())) == 3
+
+
+def test_a_member_that_is_gone_is_refused() -> None:
+    class Less(enum.Enum):
+        RED = "r"
+
+    reader = Registry({"Colour": Less}, ())
+    assert there_and_back(Colour.RED, reader=reader) is Less.RED
+    with pytest.raises(FormError, match="BLUE"):
+        there_and_back(Colour.BLUE, reader=reader)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", pickle.dumps((1, 2)), b"\x81\x0f\x01", b"\x82"])
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(FormError):
+        REGISTRY.decode(data, REGISTRY.layout)
+    with pytest.raises(FormError):
+        Layout.decoded(data)

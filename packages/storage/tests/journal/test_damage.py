@@ -1,0 +1,66 @@
+"""Whatever happens to the journal's files, nothing that was committed is missing without a word."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from beam_runner_data.rows.refs import InlineRows
+from beam_runner_data.rows.row import RowKind
+from beam_runner_engine.scheduler import BundleDone, Data, Output
+from beam_runner_model.facts import DataFacts
+from beam_runner_runtime.channel.messages import BundleReply
+from beam_runner_runtime.driver.kept import encode_entries
+from journal_damages import JOBS, KILLED, left_folder, outcome, outcomes
+
+from beam_runner_storage.journal.store import FILE, Store
+
+DAMAGES = int(os.environ.get("BEAM_DAMAGES", "60"))
+
+
+@pytest.mark.timeout(3600)
+def test_no_damage_is_silent(tmp_path: Path) -> None:
+    seed = int(os.environ.get("BEAM_DAMAGES_SEED", secrets.randbelow(2**32)))
+    found = list(outcomes(tmp_path, seed, DAMAGES))
+    counts = Counter(result for _, result in found)
+    print(f"seed {seed}: {dict(counts)}")
+    silent = [what for what, result in found if result == "silent"]
+    assert not silent, f"with BEAM_DAMAGES_SEED={seed}: {silent}"
+    assert counts["told"] > DAMAGES // 4
+    assert counts["whole"] > 0
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-seal"])
+def test_a_missing_file_of_a_killed_server_is_told(tmp_path: Path, suffix: str) -> None:
+    folder = left_folder(tmp_path / "source", seed=1, end=KILLED)
+    files = {name: data for name, data in folder.files.items() if name != FILE + suffix}
+    assert len(files) < len(folder.files)
+    assert outcome(tmp_path / "damaged", files, folder.right) != "silent"
+
+
+def test_no_row_that_travels_with_its_reference_changes_silently(tmp_path: Path) -> None:
+    """They have no checksums of their own: the journal has those of its entries and snapshots."""
+    row = b"a row within its reference, " * 3
+    ref = InlineRows("1-1", ((RowKind.ELEMENTS, row),))
+    reply = BundleReply(BundleDone(1, 1, (Output("a", Data(ref, DataFacts(1))),)), None, ())
+    store = Store(tmp_path / "source", durable=False)
+    entry = encode_entries((reply,))
+    store.journal(JOBS[0]).snapshot(b"snapshot: " + row)
+    store.journal(JOBS[1]).snapshot(b"begin")
+    store.journal(JOBS[1]).append([entry])
+    right = {job: store.journal(job).recover() for job in JOBS}
+    store.close()
+    files = {file.name: file.read_bytes() for file in (tmp_path / "source").iterdir()}
+    assert outcome(tmp_path / "whole", files, right) == "whole"
+    content = files[FILE]
+    places = [at for at in range(len(content)) if content.startswith(row, at)]
+    assert len(places) == 2
+    for place in places:
+        for at in (place, place + len(row) // 2):
+            flipped = bytearray(content)
+            flipped[at] ^= 1
+            damaged = {**files, FILE: bytes(flipped)}
+            assert outcome(tmp_path / f"damaged-{at}", damaged, right) == "told"

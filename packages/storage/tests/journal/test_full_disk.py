@@ -1,0 +1,131 @@
+"""A journal whose disk is full or fails: the same entries are appended again, and are there once."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_runner_storage.journal.errors import JournalError, JournalUnavailable
+from beam_runner_storage.journal.journal import Journal, Recovered
+from beam_runner_storage.journal.store import Store
+
+
+def failing(code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("the disk fails")
+    error.sqlite_errorcode = code
+    return error
+
+
+class Disk:
+    """Has transactions fail before they begin, before the commit, or after it, as drawn."""
+
+    def __init__(self, store: Store, draw: Callable[[], str]) -> None:
+        self._writing = store.writing
+        self._used = store._used
+        self._store = store
+        self._draw = draw
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        fails = self._draw()
+        with self._used():
+            if fails == "begin":
+                raise failing(sqlite3.SQLITE_CANTOPEN)
+        with self._writing() as pair:
+            yield pair
+            if fails == "commit":
+                raise failing(sqlite3.SQLITE_FULL)
+        with self._used():
+            if fails == "answer":
+                raise failing(sqlite3.SQLITE_IOERR | 4 << 8)
+
+
+def journal_on(disk: Disk, store: Store) -> Journal:
+    return Journal("job", store.reading, disk.writing)
+
+
+def appended(journal: Journal, entries: list[bytes]) -> int:
+    """Appends entries until that succeeds, and returns how often it did not."""
+    failures = 0
+    while True:
+        try:
+            journal.append(entries)
+        except JournalUnavailable:
+            failures += 1
+        else:
+            return failures
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_entries_that_are_appended_until_the_disk_takes_them_are_there_once(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    with closing(Store(tmp_path, durable=False)) as store:
+        disk = Disk(store, lambda: chance.choice(["", "", "begin", "commit", "answer"]))
+        journal = journal_on(disk, store)
+        expected: list[bytes] = []
+        state, failures = None, 0
+        for number in range(40):
+            entries = [b"%d/%d" % (number, one) for one in range(chance.randrange(1, 4))]
+            failures += appended(journal, entries)
+            expected += entries
+            if chance.random() < 0.2:
+                try:
+                    journal.snapshot(b"state %d" % number)
+                except JournalUnavailable:
+                    failures += 1
+                found = store.journal("job").recover()
+                if found.snapshot != state:
+                    state, expected = found.snapshot, []
+        assert failures > 5
+        assert store.journal("job").recover() == Recovered(state, tuple(expected))
+    with closing(Store(tmp_path, durable=False)) as store:
+        assert store.damage == ()
+        assert store.journal("job").recover() == Recovered(state, tuple(expected))
+
+
+def test_other_entries_after_an_append_that_was_committed_with_an_error_are_refused(
+    tmp_path: Path,
+) -> None:
+    with closing(Store(tmp_path, durable=False)) as store:
+        fails = iter(["", "answer"])
+        journal = journal_on(Disk(store, lambda: next(fails, "")), store)
+        journal.append([b"1"])
+        with pytest.raises(JournalUnavailable):
+            journal.append([b"2"])
+        with pytest.raises(JournalError, match="recover the job"):
+            journal.append([b"3"])
+        journal.append([b"2"])
+        journal.append([b"3"])
+        assert journal.recover().entries == (b"1", b"2", b"3")
+
+
+def test_full_database_is_unavailable_until_there_is_room(tmp_path: Path) -> None:
+    with closing(Store(tmp_path, durable=False)) as store:
+        journal = store.journal("job")
+        journal.append([b"first"])
+        assert store._connection is not None
+        (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        for _ in range(3):
+            with pytest.raises(JournalUnavailable, match="disk is full") as full:
+                journal.append([b"x" * 1_000_000])
+        assert full.value.away.neighbour == f"the disk of {tmp_path}"
+        store._connection.execute("PRAGMA max_page_count = 1000000")
+        journal.append([b"x" * 1_000_000])
+        assert journal.recover().entries == (b"first", b"x" * 1_000_000)
+
+
+def test_closed_journal_is_not_unavailable(tmp_path: Path) -> None:
+    store = Store(tmp_path, durable=False)
+    store.close()
+    with pytest.raises(JournalError) as closed:
+        store.journal("job").append([b"x"])
+    assert not isinstance(closed.value, JournalUnavailable)

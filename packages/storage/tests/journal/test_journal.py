@@ -1,0 +1,187 @@
+"""The journal of a job: the same in a folder, in a store, and in a store that fails at random."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from faulty_store import FaultyLine, MemoryStore
+
+from beam_runner_storage.journal import store as store_module
+from beam_runner_storage.journal.errors import JournalError, JournalFenced, JournalUnavailable
+from beam_runner_storage.journal.journal import Recovered
+from beam_runner_storage.journal.store import Store
+from beam_runner_storage.stores import object_log
+from beam_runner_storage.stores.object_log import ObjectLog
+from beam_runner_storage.stores.ownership import Ownership
+
+NOTHING = Recovered(None, ())
+Opening = Callable[[], Store]
+
+
+@pytest.fixture(params=["folder", "store", "store that fails"])
+def next_server(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Opening]:
+    """Opens the journals as the next server does, in a folder of its own where they are in a store."""
+    monkeypatch.setattr(object_log, "_AGAIN_SECONDS", 0.001)
+    shared = MemoryStore()
+    share = 0.1 if request.param == "store that fails" else 0.0
+    numbers = itertools.count()
+    logs: list[ObjectLog] = []
+    opened: list[Store] = []
+
+    def in_folder() -> Store:
+        for one in opened:
+            one.close()
+        opened.append(Store(tmp_path, durable=False))
+        return opened[-1]
+
+    def in_store() -> Store:
+        number = next(numbers)
+        line = FaultyLine(shared, random.Random(number), 0.0)
+        logs.append(ObjectLog(line, Ownership(), "memory"))
+        opened.append(Store(tmp_path / str(number), durable=True, log=logs[-1]))
+        line.share = share
+        return opened[-1]
+
+    yield in_folder if request.param == "folder" else in_store
+    for one in (*opened, *logs):
+        one.close()
+
+
+@pytest.fixture
+def store(next_server: Opening) -> Store:
+    return next_server()
+
+
+def test_it_exists_from_the_first_append_until_it_is_deleted(store: Store) -> None:
+    journal = store.journal("a")
+    assert not journal.exists
+    assert journal.recover() == NOTHING
+    assert store.job_ids() == ()
+    journal.append([b"one", b""])
+    journal.append([b"three"])
+    assert journal.exists
+    assert journal.recover() == Recovered(None, (b"one", b"", b"three"))
+    journal.delete()
+    journal.delete()
+    assert not journal.exists
+    assert journal.recover() == NOTHING
+    journal.append([b"anew"])
+    assert journal.recover() == Recovered(None, (b"anew",))
+
+
+def test_a_snapshot_stands_for_what_came_before_it(store: Store, next_server: Opening) -> None:
+    journal = store.journal("a")
+    journal.append([b"1", b"2"])
+    journal.snapshot(b"1+2")
+    assert journal.recover() == Recovered(b"1+2", ())
+    with closing(next_server()) as again:
+        journal = again.journal("a")
+        journal.append([b"3"])
+        journal.append([b"4"])
+        assert journal.recover() == Recovered(b"1+2", (b"3", b"4"))
+        journal.snapshot(b"all")
+        journal.snapshot(b"ALL")
+        assert journal.recover() == Recovered(b"ALL", ())
+
+
+def test_jobs_do_not_mix(store: Store, next_server: Opening) -> None:
+    names = ["a", "b", "../c", "d'; --"]
+    for number in range(3):
+        for name in names:
+            store.journal(name).append([f"{name}{number}".encode()])
+    store.journal("b").delete()
+    with closing(next_server()) as again:
+        assert again.job_ids() == ("a", "../c", "d'; --")
+        for name in again.job_ids():
+            expected = tuple(f"{name}{number}".encode() for number in range(3))
+            assert again.journal(name).recover() == Recovered(None, expected)
+        assert again.damage == ()
+
+
+def test_threads_of_many_jobs_append_at_once(store: Store) -> None:
+    def write(name: str) -> None:
+        for number in range(100):
+            store.journal(name).append([b"%d" % number])
+
+    threads = [threading.Thread(target=write, args=(f"job{n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for number in range(8):
+        recovered = store.journal(f"job{number}").recover()
+        assert recovered.entries == tuple(b"%d" % number for number in range(100))
+
+
+def test_an_append_that_fails_leaves_nothing(store: Store) -> None:
+    journal = store.journal("a")
+    journal.append([b"1"])
+    with pytest.raises(TypeError):
+        journal.append([b"2", None])  # type: ignore[list-item]
+    with store.writing() as (connection, _):
+        connection.execute("PRAGMA max_page_count = 20")
+    with pytest.raises(JournalError, match="is unavailable: database or disk is full"):
+        journal.append([b"2", bytes(1_000_000)])
+    journal.append([b"3"])
+    assert journal.recover().entries == (b"1", b"3")
+
+
+def test_a_closed_store_says_so(store: Store) -> None:
+    journal = store.journal("a")
+    store.close()
+    store.close()
+    for use in (lambda: journal.append([b"1"]), journal.recover, store.job_ids):
+        with pytest.raises(JournalError, match="is closed"):
+            use()
+
+
+def test_of_two_servers_the_older_one_commits_nothing(
+    store: Store, next_server: Opening, request: pytest.FixtureRequest
+) -> None:
+    journal = store.journal("a")
+    journal.append([b"1"])
+    newer = next_server()
+    assert newer.epoch > store.epoch
+    for late in (
+        lambda: journal.append([b"late"]),
+        lambda: journal.snapshot(b"late"),
+        journal.delete,
+    ):
+        # In a folder it has been closed before.
+        with pytest.raises(JournalError if "[folder" in request.node.name else JournalFenced):
+            late()
+    newer.journal("a").append([b"2"])
+    assert next_server().journal("a").recover() == Recovered(None, (b"1", b"2"))
+
+
+def test_append_store_of_the_log_is_away_same_entries_appended_again_are_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_log, "_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(store_module, "_LOG_SECONDS", 0.05)
+    shared = MemoryStore()
+    line = FaultyLine(shared, random.Random(1), 0.0)
+    log = ObjectLog(line, Ownership(), "memory")
+    with closing(log), closing(Store(tmp_path / "first", durable=True, log=log)) as store:
+        journal = store.journal("a")
+        journal.append([b"1"])
+        line.share = 1.0
+        for _ in range(3):
+            with pytest.raises(JournalUnavailable) as raised:
+                journal.append([b"2", b"3"])
+        assert raised.value.away.neighbour == "the state store at memory"
+        line.share = 0.0
+        monkeypatch.setattr(store_module, "_LOG_SECONDS", 60.0)
+        journal.append([b"2", b"3"])
+        journal.append([b"4"])
+    log = ObjectLog(shared, Ownership(), "memory")
+    with closing(log), closing(Store(tmp_path / "second", durable=True, log=log)) as store:
+        assert store.journal("a").recover().entries == (b"1", b"2", b"3", b"4")

@@ -1,0 +1,257 @@
+"""The store of journals: what was acknowledged is there, whatever happened since."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from beam_runner_storage.durable.databases import SEAL_SUFFIX
+from beam_runner_storage.errors import StorageError
+from beam_runner_storage.journal.errors import JournalFenced
+from beam_runner_storage.journal.journal import Recovered
+from beam_runner_storage.journal.store import FILE, LOCK, Store
+
+KILLS = 30
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(tmp_path, durable=False)
+    yield opened
+    opened.close()
+
+
+def reopen(store: Store, folder: Path) -> Store:
+    store.close()
+    return Store(folder, durable=False)
+
+
+def edit(folder: Path, statement: str) -> None:
+    """As damage would: seals stay as they were."""
+    with sqlite3.connect(folder / FILE) as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+class TestEpochs:
+    def test_each_opening_is_a_new_epoch(self, store: Store, tmp_path: Path) -> None:
+        assert store.epoch == 1
+        for epoch in (2, 3, 4):
+            store = reopen(store, tmp_path)
+            assert store.epoch == epoch
+        store.close()
+
+    def test_epochs_grow_also_where_the_database_or_the_lock_file_is_lost(
+        self, store: Store, tmp_path: Path
+    ) -> None:
+        store = reopen(store, tmp_path)
+        store.close()
+        (tmp_path / FILE).write_bytes(b"no database")
+        with closing(reopen(store, tmp_path)) as again:
+            assert again.epoch == 3
+        (tmp_path / LOCK).unlink()
+        with closing(reopen(store, tmp_path)) as again:
+            assert again.epoch == 4
+
+    def test_a_folder_in_use_is_refused(self, store: Store, tmp_path: Path) -> None:
+        with pytest.raises(StorageError, match=f"{tmp_path} is in use by another server"):
+            Store(tmp_path, durable=False)
+
+    def test_a_server_whose_folder_was_taken_over_commits_nothing(
+        self, store: Store, tmp_path: Path
+    ) -> None:
+        journal = store.journal("a")
+        journal.append([b"1"])
+        (tmp_path / LOCK).unlink()
+        taker = Store(tmp_path, durable=False)
+        assert taker.epoch == 2
+        for late in (lambda: journal.append([b"late"]), lambda: journal.snapshot(b"late")):
+            with pytest.raises(JournalFenced, match="this one is epoch 1, that one 2"):
+                late()
+        with pytest.raises(JournalFenced):
+            journal.delete()
+        taker.journal("a").append([b"2"])
+        assert taker.journal("a").recover() == Recovered(None, (b"1", b"2"))
+        taker.close()
+
+
+class TestDamage:
+    @pytest.fixture
+    def written(self, store: Store, tmp_path: Path) -> Path:
+        for name in ("a", "b"):
+            store.journal(name).snapshot(b"start")
+            for number in range(50):
+                store.journal(name).append([b"%d" % number * 500])
+        store.close()
+        return tmp_path
+
+    @pytest.mark.parametrize("content", [b"", b"no database at all" * 100])
+    def test_what_is_no_database_is_set_aside(self, written: Path, content: bytes) -> None:
+        (written / FILE).write_bytes(content)
+        store = Store(written, durable=False)
+        (sentence,) = store.damage
+        kept = written / f"{FILE}.damaged-1"
+        assert str(kept) in sentence
+        assert "cannot be resumed" in sentence
+        assert kept.read_bytes() == content
+        assert store.job_ids() == ()
+        store.journal("a").append([b"1"])
+        with closing(reopen(store, written)) as again:
+            assert again.damage == ()
+            assert again.journal("a").recover().entries == (b"1",)
+
+    def test_a_page_overwritten_is_found(self, written: Path) -> None:
+        content = bytearray((written / FILE).read_bytes())
+        assert len(content) > 8 * 4096
+        for page in range(2, len(content) // 4096):
+            content[page * 4096 : page * 4096 + 64] = os.urandom(64)
+        (written / FILE).write_bytes(content)
+        store = Store(written, durable=False)
+        assert len(store.damage) == 1
+        assert (written / f"{FILE}.damaged-1").read_bytes() == bytes(content)
+        store.close()
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "UPDATE entries SET entry = zeroblob(3) WHERE place % 1099511627776 = 7 AND place < 2e12",
+            "UPDATE entries SET entry = 'text' WHERE place % 1099511627776 = 7 AND place < 2e12",
+            "DELETE FROM entries WHERE place % 1099511627776 = 7 AND place < 2e12",
+            "UPDATE snapshots SET state = x'00' WHERE journal = 1",
+            "UPDATE snapshots SET entries = 9 WHERE journal = 1",
+            "DELETE FROM entries WHERE place % 1099511627776 >= 30 AND place < 2e12",
+            "DELETE FROM snapshots WHERE journal = 1",
+        ],
+    )
+    def test_only_the_damaged_job_is_lost(self, written: Path, change: str) -> None:
+        edit(written, change)
+        store = Store(written, durable=False)
+        (sentence,) = store.damage
+        assert "job a " in sentence
+        assert store.job_ids() == ("b",)
+        assert not store.journal("a").exists
+        assert len(store.journal("b").recover().entries) == 50
+        store.close()
+        with sqlite3.connect(written / f"{FILE}.damaged-1") as kept:
+            assert kept.execute("SELECT count(*) FROM journals").fetchone() == (2,)
+        kept.close()
+
+    def test_a_second_damage_does_not_replace_the_first(self, written: Path) -> None:
+        for number in (1, 2):
+            (written / FILE).write_bytes(b"no database %d" % number)
+            Store(written, durable=False).close()
+            kept = written / f"{FILE}.damaged-{number}"
+            assert kept.read_bytes() == b"no database %d" % number
+
+    def test_a_missing_file_is_reported(self, written: Path) -> None:
+        (written / FILE).unlink()
+        store = Store(written, durable=False)
+        assert f"is missing, but not {FILE}{SEAL_SUFFIX}" in store.damage[0]
+        store.close()
+
+    def test_a_missing_file_without_its_seal_is_reported(self, written: Path) -> None:
+        (written / FILE).unlink()
+        (written / f"{FILE}{SEAL_SUFFIX}").unlink()
+        store = Store(written, durable=False)
+        assert "is missing, though this folder has been used before" in store.damage[0]
+        store.close()
+
+    def test_a_log_without_its_file_is_not_mixed_in(self, tmp_path: Path) -> None:
+        Store(tmp_path, durable=False).close()
+        (tmp_path / FILE).unlink()
+        (tmp_path / f"{FILE}-wal").write_bytes(b"of another life")
+        store = Store(tmp_path, durable=False)
+        assert len(store.damage) == 1
+        assert (tmp_path / f"{FILE}.damaged-1-wal").read_bytes() == b"of another life"
+        store.close()
+
+    def test_where_a_journal_is_gone_none_can_be_trusted(self, written: Path) -> None:
+        edit(written, "DELETE FROM journals WHERE journal = 1")
+        store = Store(written, durable=False)
+        assert "1 jobs are in it, and not 2" in store.damage[0]
+        assert "job b " in store.damage[1]
+        assert store.job_ids() == ()
+        store = reopen(store, written)
+        assert store.damage == ()
+        store.close()
+
+    def test_an_old_copy_is_told_from_the_present_file(self, written: Path) -> None:
+        old = (written / FILE).read_bytes()
+        store = Store(written, durable=False)
+        store.journal("a").append([b"more"])
+        store.close()
+        (written / FILE).write_bytes(old)
+        store = Store(written, durable=False)
+        assert "it lacks the last 1 changes" in store.damage[0]
+        assert ["job a " in store.damage[1], "job b " in store.damage[2]] == [True, True]
+        assert store.job_ids() == ()
+        store = reopen(store, written)
+        assert store.damage == ()
+        store.close()
+
+    def test_a_missing_seal_is_reported_and_the_jobs_go_on(self, written: Path) -> None:
+        (written / f"{FILE}{SEAL_SUFFIX}").unlink()
+        store = Store(written, durable=False)
+        assert "its seal is missing" in store.damage[0]
+        assert store.job_ids() == ("a", "b")
+        store = reopen(store, written)
+        assert store.damage == ()
+        assert len(store.journal("a").recover().entries) == 50
+        store.close()
+
+    def test_another_version_is_refused_and_left_alone(self, written: Path) -> None:
+        edit(written, "PRAGMA user_version = 99")
+        before = (written / FILE).read_bytes()
+        with pytest.raises(StorageError, match="another version"):
+            Store(written, durable=False)
+        assert (written / FILE).read_bytes() == before
+
+
+@pytest.mark.timeout(120)
+def test_after_kills_there_is_what_was_acknowledged_and_at_most_one_more(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    script = Path(__file__).with_name("writer_to_kill.py")
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    acknowledged, epochs, caught_in_flight = tmp_path / "acknowledged", 0, 0
+    for _ in range(KILLS):
+        size = acknowledged.stat().st_size if acknowledged.exists() else 0
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        pid = int(process.stdout.readline())
+        while not acknowledged.exists() or acknowledged.stat().st_size <= size:
+            time.sleep(0.001)
+        time.sleep(rng.random() * 0.05)
+        os.kill(pid, signal.SIGKILL)
+        assert process.stdout.readline() == "ended\n"
+        store = Store(tmp_path, durable=False)
+        assert store.damage == ()
+        assert store.epoch == epochs + 2
+        epochs = store.epoch
+        recovered = store.journal("job").recover()
+        store.close()
+        start = int(recovered.snapshot or b"0")
+        there = start + len(recovered.entries)
+        assert recovered.entries == tuple(b"%d" % number for number in range(start, there))
+        last = int(acknowledged.read_text().split()[-1])
+        assert there in (last, last + 3)
+        caught_in_flight += there != last
+    process.stdin.close()
+    assert process.wait(20) == 0
+    assert last > 3 * KILLS

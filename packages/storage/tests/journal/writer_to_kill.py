@@ -1,0 +1,41 @@
+"""A process that writes a journal until it is killed: ``writer_to_kill.py FOLDER``.
+
+For each line on standard input it forks a writer, whose process id it prints. The writer appends
+entries that count upwards, three in a transaction, with a snapshot now and then, and after each
+transaction adds the number of entries that were acknowledged to the file ``acknowledged``. The end
+of the writer is told with a line, too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from beam_runner_storage.journal.store import Store
+
+
+def write(folder: Path) -> None:
+    journal = Store(folder, durable=False).journal("job")
+    recovered = journal.recover()
+    count = int(recovered.snapshot or b"0") + len(recovered.entries)
+    acknowledged = os.open(folder / "acknowledged", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    while True:
+        if count % 75 == 0:
+            journal.snapshot(b"%d" % count)
+        journal.append([b"%d" % number for number in range(count, count + 3)])
+        count += 3
+        os.write(acknowledged, b"%d\n" % count)
+
+
+def main() -> None:
+    for _ in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            write(Path(sys.argv[1]))
+        print(pid, flush=True)
+        os.waitpid(pid, 0)
+        print("ended", flush=True)
+
+
+main()

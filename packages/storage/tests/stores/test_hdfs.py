@@ -1,0 +1,136 @@
+"""HDFS that is not there, or says nothing: it is told in a line, after as long as it was said. What a real one does is in `tests/hdfs`."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beam_runner_storage.stores.hdfs_calls import NoAnswerError
+from beam_runner_storage.stores.hdfs_refusals import refusal
+from beam_runner_storage.stores.ports import StoreError
+from beam_runner_storage.stores.probe import probe
+from beam_runner_storage.stores.spec import StoreSpec
+
+
+@pytest.fixture
+def listening() -> Iterator[str]:
+    """The address of somebody who takes connections, and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address at which nobody is."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+def told(spec: StoreSpec, patience: float = 1.0) -> str:
+    """What is said of a store that can't be used, in a line, in time."""
+    began = time.monotonic()
+    with pytest.raises(StoreError) as found:
+        list(spec.open(patience).names())
+    assert time.monotonic() - began < patience + 60
+    said = str(found.value)
+    assert len(said.splitlines()) == 1
+    return said
+
+
+@pytest.mark.parametrize("patience", [0.5, 2.0])
+def test_a_namenode_that_is_away_is_asked_for_as_long_as_it_was_said(
+    nobody: str, patience: float
+) -> None:
+    began = time.monotonic()
+    said = told(StoreSpec(f"hdfs://{nobody}/data"), patience)
+    assert time.monotonic() - began > patience / 2
+    assert f"hdfs://{nobody}/data does not tell what it has: " in said
+    assert "Connection refused" in said
+    assert "the one for clients" in said
+
+
+def test_who_never_answers_is_not_waited_for_without_end(listening: str) -> None:
+    said = told(StoreSpec(f"hdfs://{listening}/data"))
+    assert "did not answer within 1 s; either no namenode is up there" in said
+
+
+def test_the_probe_tells_what_it_could_not_write(nobody: str) -> None:
+    with pytest.raises(StoreError, match="does not take .*Connection refused"):
+        probe(StoreSpec(f"hdfs://{nobody}/data"))
+
+
+def test_a_name_service_that_nobody_knows_is_told_with_where_it_was_looked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    said = told(StoreSpec("hdfs://production/data"))
+    assert "hdfs://production/data can't be used: " in said
+    assert f"knows this name service (it is {tmp_path})" in said
+    monkeypatch.delenv("HADOOP_CONF_DIR")
+    assert "(it is not set)" in told(StoreSpec("hdfs://production/data"))
+
+
+def test_mounts_that_nobody_knows_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    assert "linkFallback" in told(StoreSpec("viewfs://production/data"))
+
+
+def test_settings_that_can_not_be_read_are_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    (tmp_path / "core-site.xml").write_text("<configuration>")
+    assert "can't be used: " in told(StoreSpec("hdfs://production/data"))
+
+
+RPC = 'RPCError("org.apache.hadoop.{}", "{}\\n\\tat org.apache.hadoop.X.y(X.java:1)\\n")'
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "passes"),
+    [
+        (
+            RuntimeError(RPC.format("security.AccessControlException", 'no \\"x\\".')),
+            'AccessControlException: no "x"; that user needs leave',
+            False,
+        ),
+        (
+            RuntimeError(RPC.format("hdfs.server.namenode.SafeModeException", "Not now.")),
+            "SafeModeException: Not now; hdfs dfsadmin -safemode get",
+            True,
+        ),
+        (
+            RuntimeError(RPC.format("ipc.StandbyException", "Not I.")),
+            "StandbyException: Not I; no namenode that is named is the active one",
+            True,
+        ),
+        (
+            RuntimeError(RPC.format("hdfs.protocol.DSQuotaExceededException", "Full.")),
+            "DSQuotaExceededException: Full; the quota of a folder above is used up",
+            False,
+        ),
+        (
+            RuntimeError('GSSAPIError(GSS_S_NO_CRED, 2, "No credentials")'),
+            "kinit",
+            False,
+        ),
+        (RuntimeError("NoSASLMechanism"), "NoSASLMechanism; this HDFS wants Kerberos", False),
+        (RuntimeError(RPC.format("Unheard", "Why?")), "Unheard: Why?", True),
+        (NoAnswerError("it did not answer within 1 s"), "no namenode is up there", True),
+        (OSError("reset by peer"), "reset by peer; either no namenode is up there", True),
+        (OSError(28, "No space left on device"), "No space left on device", False),
+    ],
+    ids=lambda it: "",
+)
+def test_what_is_refused_is_told_in_a_line_with_what_to_do(
+    error: Exception, says: str, passes: bool
+) -> None:
+    found = refusal(error)
+    assert says in found.reason
+    assert len(found.reason.splitlines()) == 1
+    assert found.passes is passes

@@ -1,0 +1,30 @@
+"""Where there is no store nothing is kept, and what would have to be is refused in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam_runner_storage.stores.ports import MissingFileError, NoPlaceError
+from beam_runner_storage.stores.probe import probe
+from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
+
+
+def test_what_is_put_is_refused_and_how_large_it_is_told(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(bytes(40_000))
+    store = NO_STORE.open()
+    with pytest.raises(NoPlaceError, match="40,000 bytes are too much .* --data-dir s3://"):
+        store.put("data", source)
+    with pytest.raises(MissingFileError, match="data"):
+        store.fetch("data", tmp_path / "target")
+    assert list(store.names()) == []
+    store.delete(["data"])
+
+
+def test_no_part_of_it_is_a_store(tmp_path: Path) -> None:
+    assert NO_STORE.within("job-1") == NO_STORE
+    assert not NO_STORE.keeps
+    assert StoreSpec("s3://bucket").keeps
+    probe(NO_STORE)

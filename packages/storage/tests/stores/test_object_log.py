@@ -1,0 +1,395 @@
+"""Logs in a store: what was acknowledged is there for the next server, once and in order, whatever went wrong; and one server at a time writes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_model.threads import start_helper
+from faulty_store import FaultyLine, MemoryStore
+
+from beam_runner_storage.durable.logged import LogAway, LogFailed, LogFenced, Transaction
+from beam_runner_storage.stores import object_log
+from beam_runner_storage.stores.log_entries import Base, Place, claim
+from beam_runner_storage.stores.object_log import ObjectLog
+from beam_runner_storage.stores.ownership import Ownership
+from beam_runner_storage.stores.ports import StateStore, StoreError
+
+ROUNDS = 30
+NEVER = 3600.0
+SECONDS = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_log, "_AGAIN_SECONDS", 0.001)
+
+
+@pytest.fixture
+def shared() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def open_server(shared: MemoryStore, tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    opened: list[Server] = []
+    numbers = itertools.count()
+
+    def opening(line: StateStore | None = None, **settings: Any) -> Server:
+        made = Server(
+            line or shared, tmp_path / f"server-{next(numbers)}", **{"look": NEVER} | settings
+        )
+        opened.append(made)
+        return made
+
+    yield opening
+    for server in opened:
+        server.log.close()
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("not within 50 s")
+
+
+def transaction(text: str) -> Transaction:
+    return (("INSERT INTO t VALUES (?)", False, (text,)),)
+
+
+@attrs.define(eq=False, init=False)
+class Server:
+    """A log, and a database that is a list of texts in a file."""
+
+    log: ObjectLog
+    path: Path
+    texts: list[str]
+
+    def __init__(self, store: StateStore, path: Path, **settings: Any) -> None:
+        self.log = ObjectLog(store, Ownership(), "memory", **settings)
+        self.path = path
+        after = self.log.take_over(path)
+        self.texts = path.read_text().split() if path.exists() else []
+        self.texts += [values[0] for one in after for _, _, values in one]
+        self.log.begin(self._copy())
+
+    def add(self, *texts: str) -> None:
+        for text in texts:
+            self.texts.append(text)
+            if self.log.add(transaction(text)):
+                self.log.keep(self._copy())
+
+    def commit(self, *texts: str) -> None:
+        self.add(*texts)
+        self.log.wait()
+
+    def _copy(self) -> Path:
+        copy = self.path.with_suffix(".copy")
+        copy.write_text(" ".join(self.texts))
+        return copy
+
+
+Opening = Callable[..., Server]
+
+
+def entries(store: MemoryStore) -> list[Place]:
+    return [place for place in map(Place.of, store.names()) if place is not None]
+
+
+def test_the_next_server_has_all_in_order(open_server: Opening) -> None:
+    open_server().commit("a", "b")
+    second = open_server()
+    assert second.texts == ["a", "b"]
+    second.commit("c")
+    second.commit("d")
+    assert open_server().texts == ["a", "b", "c", "d"]
+    assert open_server().texts == ["a", "b", "c", "d"]
+
+
+def test_what_waits_together_is_one_object(open_server: Opening, shared: MemoryStore) -> None:
+    server = open_server()
+    before = len(entries(shared))
+    server.commit(*"abcdefgh")
+    assert len(entries(shared)) == before + 1
+
+
+def test_what_nobody_waits_for_is_kept_when_the_server_ends(open_server: Opening) -> None:
+    server = open_server()
+    server.add("a", "b")
+    server.log.close()
+    assert open_server().texts == ["a", "b"]
+    with pytest.raises(LogFailed, match="has ended"):
+        server.commit("late")
+
+
+def test_what_nobody_waits_for_is_kept_after_a_while(
+    open_server: Opening, shared: MemoryStore
+) -> None:
+    server = open_server(look=0.01)
+    before = len(entries(shared))
+    server.add("a")
+    for _ in range(1000):
+        if len(entries(shared)) > before:
+            break
+        threading.Event().wait(0.05)
+    assert open_server().texts == ["a"]
+
+
+class TestTwoServers:
+    def test_the_older_one_commits_nothing_more(self, open_server: Opening) -> None:
+        older = open_server()
+        older.commit("a")
+        newer = open_server()
+        with pytest.raises(LogFenced, match="another server has taken over the state in memory"):
+            older.commit("late")
+        newer.commit("b")
+        with pytest.raises(LogFenced):
+            older.commit("later")
+        assert open_server().texts == ["a", "b"]
+
+    def test_the_older_one_notices_without_having_anything_to_write(
+        self, open_server: Opening
+    ) -> None:
+        older = open_server(look=0.01)
+        open_server()
+        for _ in range(1000):
+            if older.log._ownership.failure is not None:
+                break
+            threading.Event().wait(0.05)
+        assert isinstance(older.log._ownership.failure, LogFenced)
+
+    def test_one_that_was_away_for_long_is_fenced_by_a_seal_that_stays(
+        self, open_server: Opening, shared: MemoryStore
+    ) -> None:
+        older = open_server()
+        older.commit("a")
+        for number in range(5):
+            open_server().commit(str(number))
+        with pytest.raises(LogFenced):
+            older.commit("late")
+        assert open_server().texts == ["a", *"01234"]
+        # Of six servers there are the seals, and of the one before the last its entry.
+        assert len(entries(shared)) <= 9
+
+    def test_one_that_never_rests_is_told_to(
+        self, open_server: Opening, shared: MemoryStore
+    ) -> None:
+        older = open_server(look=0.0)
+        shared.create(claim(1), b"of another")
+        with pytest.raises(LogFenced):
+            older.commit("a")
+
+    def test_of_many_at_once_one_is_left(self, open_server: Opening, shared: MemoryStore) -> None:
+        open_server().commit("a")
+        servers: list[Server] = []
+
+        def start() -> None:
+            servers.append(open_server())
+
+        threads = [threading.Thread(target=start) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert len(servers) == 8
+        fenced = 0
+        for number, server in enumerate(servers):
+            try:
+                server.commit(str(number))
+            except LogFenced:
+                fenced += 1
+        assert fenced == 7
+        assert len(open_server().texts) == 2
+
+
+class TestBases:
+    def test_the_log_before_a_base_goes(
+        self, open_server: Opening, shared: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(object_log, "_BASE_ENTRIES", 5)
+        server = open_server()
+        texts = [str(number) for number in range(100)]
+        for text in texts:
+            server.commit(text)
+        kept = [base for base in map(Base.of, shared.names()) if base is not None]
+        assert max(kept).place.number > 0
+        assert open_server().texts == texts
+        assert len(entries(shared)) < 20
+
+    def test_a_server_that_was_fenced_removes_nothing_of_the_next(
+        self, open_server: Opening, shared: MemoryStore, tmp_path: Path
+    ) -> None:
+        older = open_server()
+        older.commit("a")
+        place, chain = older.log._place, older.log._chain
+        newer = open_server()
+        newer.commit("b")
+        copy = tmp_path / "late"
+        copy.write_text("a")
+        older.log._put_base(place, chain, copy)
+        newer.commit("c")
+        assert open_server().texts == ["a", "b", "c"]
+        with pytest.raises(LogFenced):
+            older.commit("late")
+
+
+class TestDamage:
+    @pytest.fixture
+    def written(self, open_server: Opening, shared: MemoryStore) -> MemoryStore:
+        server = open_server()
+        for text in "abcdefgh":
+            server.commit(text)
+        server.log.close()
+        return shared
+
+    def refused(self, written: MemoryStore, open_server: Opening, reason: str) -> None:
+        before = dict(written.files)
+        with pytest.raises(LogFailed, match=f"the state in memory can't be taken over: {reason}"):
+            open_server()
+        assert written.files == before
+
+    def test_an_entry_that_is_missing_is_told(
+        self, written: MemoryStore, open_server: Opening
+    ) -> None:
+        del written.files[Place(1, 3).name]
+        self.refused(written, open_server, "it lacks entries/00000001/000000000003")
+
+    def test_an_entry_that_was_changed_is_told(
+        self, written: MemoryStore, open_server: Opening
+    ) -> None:
+        name = Place(1, 3).name
+        written.files[name] = written.files[name].replace(b"d", b"D", 1)
+        self.refused(written, open_server, f"{name} is damaged")
+
+    def test_an_entry_in_the_place_of_another_is_told(
+        self, written: MemoryStore, open_server: Opening
+    ) -> None:
+        written.files[Place(1, 3).name] = written.files[Place(1, 2).name]
+        self.refused(written, open_server, f"{Place(1, 3).name} does not follow")
+
+    def test_a_base_that_was_changed_is_told(
+        self, written: MemoryStore, open_server: Opening
+    ) -> None:
+        (name,) = (name for name in written.files if Base.of(name))
+        written.files[name] += b" x"
+        self.refused(written, open_server, f"{name} is damaged")
+
+
+class TestAStoreThatFails:
+    def test_commit_store_is_away_waits_until_it_is_back(
+        self, open_server: Opening, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        line = FaultyLine(MemoryStore(), random.Random(1), 0.0)
+        server = open_server(line)
+        line.share = 1.0
+        committing = start_helper(lambda: server.commit("a"), "commit")
+        wait_for(lambda: "jobs wait until their commits are taken" in caplog.text)
+        committing.join(0.2)
+        assert committing.is_alive()
+        line.share = 0.0
+        committing.join(SECONDS)
+        assert not committing.is_alive()
+        assert "the state store at memory takes commits again" in caplog.text
+        assert open_server(line.store).texts == ["a"]
+
+    @pytest.mark.parametrize("answers", [True, False])
+    def test_commit_with_a_limit_store_is_away_is_told_and_can_be_waited_for_again(
+        self, open_server: Opening, monkeypatch: pytest.MonkeyPatch, answers: bool
+    ) -> None:
+        store, back = MemoryStore(), threading.Event()
+        server = open_server(store)
+        create = MemoryStore.create
+
+        def away(store: MemoryStore, name: str, contents: bytes) -> bool:
+            if not back.is_set():
+                if answers:
+                    raise StoreError("connection refused")
+                assert back.wait(SECONDS)
+            return create(store, name, contents)
+
+        monkeypatch.setattr(MemoryStore, "create", away)
+        server.add("a")
+        with pytest.raises(LogAway) as raised:
+            server.log.wait(0.1)
+        assert raised.value.place == "the state store at memory"
+        reason = "connection refused" if answers else "it has not answered for 0 s"
+        assert raised.value.reason == reason
+        back.set()
+        server.log.wait(SECONDS)
+        assert open_server(store).texts == ["a"]
+
+    def test_commit_server_stops_while_the_store_is_away_fails(self, open_server: Opening) -> None:
+        line = FaultyLine(MemoryStore(), random.Random(1), 0.0)
+        server = open_server(line)
+        line.share = 1.0
+        server.log.hurry(0.05)
+        with pytest.raises(LogFailed, match="connection reset by peer|has not answered"):
+            server.commit("a")
+        line.share = 0.0
+        with pytest.raises(LogFailed):
+            server.commit("b")
+
+    def test_commit_server_stops_while_the_store_never_answers_fails(
+        self, open_server: Opening, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store, never = MemoryStore(), threading.Event()
+        server = open_server(store)
+        monkeypatch.setattr(MemoryStore, "create", lambda *_: never.wait(SECONDS))
+        server.log.hurry(0.05)
+        with pytest.raises(LogFailed, match="the server stops, and the state store at memory has"):
+            server.commit("a")
+        never.set()
+
+    def test_commit_writing_thread_ends_by_an_error_fails(
+        self, open_server: Opening, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: object) -> bool:
+            raise SystemExit(0)
+
+        server = open_server(MemoryStore())
+        monkeypatch.setattr(MemoryStore, "create", broken)
+        with pytest.raises(LogFailed, match="the log in memory has broken off"):
+            server.commit("a")
+
+    @pytest.mark.parametrize("seed", range(ROUNDS))
+    def test_what_was_acknowledged_is_there_once_and_in_order(
+        self,
+        open_server: Opening,
+        shared: MemoryStore,
+        monkeypatch: pytest.MonkeyPatch,
+        seed: int,
+    ) -> None:
+        monkeypatch.setattr(object_log, "_BASE_ENTRIES", 4)
+        choose = random.Random(seed)
+        acknowledged: list[str] = []
+        asked: list[str] = []
+        servers: list[Server] = []
+        for number in range(60):
+            if not servers or choose.random() < 0.15:
+                line = FaultyLine(shared, random.Random(choose.random()), 0.1)
+                try:
+                    servers.append(open_server(line))
+                    servers[-1].log.hurry(0.02)
+                except (LogFailed, StoreError):
+                    continue
+            server = choose.choice(servers)
+            texts = [f"{number}-{i}" for i in range(choose.randint(1, 3))]
+            asked += texts
+            try:
+                server.commit(*texts)
+                acknowledged += texts
+            except LogFailed:
+                servers.remove(server)
+        assert len(acknowledged) > 20
+        found = open_server().texts
+        assert len(set(found)) == len(found)
+        assert [text for text in found if text in set(acknowledged)] == acknowledged
+        assert set(found) <= set(asked)

@@ -1,0 +1,199 @@
+"""What every store of data does, whatever it is: a folder that stands for one, a server of S3's protocol, and HDFS."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from moto_server import S3
+
+from beam_runner_storage.stores import objects
+from beam_runner_storage.stores.ports import DataStore, MissingFileError, StoreError
+from beam_runner_storage.stores.probe import probe
+from beam_runner_storage.stores.spec import StoreSpec, parse_data_dir
+
+
+@pytest.fixture
+def store(spec: StoreSpec) -> DataStore:
+    return spec.open()
+
+
+def put(store: DataStore, folder: Path, name: str, contents: bytes) -> None:
+    source = folder / "source"
+    source.write_bytes(contents)
+    store.put(name, source)
+
+
+@pytest.mark.parametrize("size", [0, 1, 20 << 20], ids=["empty", "a byte", "in parts"])
+def test_what_was_put_is_fetched(store: DataStore, tmp_path: Path, size: int) -> None:
+    contents = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    put(store, tmp_path, "1-2-1-0.arrow", contents)
+    assert store.fetch("1-2-1-0.arrow", tmp_path / "target") == size
+    assert (tmp_path / "target").read_bytes() == contents
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_parts_of_a_file_are_fetched_to_their_places(store: DataStore, tmp_path: Path) -> None:
+    contents = bytes(range(200))
+    put(store, tmp_path, "1-2-1-0.arrow", contents)
+    target = tmp_path / "target"
+    for start, end, there in (
+        (-10, None, {*range(190, 200)}),
+        (50, 60, {*range(50, 60)}),
+        (55, 70, {*range(60, 70)}),
+        (-500, None, {*range(200)}),
+    ):
+        before = target.read_bytes() if target.exists() else bytes(200)
+        assert store.fetch_part("1-2-1-0.arrow", target, start, end) == 200
+        after = target.read_bytes()
+        assert after == bytes(contents[n] if n in there else before[n] for n in range(200))
+    with pytest.raises(MissingFileError, match="has no 1-2-2"):
+        store.fetch_part("1-2-2", tmp_path / "other", -10)
+
+
+def test_what_is_not_there_says_so_and_leaves_nothing(store: DataStore, tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError, match="has no 1-2-1"):
+        store.fetch("1-2-1", tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_names_are_those_of_its_own_part(spec: StoreSpec, tmp_path: Path) -> None:
+    for job in ("job-1", "job-2"):
+        put(spec.within(job).open(), tmp_path, "data", job.encode())
+    assert list(spec.within("job-1").open().names()) == ["data"]
+    assert sorted(spec.open().names()) == ["job-1/data", "job-2/data"]
+
+
+def test_what_is_removed_is_gone_and_may_have_been_before(store: DataStore, tmp_path: Path) -> None:
+    for name in "abcd":
+        put(store, tmp_path, name, b"x")
+    store.delete(["a", "nothing", "b", "d"])
+    assert list(store.names()) == ["c"]
+    store.delete([])
+
+
+def test_many_at_once_do_not_disturb_each_other(store: DataStore, tmp_path: Path) -> None:
+    def work(number: int) -> None:
+        mine = tmp_path / str(number)
+        mine.mkdir()
+        put(store, mine, f"file-{number}", bytes([number]) * 1000)
+        store.fetch(f"file-{number}", mine / "target")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(16):
+        assert (tmp_path / str(number) / "target").read_bytes() == bytes([number]) * 1000
+
+
+def test_a_good_store_passes_the_probe_and_keeps_nothing_of_it(spec: StoreSpec) -> None:
+    probe(spec)
+    assert list(spec.open().names()) == []
+
+
+def test_a_bucket_that_is_not_there_is_named(
+    s3: str, spec: StoreSpec, request: pytest.FixtureRequest
+) -> None:
+    if not spec.url.startswith("s3:"):
+        pytest.skip("a folder is made")
+    with pytest.raises(
+        StoreError, match="s3://missing/x/probe does not take .*: NoSuchBucket: "
+    ) as told:
+        probe(StoreSpec("s3://missing/x"))
+    assert len(str(told.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("patience", [0.5, 2.0])
+def test_a_store_that_is_away_is_asked_for_as_long_as_it_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float
+) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        for name, value in S3.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", nowhere)
+        began = time.monotonic()
+        with pytest.raises(StoreError, match=f"does not take file: .*{nowhere}.*after .* retries"):
+            put(StoreSpec("s3://bucket/x").open(patience), tmp_path, "file", b"x")
+    assert patience <= time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "remedy"),
+    [
+        (403, "AccessDenied", "Access Denied.", "leave to write, read, list and remove"),
+        (400, "ExpiredToken", "The provided token has expired.", "get new credentials"),
+        (403, "RequestTimeTooSkewed", "The times differ too much.", "set this machine's clock"),
+        (403, "Unheard", "Nobody knows why.", ""),
+    ],
+    ids=["may only be read", "expired token", "wrong clock", "what is not known here"],
+)
+def test_what_a_store_refuses_is_told_at_once_in_its_words_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, status: int, code: str, message: str, remedy: str
+) -> None:
+    asked = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            asked.append(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *arguments: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for name, value in S3.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        with pytest.raises(StoreError) as told:
+            probe(StoreSpec("s3://bucket/x"))
+        server.shutdown()
+    (once,) = asked
+    assert len(once) > 0
+    said = rf"s3://bucket/x/probe does not take \w+: {code}: {re.escape(message[:-1])}"
+    assert re.fullmatch(said + (f"; .*{remedy}.*" if remedy else ""), str(told.value))
+
+
+def test_who_has_no_credentials_is_told_so() -> None:
+    reason = objects._reason(
+        OSError(
+            "Error performing PUT http://169.254.169.254/latest/api/token in 1 ms - 403 Forbidden"
+        )
+    )
+    assert reason.startswith("no credentials are in the environment")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("ftp://host/x", "ftp:// is no store"),
+        ("s3:///x", "not of the form s3://BUCKET/PREFIX"),
+        ("s3://bucket/x?sig=hunter2", "x is not of the form"),
+        ("s3://key:hunter2@bucket/x", "s3://BUCKET/PREFIX has no password in it"),
+        ("file://here/x", "not of the form file:///FOLDER"),
+        ("hdfs:///x", "not of the form hdfs://NAMENODE:PORT/FOLDER or hdfs://NAMESERVICE/FOLDER"),
+        ("viewfs:///x", "not of the form viewfs://CLUSTER/FOLDER"),
+    ],
+)
+def test_what_is_no_store_is_refused(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says) as refused:
+        parse_data_dir(text)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_paths_are_no_stores() -> None:
+    assert parse_data_dir("/shared/data") is None
+    assert parse_data_dir("s3://bucket/prefix/") == StoreSpec("s3://bucket/prefix")

@@ -1,0 +1,81 @@
+"""Stores that can keep state, what is looked at first, and servers that have it one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from beam_runner_model.errors import Unavailable
+
+from beam_runner_storage.journal.errors import JournalFenced
+from beam_runner_storage.journal.journal import Recovered
+from beam_runner_storage.journal.store import Store
+from beam_runner_storage.stores.ports import MissingFileError, StateStore, StoreError
+from beam_runner_storage.stores.probe import probe_creation
+from beam_runner_storage.stores.spec import StoreSpec
+from beam_runner_storage.stores.state_place import StatePlace
+
+
+def test_the_first_to_create_a_file_is_the_only_one(spec: StoreSpec) -> None:
+    store = spec.open_for_state()
+    assert store.create("a/1", b"first")
+    assert not store.create("a/1", b"second")
+    assert store.read("a/1") == b"first"
+    with pytest.raises(MissingFileError, match="has no a/2"):
+        store.read("a/2")
+
+
+def test_a_store_that_tells_who_is_first_passes_and_keeps_nothing_of_it(spec: StoreSpec) -> None:
+    probe_creation(spec)
+    assert list(spec.open().names()) == []
+
+
+def test_a_store_that_only_pretends_is_refused(
+    spec: StoreSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def replace(store: StateStore, name: str, contents: bytes) -> bool:
+        source = tmp_path / f"{id(contents)}"
+        source.write_bytes(contents)
+        store.put(name, source)
+        return True
+
+    monkeypatch.setattr(type(spec.open_for_state()), "create", replace)
+    with pytest.raises(StoreError, match="lets several servers make the same file: .* or a folder"):
+        StatePlace(spec)
+    assert list(spec.open().names()) == []
+
+
+def test_the_next_server_has_what_the_last_one_had_which_commits_nothing_more(
+    spec: StoreSpec, tmp_path: Path
+) -> None:
+    staged = tmp_path / "staged"
+    staged.write_bytes(b"a package")
+    last = StatePlace(spec)
+    journals = Store(tmp_path / "last", True, last.journal)
+    journals.journal("job-1").append([b"one"])
+    name = last.artifacts.put("hash", staged)
+    try:
+        following = StatePlace(spec)
+        again = Store(tmp_path / "next", True, following.journal)
+        try:
+            assert following.server_id == last.server_id
+            assert again.journal("job-1").recover() == Recovered(None, (b"one",))
+            following.artifacts.fetch(name, tmp_path / "brought")
+            assert (tmp_path / "brought").read_bytes() == b"a package"
+            assert following.artifacts.names() == {name: "hash"}
+            with pytest.raises(JournalFenced, match="another server has taken over the state in"):
+                journals.journal("job-1").append([b"two"])
+            assert "another server has taken over" in (last.failure or "")
+            with pytest.raises(Unavailable, match="another server has taken over"):
+                last.artifacts.put("hash", staged)
+            last.artifacts.delete([name])
+            assert list(following.artifacts.names()) == [name]
+            following.artifacts.delete([name])
+            assert not following.artifacts.names()
+            assert following.failure is None
+        finally:
+            again.close()
+            following.close()
+    finally:
+        journals.close()
+        last.close()

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from beam_runner_storage.temporary import CommonFolder, TemporaryFolder, remove_left
+
+HOLDS = """
+import sys
+from beam_runner_storage.temporary import TemporaryFolder
+folder = TemporaryFolder()
+folder.path.joinpath("data").touch()
+print(folder.path, flush=True)
+sys.stdin.read()
+"""
+JOINS = """
+import sys
+from beam_runner_storage.temporary import CommonFolder
+folder = CommonFolder("kind-", "0123456789abcdef")
+folder.path.joinpath(sys.argv[1]).touch()
+print(folder.path, flush=True)
+sys.stdin.read()
+folder.leave()
+"""
+TWENTY = """
+import sys
+from beam_runner_storage.temporary import TemporaryFolder
+for _ in range(20):
+    folder = TemporaryFolder()
+    folder.path.joinpath("data").touch()
+    assert folder.path.joinpath("data").exists()
+    if len(sys.argv) > 1:
+        folder.remove()
+"""
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What takes the place of the system's folder for temporary files."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+def start(script: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def left(shared: Path) -> tuple[Path, Path]:
+    """A folder with something in it, and its lock, of a server that was killed."""
+    server = start(HOLDS)
+    assert server.stdout is not None
+    folder = Path(server.stdout.readline().strip())
+    server.send_signal(signal.SIGKILL)
+    server.wait()
+    return folder, shared / f"{folder.name}.lock"
+
+
+def test_it_is_the_users_own_and_goes_when_it_is_removed(shared: Path) -> None:
+    folder = TemporaryFolder()
+    assert folder.path.parent == shared
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o077 for path in shared.iterdir()} == {0}
+    folder.path.joinpath("below").mkdir()
+    folder.remove()
+    assert list(shared.iterdir()) == []
+    folder.remove()
+
+
+def test_what_a_killed_server_left_goes_and_what_others_hold_stays(shared: Path) -> None:
+    folder, lock = left(shared)
+    assert folder.joinpath("data").exists() and lock.exists()
+    living = TemporaryFolder("jobs-"), TemporaryFolder()
+    assert not folder.exists() and not lock.exists()
+    for one in living:
+        assert one.path.is_dir()
+        one.remove()
+    assert list(shared.iterdir()) == []
+
+
+def test_it_goes_when_somebody_looks_for_left_folders(shared: Path) -> None:
+    folder, lock = left(shared)
+    remove_left()
+    assert not folder.exists() and not lock.exists()
+
+
+def test_what_nobody_has_locked_is_not_ours(shared: Path) -> None:
+    for name in (
+        "beam-spark-0123abcd",
+        "beam-spark-notes",
+        "beam-spark-",
+        "beam-spark-0123abcd.lock.old",
+    ):
+        shared.joinpath(name).mkdir()
+        shared.joinpath(name, "keep").touch()
+    shared.joinpath("beam-spark-notes.lock").touch()
+    before = sorted(shared.rglob("*"))
+    TemporaryFolder().remove()
+    assert sorted(shared.rglob("*")) == before
+
+
+def test_links_are_not_followed(shared: Path) -> None:
+    others = shared / "others"
+    others.mkdir()
+    others.joinpath("keep").touch()
+    folder, lock = left(shared)
+    folder.joinpath("link").symlink_to(others)
+    shared.joinpath("beam-spark-0123abcd").symlink_to(others)
+    shared.joinpath("beam-spark-0123abcd.lock").touch()
+    shared.joinpath("beam-spark-4567cdef").mkdir()
+    shared.joinpath("beam-spark-4567cdef.lock").symlink_to(others / "keep")
+    os.mkfifo(shared / "beam-spark-89abcdef.lock")
+    TemporaryFolder().remove()
+    assert not folder.exists() and not lock.exists()
+    assert others.joinpath("keep").exists()
+    assert shared.joinpath("beam-spark-0123abcd").is_symlink()
+    assert shared.joinpath("beam-spark-4567cdef").is_dir()
+    assert shared.joinpath("beam-spark-89abcdef.lock").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_what_another_user_has_put_there_stays(shared: Path) -> None:
+    folder, lock = left(shared)
+    others, others_lock = left_of_another = (
+        shared / "beam-spark-0123abcd",
+        shared / "beam-spark-0123abcd.lock",
+    )
+    others.mkdir()
+    others_lock.touch()
+    for path in left_of_another:
+        os.chown(path, 12345, 12345)
+    os.chown(folder, 12345, 12345)
+    TemporaryFolder().remove()
+    assert others.exists() and others_lock.exists()
+    assert folder.exists() and lock.exists()
+
+
+def test_servers_that_start_at_once_take_nothing_from_each_other(shared: Path) -> None:
+    for _ in range(2):
+        left(shared)
+    servers = [start(TWENTY, *arguments) for arguments in ((), ("remove",), ())]
+    assert [server.wait(60) for server in servers] == [0, 0, 0]
+    TemporaryFolder().remove()
+    assert list(shared.iterdir()) == []
+
+
+def test_where_nothing_can_be_locked_it_is_made_all_the_same(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(file: int, operation: int) -> None:
+        raise OSError("not supported")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    folder, other = TemporaryFolder(), TemporaryFolder()
+    assert folder.path.is_dir()
+    other.remove()
+    folder.remove()
+    assert list(shared.iterdir()) == []
+
+
+def test_the_last_one_to_leave_a_common_folder_removes_it(shared: Path) -> None:
+    first, second = start(JOINS, "first"), start(JOINS, "second")
+    folders = set()
+    for process in (first, second):
+        assert process.stdout is not None
+        folders.add(Path(process.stdout.readline().strip()))
+    (folder,) = folders
+    assert sorted(path.name for path in folder.iterdir()) == ["first", "second"]
+    first.communicate("")
+    assert sorted(path.name for path in folder.iterdir()) == ["first", "second"]
+    second.communicate("")
+    assert list(shared.iterdir()) == []
+
+
+def test_a_common_folder_stays_when_one_is_killed_and_goes_when_all_were(shared: Path) -> None:
+    processes = [start(JOINS, name) for name in ("first", "second")]
+    for process in processes:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().strip())
+    processes[0].kill()
+    processes[0].wait()
+    TemporaryFolder().remove()
+    assert sorted(path.name for path in folder.iterdir()) == ["first", "second"]
+    processes[1].kill()
+    processes[1].wait()
+    TemporaryFolder().remove()
+    assert list(shared.iterdir()) == []
+
+
+def test_a_common_folder_is_not_made_by_a_link_of_somebody(
+    shared: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (shared / "beam-spark-kind-01234567").symlink_to(elsewhere)
+    with pytest.raises(OSError):
+        CommonFolder("kind-", "01234567")
+    assert list(elsewhere.iterdir()) == []

@@ -1,0 +1,24 @@
+"""The error for an unavailable neighbour reports the neighbour and the reason, in any process."""
+
+from __future__ import annotations
+
+import pickle
+
+from beam_runner_storage.unavailable import NeighbourUnavailable
+
+
+def test_error_after_pickling_keeps_neighbour_and_reason() -> None:
+    error = NeighbourUnavailable("the data store at s3://bucket", "timed out after 30 s")
+
+    copy = pickle.loads(pickle.dumps(error))
+
+    assert (copy.neighbour, copy.reason) == (
+        "the data store at s3://bucket",
+        "timed out after 30 s",
+    )
+
+
+def test_error_text_names_neighbour_and_reason() -> None:
+    error = NeighbourUnavailable("the disk of /state", "no space left on device")
+
+    assert str(error) == "the disk of /state is unavailable: no space left on device"

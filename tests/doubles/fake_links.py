@@ -1,0 +1,37 @@
+"""Links to worker processes that keep what they are told, and bundles told apart by their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from beam_runner_engine.scheduler import Bundle
+from beam_runner_runtime.driver.lanes import Loss
+from small_plans import bundle_of
+
+LOOP: Any = "the order to run the loop"
+
+
+@attrs.define(eq=False)
+class FakeLink:
+    """A worker process that keeps what it is told."""
+
+    told: list[Any] = attrs.field(factory=list)
+
+    def send(self, command: Any) -> None:
+        self.told.append(command)
+
+
+def bundle(number: int, attempt: int = 1, shard: int | None = None) -> Bundle:
+    return bundle_of(number=number, attempt=attempt, shard=shard)
+
+
+def opened(lanes: Any, number: int, link: FakeLink) -> Loss:
+    """Opens a lane, and gives it work as the job does then."""
+    loss: Loss = lanes.opened(number, link)
+    lanes.dispatch()
+    return loss
+
+
+def given(link: FakeLink) -> list[int]:
+    return [command.number for command in link.told if isinstance(command, Bundle)]

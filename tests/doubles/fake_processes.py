@@ -1,0 +1,19 @@
+"""Worker processes of a job that a test makes up, as its condition sees them."""
+
+from __future__ import annotations
+
+import attrs
+from beam_runner_runtime.driver.processes import Silence
+
+
+@attrs.define
+class FakeProcesses:
+    """Tells what the test has put into it."""
+
+    silent: list[Silence] = attrs.field(factory=list)
+    begun: dict[str, int] = attrs.field(factory=dict)
+    lost: int = 0
+
+    def look(self) -> list[Silence]:
+        """Returns those that can't speak."""
+        return self.silent

@@ -1,0 +1,109 @@
+"""A store in memory that several servers share, and the line of one server to it, which fails at random."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import attrs
+from beam_runner_storage.stores.ports import MissingFileError, StoreError
+
+
+@attrs.define(eq=False)
+class MemoryStore:
+    """Files by name; a ``StateStore`` that never fails."""
+
+    files: dict[str, bytes] = attrs.field(factory=dict)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def put(self, name: str, source: Path) -> None:
+        contents = source.read_bytes()
+        with self._lock:
+            self.files[name] = contents
+
+    def create(self, name: str, contents: bytes) -> bool:
+        with self._lock:
+            return self.files.setdefault(name, contents) is contents
+
+    def read(self, name: str) -> bytes:
+        with self._lock:
+            if name not in self.files:
+                raise MissingFileError(f"there is no {name}")
+            return self.files[name]
+
+    def fetch(self, name: str, target: Path) -> int:
+        return target.write_bytes(self.read(name))
+
+    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+        contents = self.read(name)
+        at = max(0, len(contents) + start) if start < 0 else start
+        with target.open("r+b" if target.exists() else "wb") as file:
+            file.truncate(len(contents))
+            file.seek(at)
+            file.write(contents[at:end])
+        return len(contents)
+
+    def names(self) -> Iterator[str]:
+        with self._lock:
+            return iter(sorted(self.files))
+
+    def delete(self, names: Iterable[str]) -> None:
+        with self._lock:
+            for name in names:
+                self.files.pop(name, None)
+
+
+@attrs.define(eq=False)
+class FaultyLine:
+    """The way to a store, on which each request may get lost, or its answer, or come twice."""
+
+    store: MemoryStore
+    random: random.Random
+    share: float
+    """Of requests that go wrong."""
+
+    def put(self, name: str, source: Path) -> None:
+        self._lose()
+        self.store.put(name, source)
+        self._lose()
+
+    def create(self, name: str, contents: bytes) -> bool:
+        self._lose()
+        is_first = self.store.create(name, contents)
+        self._lose()
+        if self._is_wrong():
+            # The client asks again, since it has heard nothing.
+            is_first = self.store.create(name, contents)
+        return is_first
+
+    def read(self, name: str) -> bytes:
+        self._lose()
+        return self.store.read(name)
+
+    def fetch(self, name: str, target: Path) -> int:
+        self._lose()
+        return self.store.fetch(name, target)
+
+    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+        self._lose()
+        return self.store.fetch_part(name, target, start, end)
+
+    def names(self) -> Iterator[str]:
+        self._lose()
+        return self.store.names()
+
+    def delete(self, names: Iterable[str]) -> None:
+        some = list(names)
+        self._lose()
+        self.store.delete(some[: self.random.randint(0, len(some))])
+        self._lose()
+        self.store.delete(some)
+
+    def _is_wrong(self) -> bool:
+        return self.random.random() < self.share
+
+    def _lose(self) -> None:
+        if self._is_wrong():
+            raise StoreError("connection reset by peer")

@@ -1,0 +1,54 @@
+"""A job whose bundles are all for the loop inside a task, and a rig whose only worker is to run it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_model.buffers import BufferKind
+from beam_runner_runtime.bundles import loop as loop_module
+from beam_runner_runtime.channel.messages import RunLoop
+from beam_runner_runtime.tuning import TUNING
+from rig import Rig
+from small_plans import buffer, plan_of, stage
+from worker_doubles import FakeWorker
+
+# Two sources, so that the shards keep state between the data of one and of the other.
+PLAN = plan_of(
+    [
+        stage("read", None, {"out": "pairs"}),
+        stage("more", None, {"out": "pairs"}),
+        stage("count", "pairs", {"out": "counts"}, groups=True),
+        stage("end", "counts"),
+    ],
+    [buffer("pairs", BufferKind.GROUPED, bulk=False), buffer("counts", BufferKind.STORED)],
+)
+TRANSFORMS: Any = {
+    "read": lambda _: {"out": [b"a1", b"b1"]},
+    "more": lambda _: {"out": [b"a2", b"c1"]},
+    "count": lambda groups: {"out": groups},
+}
+EXPECTED = {"a=2": 1, "b=1": 1, "c=1": 1}
+LOOP_BYTES = 1 << 20
+UNHURRIED = attrs.evolve(
+    TUNING, loop_bundle_ms=1_000_000, loop_source_ms=1_000_000, loop_parallel_ms=1_000_000
+)
+"""On a busy machine a bundle may take longer than any smaller limit."""
+
+
+def tune(monkeypatch: pytest.MonkeyPatch, **numbers: int) -> None:
+    """Has loops go by other numbers."""
+    monkeypatch.setattr(loop_module, "TUNING", attrs.evolve(UNHURRIED, **numbers))
+
+
+def rig_in_loop(place: Path) -> tuple[Rig, FakeWorker, RunLoop]:
+    """A rig whose only worker was told to run the loop."""
+    rig = Rig(place, PLAN, TRANSFORMS, loop_bytes=LOOP_BYTES)
+    rig.begin()
+    rig.open_lanes()
+    (worker,) = rig.workers
+    order = worker.told.popleft()
+    assert isinstance(order, RunLoop)
+    return rig, worker, order

@@ -1,0 +1,112 @@
+"""Jobs that only open and close lanes, on a real placement."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+from beam_runner_model.stages import JobContext
+from beam_runner_planner.plan import JobPlan
+from beam_runner_runtime.channel.messages import CloseLane, FromWorker, JobWork, LaneOpened
+from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.server import ChannelServer, WorkerLink
+from beam_runner_runtime.driver.ports import JobPlacement, Placement
+from processes import alive
+
+SECONDS = 120
+
+
+@attrs.define(eq=False)
+class PlacedJob:
+    """A job as the channel sees it: notes which process opens which lane."""
+
+    job_id: str
+    folder: Path
+    opened: queue.SimpleQueue[tuple[int, WorkerLink]] = attrs.field(factory=queue.SimpleQueue)
+    ended: queue.SimpleQueue[tuple[int, str]] = attrs.field(factory=queue.SimpleQueue)
+    placed: JobPlacement = attrs.field(init=False)
+
+    def job_work(self) -> JobWork:
+        context = JobContext(
+            job_id=self.job_id, job_name="name", options_json="{}", environments={}
+        )
+        return JobWork(JobPlan(context, {}, {}), 4, str(self.folder))
+
+    def artifact(self, sha256: str) -> Iterator[bytes]:
+        raise KeyError(sha256)
+
+    def attached(self, link: WorkerLink) -> None:
+        pass
+
+    def received(self, link: WorkerLink, message: FromWorker) -> None:
+        if isinstance(message, LaneOpened):
+            self.opened.put((message.lane, link))
+
+    def detached(self, link: WorkerLink) -> None:
+        pass
+
+    def start(self, lane: int) -> None:
+        """Starts a lane."""
+        self.placed.start_lane(lane, lambda number, error: self.ended.put((number, error)))
+
+    def open(self, lane: int) -> WorkerLink:
+        """Starts a lane; the process that has opened it."""
+        self.start(lane)
+        return self.next_opened(lane)
+
+    def next_opened(self, lane: int) -> WorkerLink:
+        """The process that opens it, be it not the first."""
+        number, link = self.opened.get(timeout=SECONDS)
+        assert number == lane
+        return link
+
+    def close(self, lane: int, link: WorkerLink) -> None:
+        """Closes a lane in good order."""
+        link.send(CloseLane())
+        assert self.ended.get(timeout=SECONDS) == (lane, "")
+
+
+@attrs.define
+class PlacedJobs:
+    """A placement with a channel, and jobs on it."""
+
+    placement: Placement
+    jobs: dict[str, PlacedJob]
+    folder: Path
+
+    def job(self, job_id: str) -> PlacedJob:
+        job = self.jobs[job_id] = PlacedJob(job_id, self.folder / job_id)
+        job.folder.mkdir()
+        job.placed = self.placement.job(job_id, "name")
+        return job
+
+    def end(self) -> None:
+        """Ends all lanes of all jobs, and the jobs."""
+        for job in self.jobs.values():
+            job.placed.cancel()
+            job.placed.close(workers_gone=False)
+            self.placement.job_ended()
+        self.jobs.clear()
+
+
+@contextmanager
+def served(placement: Placement) -> Iterator[dict[str, PlacedJob]]:
+    """A channel for the processes of a placement; the jobs that it knows."""
+    jobs: dict[str, PlacedJob] = {}
+    server = ChannelServer(ChannelPlace(), jobs.get, placement.order)
+    server.start()
+    placement.attach(server.endpoints)
+    yield jobs
+    placement.stand_down()
+    server.stop()
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + SECONDS
+    while alive(pid):
+        assert time.monotonic() < deadline, f"{pid} stays"
+        time.sleep(0.02)

@@ -1,0 +1,227 @@
+"""A coordinator with workers that are objects: everything happens when `Rig.step` is called."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from beam_runner_engine.scheduler import Limits, SectionPolicy, Start
+from beam_runner_engine.scheduler.policy import DefaultPolicy
+from beam_runner_planner.plan import JobPlan
+from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.channel.messages import (
+    Abort,
+    BundleReply,
+    CloseLane,
+    Finalize,
+    LaneOpened,
+    RunBundle,
+    RunLoop,
+    SplitRequest,
+)
+from beam_runner_runtime.driver.coordinator import Coordinator
+from beam_runner_runtime.driver.job_data import SharedJobData
+from beam_runner_runtime.driver.kept import entries_of
+from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.metrics import MetricsTally
+from beam_runner_runtime.driver.recovery import recover
+from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.driver.settings import JobSettings
+from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_storage.journal.store import Store
+from section_doubles import FakeSections
+from worker_doubles import SHARDS, FakeHarness, FakeWorker, Transform, harnesses
+
+NO_LOOP = -1
+"""As `JobSettings.loop_bytes`: every bundle runs in a lane."""
+ANYWHERE = "anywhere"
+"""As `Crashes.point`: all points count."""
+_MOST_STEPS = 400
+
+
+class LoggedJournal:
+    """A journal that notes which bundles are committed, in the order of all that is noted."""
+
+    def __init__(self, journal: Any, log: list[tuple[str, Attempt]]) -> None:
+        self._journal = journal
+        self._log = log
+
+    def append(self, entries: Sequence[bytes]) -> None:
+        self._journal.append(entries)
+        for blob in entries:
+            for entry in entries_of(blob):
+                if isinstance(entry, BundleReply):
+                    attempt = Attempt(entry.done.bundle, entry.done.attempt)
+                    self._log.append(("commit", attempt))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+
+class Rig:
+    """A server's life with one job, which goes on from what the last one has left in the folder.
+
+    Attributes:
+        stages: the harnesses, to be changed before a step.
+        workers: all that have attached, in order.
+        log: what was committed and finalized, in order.
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        plan: JobPlan,
+        transforms: Mapping[str, Transform],
+        *,
+        cores: int = 1,
+        loop_bytes: int = NO_LOOP,
+        limits: Mapping[str, int] | None = None,
+        section_policy: SectionPolicy | None = None,
+        slots: Slots | None = None,
+    ) -> None:
+        self.plan = plan
+        self.folder = place / "files"
+        self.stages: dict[str, FakeHarness] = harnesses(plan, transforms)
+        self.workers: list[FakeWorker] = []
+        self.lanes: dict[int, FakeWorker] = {}
+        self.starting: list[int] = []
+        self.log: list[tuple[str, Attempt]] = []
+        self.section_policy = section_policy
+        self.sections = FakeSections(plan, self.stages, self.folder)
+        self.store = Store(place / "journal", durable=False)
+        self.journal: Any = LoggedJournal(self.store.journal("job-1"), self.log)
+        try:
+            ledger = self._ledger({"parallelism": 4 * cores, **(limits or {})})
+        except BaseException:
+            self.stop()
+            raise
+        self.folder.mkdir(exist_ok=True)
+        self.metrics = MetricsTally(ledger.metrics.infos())
+        self.coordinator = Coordinator(
+            ledger,
+            self.journal,
+            self.metrics,
+            self.starting.append,
+            self.sections,
+            lambda end: self.coordinator.section_ended(end),
+            JobSlots(slots or Slots(), "job-1"),
+            JobSettings(self.folder, self.store.epoch, cores, 4 * cores, loop_bytes),
+        )
+
+    def _ledger(self, limits: Mapping[str, int]) -> Ledger:
+        if self.journal.exists:
+            ledger = recover(self.journal)
+            SharedJobData(self.folder).sweep(ledger.files())
+        else:
+            policies = DefaultPolicy(), self.section_policy
+            ledger = Ledger(self.plan, SHARDS, Limits(**limits), *policies)
+            ledger.apply(Start(int(time.time() * 1000), roots_of(self.plan)))
+            self.journal.snapshot(ledger.snapshot())
+        return ledger
+
+    @property
+    def ledger(self) -> Ledger:
+        """What is committed."""
+        return self.coordinator.ledger
+
+    def stop(self) -> None:
+        """The server is gone, however it went."""
+        self.store.close()
+
+    def begin(self) -> None:
+        """Begins, up to the first orders to workers."""
+        self.coordinator.begin()
+        self.coordinator.work()
+
+    def open_lanes(self) -> None:
+        """Spark starts all lanes that it was to start."""
+        while self.starting:
+            self.open_lane(self.starting.pop(0))
+        self.coordinator.work()
+
+    def open_lane(self, number: int) -> FakeWorker:
+        """A lane begins in a new process."""
+        worker = FakeWorker(self.plan, self.stages, self.folder, len(self.workers))
+        self.workers.append(worker)
+        self.lanes[number] = worker
+        self.heard(worker, LaneOpened(number))
+        return worker
+
+    def heard(self, worker: FakeWorker, *messages: Any) -> None:
+        """The worker says something."""
+        for message in messages:
+            self.coordinator.heard(worker, message)  # type: ignore[arg-type]
+
+    def lose(self, worker: FakeWorker) -> None:
+        """The worker's process dies."""
+        self.coordinator.lost(worker)  # type: ignore[arg-type]
+
+    def obey(self, worker: FakeWorker) -> None:
+        """The worker does the first thing that it was told and has not done yet."""
+        match worker.told.popleft():
+            case RunBundle() as order:
+                self.heard(worker, worker.run(order))
+            case RunLoop() as order:
+                self.heard(worker, *worker.loop(order))
+            case Finalize(bundles):
+                self.log += [("finalize", attempt) for attempt in bundles]
+            case CloseLane():
+                (number,) = (n for n, known in self.lanes.items() if known is worker)
+                self.coordinator.lane_ended(number, "")
+            case Abort():
+                self.lose(worker)
+            case SplitRequest():
+                raise AssertionError("nobody expected a split")
+
+    def step(self) -> None:
+        """Every worker does one thing, sections come to their end, and Spark starts what it was to start."""
+        self.open_lanes()
+        self.sections.end_all()
+        for worker in list(self.workers):
+            if worker.told:
+                self.obey(worker)
+        self.coordinator.work()
+
+    def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Steps until the job has ended, or until something else is so."""
+        for _ in range(_MOST_STEPS):
+            if self.ledger.end is not None or until():
+                return
+            self.step()
+            wait = self.coordinator.seconds_to_alarm
+            if wait is not None and wait < 1:
+                time.sleep(wait)
+        raise AssertionError(f"the job hangs: {self.ledger.open_bundles}")
+
+
+@attrs.define
+class Crashes:
+    """Ends a server at the n-th time that it comes to a point of the commit protocol.
+
+    Attributes:
+        point: where; empty for never.
+        countdown: how many times it gets by.
+        happened: whether it has ended one.
+    """
+
+    point: str = ""
+    countdown: int = 0
+    happened: bool = False
+    passed: list[str] = attrs.field(factory=list)
+
+    def at(self, point: str) -> None:
+        """The server is at this point."""
+        self.passed.append(point)
+        if self.point in (point, ANYWHERE):
+            if not self.countdown:
+                self.happened = True
+                self.point = ""
+                raise Crashed(point)
+            self.countdown -= 1
+
+
+class Crashed(BaseException):
+    """The server is gone: nothing that it would have done after this is done."""

@@ -1,0 +1,63 @@
+"""Jobs as the channel sees them whose sections are run on Spark, and what has come out of these."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+from apache_beam.internal.cloudpickle import cloudpickle
+from beam_runner_data.rows.files import read_ref
+from beam_runner_runtime.channel.messages import Abort, BundleReply, EndJob, FromWorker, JobWork
+from beam_runner_runtime.channel.server import WorkerLink
+from beam_spark_executor.spark.sections import SectionRunner
+
+_TEXT = re.compile(rb"<([^<>]*)>")
+
+
+@attrs.define(eq=False)
+class SectionJob:
+    """Implements ``channel.server.JobPeer``."""
+
+    work: JobWork
+    runner: SectionRunner | None = None
+    links: list[WorkerLink] = attrs.field(factory=list)
+    said: list[FromWorker] = attrs.field(factory=list)
+
+    def job_work(self) -> JobWork:
+        return self.work
+
+    def artifact(self, sha256: str) -> Iterator[bytes]:
+        raise KeyError(sha256)
+
+    def attached(self, link: WorkerLink) -> None:
+        self.links.append(link)
+
+    def received(self, link: WorkerLink, message: FromWorker) -> None:
+        self.said.append(message)
+        if self.runner is not None:
+            self.runner.heard(message)
+
+    def detached(self, link: WorkerLink) -> None:
+        if link in self.links:
+            self.links.remove(link)
+
+    def end(self) -> None:
+        for link in list(self.links):
+            link.send(EndJob())
+            link.send(Abort())
+
+
+def texts(folder: Path, reply: BundleReply) -> list[str]:
+    """All texts in angle brackets among the elements that a section has put out."""
+    rows = (row for output in reply.done.outputs for _, row in read_ref(folder, output.data.ref))
+    return [text.decode() for row in rows for text in _TEXT.findall(bytes(row))]
+
+
+def goes_to_workers(module: str) -> None:
+    """Has functions and classes of a test module pickled as a whole: workers don't have it."""
+    known: Any = sys.modules[module]
+    cloudpickle.register_pickle_by_value(known)

@@ -1,0 +1,179 @@
+"""Sections run in this process: real plans and harnesses, and between their tasks lists in place of Spark's shuffle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
+from beam_runner_data.state.shard_stores import ShardStores
+from beam_runner_engine.scheduler import Bundle, Input, SectionPart
+from beam_runner_model.buffers import MergingPlan
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_planner.plan import JobPlan, StagePlan
+from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle_data import BundleData, FolderData
+from beam_runner_runtime.bundles.merging import SdkMerger
+from beam_runner_runtime.bundles.section_inbox import Inbox
+from beam_runner_runtime.bundles.section_task import Prepared, SectionOrder, SectionTask
+from beam_runner_runtime.bundles.stage_work import StageWork
+from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
+from beam_runner_runtime.channel.section_replies import SectionReply, merge_replies
+from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.log_records import LogRecord
+from beam_runner_worker.ports import Harness
+
+SHARDS = 4
+Parcels = list[list[bytes]]
+"""By shard."""
+
+
+def order_of(plan: JobPlan, stages: Iterable[str] | None = None) -> RunBundle:
+    """The first stages of a plan as a section, all by default: they begin with impulses."""
+    roots = {output.collection: output.data for output in roots_of(plan)}
+    parts = []
+    for stage_id in stages or plan.stages:
+        root = roots.get(f"impulse:{stage_id}")
+        inputs = () if root is None else (Input(root),)
+        parts.append(SectionPart(stage_id, inputs, (), MIN_TIMESTAMP))
+    bundle = Bundle(
+        number=7,
+        attempt=1,
+        stage=parts[0].stage,
+        shard=None,
+        inputs=(),
+        side_inputs=(),
+        input_watermark=MIN_TIMESTAMP,
+        end_watermark=MAX_TIMESTAMP,
+        output_watermark=MIN_TIMESTAMP,
+        processing_time=0,
+        parts=tuple(parts),
+    )
+    return RunBundle(bundle, "1-7-1")
+
+
+class Host:
+    """A process that runs bundles of sections, as `WorkerProcess` does; its artifacts are none.
+
+    Attributes:
+        budget: how many bytes a bundle may group in memory; to be set before the first.
+    """
+
+    def __init__(self, plan: JobPlan, folder: Path) -> None:
+        self.work = JobWork(plan, SHARDS, str(folder))
+        self.folder = folder
+        self.data = FolderData(folder)
+        self.scratch = folder / "scratch"
+        self.scratch.mkdir(exist_ok=True)
+        self.budget = 1 << 30
+        self.told: list[BundleBroke | SectionRefusal] = []
+        self.warnings: list[str] = []
+        self._embedded = EmbeddedHarness(plan.context, self, self)
+        self._fnapi = FnApiServer(plan.context, self, self)
+        self._stages: dict[str, Any] = {}
+        self._stores = ShardStores(self.scratch)
+
+    def run_in_section(self, order: RunBundle, data: BundleData) -> BundleReply | BundleBroke:
+        plan, side_inputs, harness, merger = self._stage(order.bundle.stage)
+        side_inputs.show(order.bundle.side_inputs)
+        return RunningBundle(plan, order, harness, self._stores, data, merger).run()
+
+    def _stage(self, stage_id: str) -> Any:
+        if stage_id not in self._stages:
+            stage = self.work.plan.stages[stage_id]
+            side_inputs = BundleSideInputs(stage.side_inputs, self.folder)
+            work = StageWork.of(self.work, stage_id).in_section()
+            work = attrs.evolve(work, budget=self.budget)
+            harness = self._harness(stage).stage(stage.spec, side_inputs)
+            merging = None if work.input_buffer is None else work.input_buffer.merging
+            merger = None
+            if merging is not None:
+                sdk = self._harness(merging).stage(merging.spec, BundleSideInputs((), self.folder))
+                assert work.input_buffer is not None and work.input_buffer.strategy is not None
+                coder = work.input_buffer.strategy.window_coder
+                merger = SdkMerger(sdk, merging.spec.outputs[0].transform_id, coder)
+            self._stages[stage_id] = (work, side_inputs, harness, merger)
+        return self._stages[stage_id]
+
+    def _harness(self, stage: StagePlan | MergingPlan) -> Harness:
+        if stage.embedded:
+            return self._embedded
+        return self._fnapi.harness(stage.spec.environment_id)
+
+    def tell(self, end: BundleBroke | SectionRefusal) -> None:
+        self.told.append(end)
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def read(self, sha256: str) -> Iterator[bytes]:
+        raise KeyError(sha256)
+
+    def log(self, records: Iterable[LogRecord]) -> None:
+        pass
+
+    def close(self) -> None:
+        self._embedded.close()
+        self._fnapi.close()
+
+
+class Run:
+    """One attempt at a section.
+
+    Attributes:
+        between: may change what comes to a task, given its level, its number and the parcels.
+        attempts: how many tasks were begun, by which they are named.
+    """
+
+    def __init__(self, host: Host, order: RunBundle, shards: int = SHARDS) -> None:
+        self.host = host
+        self.shards = shards
+        self.prepared = Prepared.of(host.work.plan, SectionOrder(order, shards))
+        self.between: Callable[[int, int, list[bytes]], list[bytes]] = lambda level, task, some: (
+            some
+        )
+        self.attempts = 0
+
+    @property
+    def levels(self) -> int:
+        return len(self.prepared.plan.levels)
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        return self.prepared.plan.tasks
+
+    def task(self, level: int, number: int, parcels: list[bytes]) -> list[tuple[int, bytes]]:
+        """What one attempt at a task sends."""
+        self.attempts += 1
+        task = SectionTask(self.host, self.prepared, level, number, self.attempts)
+        return list(task.run(parcels))
+
+    def level(self, level: int, before: Parcels) -> Parcels:
+        """What comes to each of the tasks after a level."""
+        sent: Parcels = [[] for _ in range(1 if level == self.levels - 1 else self.shards)]
+        for number in range(self.tasks[level]):
+            for shard, parcel in self.task(
+                level, number, self.between(level, number, before[number])
+            ):
+                sent[shard].append(parcel)
+        return sent
+
+    def all(self) -> SectionReply:
+        """All levels, and what they say at the end."""
+        parcels: Parcels = [[] for _ in range(self.shards)]
+        for level in range(self.levels):
+            parcels = self.level(level, parcels)
+        return self.gathered(parcels[0])
+
+    def gathered(self, parcels: list[bytes]) -> SectionReply:
+        """What the last task makes of parcels."""
+        inbox = Inbox(self.host.scratch / "last", 1 << 30)
+        for parcel in parcels:
+            inbox.take(parcel)
+        inbox.check("the last", self.tasks[-1])
+        return merge_replies(inbox.replies)

@@ -1,0 +1,128 @@
+"""A worker process that serves a lane in a thread, with doubles for the server and the harnesses."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+import pytest
+from beam_runner_model.buffers import BufferKind
+from beam_runner_planner.plan import JobPlan
+from beam_runner_runtime.bundles import process as process_module
+from beam_runner_runtime.bundles import stages as stages_module
+from beam_runner_runtime.bundles.process import WorkerProcess
+from beam_runner_runtime.channel.messages import (
+    Beat,
+    CloseLane,
+    Endpoint,
+    Hello,
+    JobWork,
+    LaneOpened,
+)
+from small_plans import buffer, plan_of, stage
+from worker_doubles import FakeHarness
+
+SECONDS = 60
+PLAN = plan_of([stage("stage", "in", splittable=True)], [buffer("in", BufferKind.STORED)])
+
+
+def nothing(values: list[bytes]) -> dict[str, list[bytes]]:
+    """A stage without output."""
+    return {}
+
+
+@attrs.define(eq=False)
+class FakeChannel:
+    """The server as the process sees it: keeps what it is told."""
+
+    work: JobWork
+    said: queue.SimpleQueue[Any] = attrs.field(factory=queue.SimpleQueue)
+    more_stacks: Any = tuple
+
+    def attach(self, hello: Hello, on_command: Any, on_lost: Any) -> None:
+        self.said.put(hello)
+
+    def job_work(self) -> JobWork:
+        return self.work
+
+    def send(self, message: Any) -> None:
+        if isinstance(message, Beat):
+            return  # comes at any time
+        self.said.put(message)
+
+    def next(self) -> Any:
+        return self.said.get(timeout=SECONDS)
+
+
+@attrs.define(eq=False)
+class FakeEnvironment:
+    """All stages are one harness; building it may fail."""
+
+    harness: FakeHarness
+    error: Exception | None = None
+    closed: int = 0
+    built: list[str] = attrs.field(factory=list)
+
+    def stage(self, spec: Any, side_inputs: Any) -> FakeHarness:
+        if self.error is not None:
+            raise self.error
+        self.built.append(spec.stage_id)
+        return self.harness
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@attrs.define(eq=False)
+class Served:
+    """A process in a lane, in a thread of its own."""
+
+    process: WorkerProcess
+    channel: FakeChannel
+    environment: FakeEnvironment
+    thread: threading.Thread
+
+    def tell(self, command: Any) -> None:
+        self.process._obey(command)
+
+    @property
+    def harness(self) -> FakeHarness:
+        return self.environment.harness
+
+
+class Serve(Protocol):
+    """Makes a process whose stages are all one harness, and has it serve lane 5."""
+
+    def __call__(
+        self, harness: FakeHarness, plan: JobPlan = PLAN, *, durable: bool = False
+    ) -> Served: ...
+
+
+@contextmanager
+def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    """Closes the lanes of all processes at its end."""
+    served: list[Served] = []
+
+    def make(harness: FakeHarness, plan: JobPlan = PLAN, *, durable: bool = False) -> Served:
+        channel = FakeChannel(JobWork(plan, 4, str(folder), durable=durable))
+        environment = FakeEnvironment(harness)
+        monkeypatch.setattr(process_module, "ChannelClient", lambda *_: channel)
+        monkeypatch.setattr(stages_module, "EmbeddedHarness", lambda *_: environment)
+        process = WorkerProcess(Endpoint("host:1", "token"), "job-1")
+        thread = threading.Thread(target=process.serve, args=(5,), daemon=True)
+        thread.start()
+        served.append(Served(process, channel, environment, thread))
+        assert isinstance(channel.next(), Hello)
+        assert channel.next() == LaneOpened(5)
+        return served[-1]
+
+    yield make
+    for one in served:
+        one.tell(CloseLane())
+        one.thread.join(SECONDS)
+        assert not one.thread.is_alive()

@@ -1,0 +1,245 @@
+"""A server with one job: its Spark jobs are threads, each lane a worker process of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import attrs
+from beam_runner_engine.scheduler import Limits, SectionPolicy, Start
+from beam_runner_engine.scheduler.policy import DefaultPolicy
+from beam_runner_model.jobs import Importance, JobState, MessageLine
+from beam_runner_planner.plan import JobPlan
+from beam_runner_runtime.channel.messages import (
+    Abort,
+    CloseLane,
+    EndJob,
+    Hello,
+    JobWork,
+    LaneOpened,
+    RunBundle,
+    RunLoop,
+)
+from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
+from beam_runner_runtime.channel.server import WorkerLink
+from beam_runner_runtime.driver.job import RunningJob
+from beam_runner_runtime.driver.job_data import SharedJobData
+from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.recovery import recover
+from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.driver.settings import JobSettings
+from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_storage.journal.store import Store
+from section_doubles import FakeSections
+from small_jobs import PLAN, TRANSFORMS
+from worker_doubles import SHARDS, FakeHarness, FakeWorker, harnesses, seen_in
+
+SECONDS = 60
+NO_LOOP = -1
+
+
+@attrs.define(eq=False, slots=False)
+class Reporter:
+    """Keeps what is reported; may refuse the end, as a server that stops does."""
+
+    refuses: bool = False
+    states: list[tuple[JobState, str | None]] = attrs.field(factory=list)
+    messages: list[tuple[Importance, str, str | None]] = attrs.field(factory=list)
+
+    def state(self, state: JobState, reason: str | None = None) -> bool:
+        self.states.append((state, reason))
+        return not (self.refuses and state.is_terminal)
+
+    def message(self, importance: Importance, text: str, transform: str | None = None) -> None:
+        self.messages.append((importance, text, transform))
+
+    def log(self, lines: Iterable[MessageLine]) -> None:
+        self.messages.extend(lines)
+
+
+@attrs.define(eq=False)
+class FakeSpark:
+    """Spark jobs that are threads; each lane's thread is a worker process of its own."""
+
+    folder: Path
+    stages: dict[str, FakeHarness]
+    job: Any = None
+    threads: list[threading.Thread] = attrs.field(factory=list)
+    links: list[WorkerLink] = attrs.field(factory=list)
+    closed: list[bool] = attrs.field(factory=list)
+    told: list[Any] = attrs.field(factory=list)
+    refuses: str = ""
+    is_alive: bool = True
+    interface: str = ""
+    loss: str = "Spark has ended unexpectedly"
+    dies: Callable[[Any], bool] = lambda order: False
+    on_cancel: Callable[[], None] = lambda: None
+    plan: JobPlan = PLAN
+    cancelled: threading.Event = attrs.field(factory=threading.Event)
+    section: Callable[[FakeSpark, RunBundle], SectionEnd] | None = None
+    """What comes of a section; None for what really does."""
+    hears: list[Any] = attrs.field(factory=list)
+    """What workers say that is for its sections alone."""
+
+    def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
+        if self.refuses:
+            on_end(number, self.refuses)
+            return
+        thread = threading.Thread(target=self._lane, args=(number, on_end), daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def start_section(
+        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
+    ) -> None:
+        def run() -> None:
+            sections = FakeSections(self.plan, self.stages, self.folder)
+            end = sections.run(order) if self.section is None else self.section(self, order)
+            on_end(end)
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def heard(self, message: Any) -> bool:
+        return message in self.hears
+
+    def section_tasks(self) -> Tasks:
+        return Tasks()
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+        self.on_cancel()
+        for link in self.links:
+            link.send(Abort())
+
+    def close(self, *, workers_gone: bool) -> None:
+        self.closed.append(workers_gone)
+
+    def end(self) -> None:
+        """Spark ends, and all that it has started."""
+        self.is_alive, self.refuses = False, "connection refused"
+        for link in self.links:
+            link.send(Abort())
+
+    def _lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
+        link = WorkerLink(Hello("job-1", "host", 100 + number))
+        worker = FakeWorker(self.plan, self.stages, self.folder)
+        self.links.append(link)
+        self.job.attached(link)
+        self.job.received(link, LaneOpened(number))
+        error = ""
+        while True:
+            command = link._commands.get(timeout=SECONDS)
+            self.told.append(command)
+            match command:
+                case RunBundle() | RunLoop() if self.dies(command):
+                    error = "Python worker exited unexpectedly"
+                    break
+                case RunBundle():
+                    self.job.received(link, worker.run(command))
+                case RunLoop():
+                    for message in worker.loop(command):
+                        self.job.received(link, message)
+                case CloseLane():
+                    on_end(number, "")
+                case EndJob() | Abort():
+                    break
+                case _:
+                    pass
+        self.job.detached(link)
+        on_end(number, error)
+
+
+@attrs.define(eq=False, slots=False)
+class Server:
+    """A server's life with the job."""
+
+    place: Path
+    loop_bytes: int = NO_LOOP
+    refuses_end: bool = False
+    cores: int = 1
+    attempts: int = 1
+    resumable: bool = False
+    slots: Slots = attrs.field(factory=Slots)
+    plan: JobPlan = PLAN
+    transforms: Any = attrs.field(factory=lambda: TRANSFORMS)
+    section_policy: SectionPolicy | None = None
+    limits: Any = attrs.field(factory=dict)
+    keep_seconds: float = 0.0
+
+    def __attrs_post_init__(self) -> None:
+        self.folder = self.place / "files"
+        self.store = Store(self.place / "journal", durable=False)
+        self.journal = self.store.journal("job-1")
+        self.reporter = Reporter(self.refuses_end)
+        self.ended: list[RunningJob] = []
+        if self.journal.exists:
+            ledger = recover(self.journal)
+            SharedJobData(self.folder).sweep(ledger.files())
+        else:
+            limits = Limits(parallelism=4, **{"user_attempts": self.attempts, **self.limits})
+            ledger = Ledger(self.plan, SHARDS, limits, DefaultPolicy(), self.section_policy)
+            ledger.apply(Start(int(time.time() * 1000), roots_of(self.plan)))
+            self.journal.snapshot(ledger.snapshot())
+        self.folder.mkdir(exist_ok=True)
+        stages = harnesses(self.plan, self.transforms)
+        self.spark = FakeSpark(self.folder, stages, plan=self.plan)
+        settings = JobSettings(
+            self.folder,
+            self.store.epoch,
+            self.cores,
+            4,
+            self.loop_bytes,
+            self.resumable,
+            keep_seconds=self.keep_seconds,
+        )
+        self.job = self.spark.job = RunningJob(
+            ledger,
+            self.journal,
+            self.reporter,
+            self.spark,  # type: ignore[arg-type]
+            JobSlots(self.slots, "job-1"),
+            settings,
+            lambda sha: iter([sha.encode()]),
+            self.ended.append,
+        )
+
+    def start(self) -> None:
+        self.job.start()
+
+    def run(self) -> JobState:
+        """Runs the job to its end; the last state."""
+        self.start()
+        return self.wait()
+
+    def wait(self) -> JobState:
+        assert self.job.join(SECONDS), "the job hangs"
+        assert self.ended == [self.job]
+        return self.reporter.states[-1][0]
+
+    @property
+    def reason(self) -> str:
+        return self.reporter.states[-1][1] or ""
+
+    @property
+    def seen(self) -> dict[str, int]:
+        return seen_in(self.job.metrics().committed)
+
+    def stop(self) -> None:
+        self.store.close()
+
+
+def blocked(server: Server) -> threading.Event:
+    """Starts the job, up to where its last stage waits for the event."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait(chunk: Any) -> None:
+        begun.set()
+        go_on.wait(SECONDS)
+
+    server.spark.stages["see"].during = wait
+    server.start()
+    assert begun.wait(SECONDS)
+    return go_on

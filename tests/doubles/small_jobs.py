@@ -1,0 +1,60 @@
+"""A job of two stages whose last sees four values, run by a rig."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
+from beam_runner_model.buffers import BufferKind
+from beam_runner_runtime.channel.messages import RunBundle
+from beam_runner_runtime.driver.reporting import end_text
+from rig import Rig
+from small_plans import buffer, plan_of, stage
+from worker_doubles import FakeWorker, seen_in
+
+VALUES = [b"a", b"b", b"c", b"d"]
+EXPECTED = dict.fromkeys("abcd", 1)
+PLAN = plan_of(
+    [stage("read", None, {"out": "values"}), stage("see", "values", splittable=True)],
+    [buffer("values", BufferKind.DEALT)],
+)
+TRANSFORMS: Any = {"read": lambda _: {"out": VALUES}}
+LOOP_BYTES = 1 << 20
+DONE = FinishJob(Outcome.DONE)
+
+
+def rig_of(place: Path, **more: Any) -> Rig:
+    rig = Rig(place, PLAN, TRANSFORMS, **more)
+    rig.begin()
+    return rig
+
+
+def seen(rig: Rig) -> dict[str, int]:
+    return seen_in(rig.ledger.metrics.infos())
+
+
+def text(rig: Rig) -> str:
+    assert isinstance(rig.ledger.end, FailJob)
+    return end_text(rig.ledger.end, rig.ledger.last_failure, PLAN)
+
+
+def running(place: Path, **more: Any) -> tuple[Rig, FakeWorker, RunBundle]:
+    """A rig whose only lane has the bundle that sees all values, while nothing else is open."""
+    rig = Rig(
+        place,
+        plan_of(
+            [stage("read", None, {"out": "values"}), stage("see", "values", splittable=True)],
+            [buffer("values", BufferKind.STORED)],
+        ),
+        TRANSFORMS,
+        **more,
+    )
+    rig.begin()
+    rig.run(until=lambda: any(o.bundle.stage == "see" for o in orders(rig)))
+    (worker,) = rig.workers
+    return rig, worker, worker.told.popleft()
+
+
+def orders(rig: Rig) -> list[RunBundle]:
+    return [o for w in rig.workers for o in w.told if isinstance(o, RunBundle)]

@@ -1,0 +1,130 @@
+"""Plans of a few stages, made by hand, and the encoded elements that flow through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from typing import Any
+
+import attrs
+from apache_beam.coders.coder_impl import create_InputStream
+from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder, WindowedValueCoder
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+from beam_runner_data.rows.refs import InlineRows, RowsRef
+from beam_runner_data.rows.row import elements_row
+from beam_runner_engine.scheduler import Bundle, Data, Input
+from beam_runner_model.buffers import BufferKind, BufferPlan, SideInputUse
+from beam_runner_model.chunks import ElementChunk
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.stages import (
+    InputEdge,
+    InputKind,
+    JobContext,
+    OutputEdge,
+    OutputKind,
+    StageSpec,
+)
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.window_fns import GlobalWindows
+from beam_runner_planner.plan import JobPlan, StagePlan, TruncationPlan
+from beam_runner_runtime.bundles.stage_work import StageWork
+from beam_runner_runtime.channel.messages import JobWork
+
+_CODER = WindowedValueCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
+STRATEGY = WindowingStrategy(window_fn=GlobalWindows())
+
+
+def encoded(value: bytes, timestamp_ms: int = 0) -> bytes:
+    """A windowed value in the global window, as an SDK encodes it."""
+    timed = WindowedValue(value, Timestamp(micros=timestamp_ms * 1000), (GlobalWindow(),))
+    return bytes(_CODER.encode_nested(timed))
+
+
+def chunk_of(values: Iterable[bytes], timestamp_ms: int = 0) -> ElementChunk:
+    """A chunk with these values, which tells where each ends."""
+    parts = [encoded(value, timestamp_ms) for value in values]
+    ends = list(accumulate(map(len, parts)))
+    return ElementChunk(len(parts), b"".join(parts), ends, timestamp_ms)
+
+
+def values_of(chunk: ElementChunk) -> list[bytes]:
+    """The values of a chunk that are meant."""
+    stream: Any = create_InputStream(bytes(chunk.data))
+    values = [_CODER.decode_from_stream(stream, True).value for _ in range(chunk.count)]
+    assert stream.size() == 0
+    return values[chunk.first : chunk.last]
+
+
+def elements(name: str, *values: bytes) -> Data:
+    """Data that holds these values inline."""
+    row = elements_row(0, chunk_of(values))
+    facts = DataFacts(len(values), len(row.data), 0, windows=None)
+    return Data(InlineRows(name, ((row.kind, row.data),)), facts)
+
+
+def stage(
+    stage_id: str,
+    input_buffer: str | None = None,
+    outputs: Mapping[str, str] | None = None,
+    side_inputs: tuple[SideInputUse, ...] = (),
+    *,
+    groups: bool = False,
+    splittable: bool = False,
+) -> StagePlan:
+    """A stage that reads a buffer, or an impulse; ``outputs`` as in `StagePlan`."""
+    outputs = outputs or {}
+    spec = StageSpec(
+        stage_id,
+        f"the {stage_id} step",
+        "environment",
+        b"",
+        InputEdge("source", InputKind.GROUPS if groups else InputKind.ELEMENTS),
+        tuple(OutputEdge(sink, OutputKind.ELEMENTS) for sink in outputs),
+    )
+    impulse = encoded(b"") if input_buffer is None else b""
+    truncation = TruncationPlan(None, endless=False) if splittable else None
+    return StagePlan(spec, True, input_buffer, impulse, outputs, side_inputs, truncation=truncation)
+
+
+def buffer(buffer_id: str, kind: BufferKind, *, bulk: bool = True) -> BufferPlan:
+    """A buffer in the global window."""
+    return BufferPlan(buffer_id, kind, STRATEGY, bulk)
+
+
+def plan_of(stages: Iterable[StagePlan], buffers: Iterable[BufferPlan] = ()) -> JobPlan:
+    """A plan of these, named ``job-1``."""
+    return JobPlan(
+        JobContext("job-1", "name", "{}", {}),
+        {one.stage_id: one for one in stages},
+        {one.buffer_id: one for one in buffers},
+    )
+
+
+def work_of(plan: JobPlan, stage_id: str, shards: int = 4) -> StageWork:
+    """What a process knows of a stage."""
+    return StageWork.of(JobWork(plan, shards, "folder"), stage_id)
+
+
+def bundle_of(*inputs: Data | Input, shard: int | None = None, **more: Any) -> Bundle:
+    """A bundle as the scheduler opens it, with these inputs."""
+    bundle = Bundle(
+        number=7,
+        attempt=1,
+        stage="stage",
+        shard=shard,
+        inputs=tuple(Input(one) if isinstance(one, Data) else one for one in inputs),
+        side_inputs=(),
+        input_watermark=0,
+        end_watermark=0,
+        output_watermark=0,
+        processing_time=0,
+    )
+    return attrs.evolve(bundle, **more)
+
+
+def cut(data: Data, first: int, last: int) -> Data:
+    """Elements ``first`` to before ``last`` of some whole data."""
+    ref: RowsRef = attrs.evolve(data.ref, first=first, last=last)
+    return Data(ref, attrs.evolve(data.facts, count=last - first))

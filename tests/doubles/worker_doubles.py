@@ -1,0 +1,207 @@
+"""A harness in plain Python, and worker processes that are objects: they run real bundles at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from apache_beam.coders import VarIntCoder
+from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
+from beam_runner_data.state.shard_stores import ShardStores
+from beam_runner_model.buffers import BufferKind
+from beam_runner_model.bundles import (
+    BundleProgress,
+    BundleResult,
+    BundleSplit,
+    MonitoringInfo,
+    ResidualElement,
+)
+from beam_runner_model.chunks import ElementChunk, GroupChunk, Settle
+from beam_runner_planner.plan import JobPlan
+from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle_data import FolderData
+from beam_runner_runtime.bundles.keyed import Stores
+from beam_runner_runtime.bundles.loop import TaskLoop
+from beam_runner_runtime.bundles.truncation import Truncation
+from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
+from beam_runner_runtime.channel.messages import BundleReply, Doing, Hello, RunBundle, RunLoop
+from beam_runner_urns import metrics as metric_urns
+from beam_runner_worker.ports import OutputPort, UserState
+from sample_chunks import keyed_chunk
+from small_plans import chunk_of, values_of, work_of
+
+SHARDS = 2
+INTEGER = VarIntCoder()
+Transform = Callable[[list[bytes]], Mapping[str, list[bytes]]]
+"""From the values of a bundle to those of its outputs; groups come as ``key=value,value``."""
+
+
+def seen(value: bytes) -> MonitoringInfo:
+    """A count of one for this value, so that the sum tells how often it was processed."""
+    labels = (("NAME", value.decode()),)
+    return MonitoringInfo("beam:metric:x", metric_urns.SUM_INT64_TYPE, labels, INTEGER.encode(1))
+
+
+def seen_in(metrics: Iterable[Any]) -> dict[str, int]:
+    """How often each value was processed, by the metrics of a job."""
+    counts = {}
+    for info in metrics:
+        if info.urn == "beam:metric:x":
+            counts[dict(info.labels)["NAME"]] = INTEGER.decode(info.payload)
+    return counts
+
+
+@attrs.define(eq=False)
+class FakeHarness:
+    """A stage as a function; implements ``beam_runner_worker.ports.StageHarness``.
+
+    Attributes:
+        transform: what it does.
+        kinds: of the buffers of its outputs.
+        result: what a bundle says besides its metrics.
+        during: called with each chunk of input before it is taken.
+        splits: what the next splits answer.
+        set_ups: how often it was to set up a bundle ahead.
+    """
+
+    transform: Transform
+    kinds: Mapping[str, BufferKind] = attrs.field(factory=dict)
+    residuals: tuple[ResidualElement, ...] = ()
+    finalizes: bool = False
+    during: Callable[[Any], None] = lambda chunk: None
+    splits: list[BundleSplit | None] = attrs.field(factory=list)
+    processed: float | None = None
+    asked: list[tuple[float, ...]] = attrs.field(factory=list)
+    finalized: list[str] = attrs.field(factory=list)
+    bundles: list[str] = attrs.field(factory=list)
+    set_ups: int = 0
+
+    def process_bundle(
+        self,
+        bundle_id: str,
+        inputs: Iterable[Any],
+        outputs: Mapping[str, OutputPort],
+        state: UserState | None = None,
+        on_written: Callable[[], None] | None = None,
+    ) -> BundleResult:
+        self.bundles.append(bundle_id)
+        values = []
+        for chunk in inputs:
+            self.during(chunk)
+            if isinstance(chunk, Settle):
+                continue
+            values += values_of(chunk) if isinstance(chunk, ElementChunk) else _groups(chunk)
+        for sink, produced in self.transform(values).items():
+            if not produced:
+                continue
+            keyed = self.kinds[sink] not in (BufferKind.STORED, BufferKind.DEALT)
+            outputs[sink].write(keyed_chunk(produced) if keyed else chunk_of(produced))
+        if on_written is not None:
+            on_written()
+        metrics = () if outputs else tuple(map(seen, values))
+        return BundleResult(metrics, self.finalizes, self.residuals)
+
+    def set_up(self) -> None:
+        self.set_ups += 1
+
+    def progress(self) -> BundleProgress | None:
+        return None if self.processed is None else BundleProgress((), self.processed)
+
+    def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
+        self.asked.append((keep, elements, *points))
+        return self.splits.pop(0) if self.splits else None
+
+    def finalize(self, bundle_id: str) -> None:
+        self.finalized.append(bundle_id)
+
+
+def _groups(chunk: GroupChunk) -> list[bytes]:
+    return [b"%s=%d" % (key, count) for key, count in zip(chunk.keys, chunk.counts, strict=True)]
+
+
+def harnesses(plan: JobPlan, transforms: Mapping[str, Transform]) -> dict[str, FakeHarness]:
+    """A harness for every stage of a plan; those without a transform have no outputs."""
+    return {
+        name: FakeHarness(
+            transforms.get(name, lambda values: {}),
+            {sink: plan.buffers[b].kind for sink, b in one.outputs.items()},
+        )
+        for name, one in plan.stages.items()
+    }
+
+
+@attrs.define(eq=False)
+class FakeWorker:
+    """A worker process and the server's link to it; implements ``bundles.loop.BundleHost``.
+
+    Attributes:
+        heard: when it said something last; always just now, if no test says another.
+        doing: what it says that it does; ``doing_since`` is since when.
+        told: the commands that it has not obeyed yet.
+        history: all that it was told.
+        in_loop: called when a bundle of a loop is processed, before the loop hears of it.
+        lasts: whether nothing else waited, for each bundle of a loop.
+    """
+
+    plan: JobPlan
+    stages: Mapping[str, FakeHarness]
+    folder: Path
+    number: int = 0
+    heard: float = float("inf")
+    doing: Doing = Doing.BUNDLE
+    doing_since: float = float("-inf")
+    told: deque[Any] = attrs.field(factory=deque)
+    history: list[Any] = attrs.field(factory=list)
+    in_loop: Callable[[TaskLoop, RunBundle], None] = lambda loop, order: None
+    lasts: list[bool] = attrs.field(factory=list)
+    looping: TaskLoop | None = None
+
+    @property
+    def hello(self) -> Hello:
+        return Hello("job-1", "host", 1000 + self.number)
+
+    def send(self, command: Any) -> None:
+        self.told.append(command)
+        self.history.append(command)
+
+    def run_bundle(
+        self, order: RunBundle, stores: Stores, *, last: bool = False
+    ) -> BundleReply | BundleBroke:
+        self.lasts.append(last)
+        reply = self.start(order, stores).run()
+        if self.looping is not None:
+            self.in_loop(self.looping, order)
+        return reply
+
+    def start(self, order: RunBundle, stores: Stores | None = None) -> RunningBundle:
+        """A bundle that has not begun."""
+        stage = order.bundle.stage
+        work = work_of(self.plan, stage, SHARDS)
+        known = stores or ShardStores(self.folder)
+        plan = work.stage.truncation
+        truncation = None
+        if plan is not None:
+            no_sdk: Any = None
+            truncation = Truncation(plan, no_sdk, BundleSideInputs((), self.folder), self.folder)
+        harness = self.stages[stage]
+        return RunningBundle(work, order, harness, known, FolderData(self.folder), None, truncation)
+
+    def run(self, order: RunBundle) -> BundleReply | BundleBroke:
+        """Runs a bundle with the state that its order names."""
+        return self.start(order).run()
+
+    def loop(self, order: RunLoop) -> list[Any]:
+        """Runs a loop; gives all that the server is told."""
+        said: list[Any] = []
+        self.looping = TaskLoop(order, self.folder, self, said.append)
+        last = self.looping.run()
+        self.looping = None
+        return said if last is None else [*said, last]
+
+
+def attempts_given(worker: FakeWorker) -> list[Attempt]:
+    """The attempts that a worker was told to run, in order."""
+    return [order.attempt for order in worker.history if isinstance(order, RunBundle)]

@@ -1,0 +1,63 @@
+"""Whatever a client sends: a plan, or a refusal by name, in little time; nothing of it is unpickled."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import attrs
+import pytest
+import samples
+from beam_runner_engine.scheduler import DefaultPolicy, Limits, Start
+from beam_runner_jobservices import InvalidRequest, check_pipeline
+from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
+from beam_runner_planner.plan import JobPlan
+from beam_runner_planner.translate import translate
+from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.driver.scheduling import roots_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mutations import mutated
+from watched import nothing_unpickled
+
+EXAMPLES = int(os.environ.get("BEAM_HOSTILE_EXAMPLES", "150"))
+_SECONDS = 2.0
+SHAPES = [(build, flags) for build in samples.ALL for flags in (samples.EMBEDDED, samples.EXTERNAL)]
+
+
+def attempt(pipeline: bytes) -> JobPlan | str:
+    """The plan, or why there is none."""
+    job = attrs.evolve(samples.job_of(samples.built(samples.without_a_source)), pipeline=pipeline)
+    began = time.thread_time()
+    try:
+        with nothing_unpickled():
+            check_pipeline(job.pipeline)
+            plan = translate(job)
+            ledger = Ledger(plan, 2, Limits(parallelism=2), DefaultPolicy())
+            ledger.apply(Start(0, roots_of(plan)))
+            return plan
+    except (InvalidRequest, InvalidPipeline, UnsupportedPipeline) as refusal:
+        return str(refusal)
+    finally:
+        assert time.thread_time() - began < _SECONDS
+
+
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(SHAPES), st.integers(0, 2**32), st.sampled_from((1, 1, 1, 2, 3, 8)))
+def test_mutated_pipelines_are_planned_or_refused(
+    shape: tuple[samples.Build, tuple[str, ...]], seed: int, changes: int
+) -> None:
+    build, flags = shape
+    proto = samples.built(build, *flags)
+    samples.job_of(proto)
+    refused = attempt(mutated(proto.SerializeToString(), seed, changes))
+    if isinstance(refused, str):
+        assert refused.startswith(("the ", "This pipeline", "transform ", "environment ", "an "))
+        assert "Error" not in refused
+
+
+@pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
+def test_what_is_whole_is_planned(build: samples.Build) -> None:
+    proto = samples.built(build)
+    samples.job_of(proto)
+    assert isinstance(attempt(proto.SerializeToString()), JobPlan)
