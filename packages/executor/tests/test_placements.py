@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from beam_runner_runtime.channel.stand_by import StandDown
 from beam_runner_runtime.processes.placement import PlainPlacement
-from beam_runner_server.ports import PlacementService
+from beam_runner_server.placement_service import PlacementService
 from placed_jobs import SECONDS, PlacedJob, PlacedJobs, served, wait_until_gone
 from processes import alive
 

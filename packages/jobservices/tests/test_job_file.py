@@ -10,6 +10,7 @@ from contextlib import closing
 
 import attrs
 import pytest
+from beam_runner_model.errors import RunnerError
 from beam_runner_model.observation import JobTimes
 
 from beam_runner_jobservices import (
@@ -17,7 +18,6 @@ from beam_runner_jobservices import (
     Importance,
     JobMessage,
     JobMetrics,
-    JobServicesError,
     JobSpec,
     JobState,
     MonitoringInfo,
@@ -164,7 +164,7 @@ def test_many_messages_at_once_cost_a_fraction(file):
 
 
 def test_a_folder_in_use_is_refused(file, folder):
-    with pytest.raises(JobServicesError, match=f"state folder {folder} is in use"):
+    with pytest.raises(RunnerError, match=f"state folder {folder} is in use"):
         JobFile(folder)
 
 

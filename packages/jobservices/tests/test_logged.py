@@ -6,7 +6,7 @@ from contextlib import closing
 
 import attrs
 import pytest
-from beam_runner_model.errors import Unavailable
+from beam_runner_model.errors import RunnerError, Unavailable
 from beam_runner_storage.durable.databases import Schema, open_database, transaction
 from beam_runner_storage.durable.logged import LogFailed
 
@@ -20,7 +20,6 @@ from beam_runner_jobservices import (
 )
 from beam_runner_jobservices.archive import Archive
 from beam_runner_jobservices.error_log import Errors
-from beam_runner_jobservices.errors import JobServicesError
 from beam_runner_jobservices.job_file import JobFile
 from beam_runner_jobservices.recorder import EndedJob, KeptJob
 
@@ -101,7 +100,7 @@ def test_what_is_damaged_is_left_as_it_is(log, tmp_path):
     log.transactions.append([("UPDATE jobs SET options = '{}'", False, ())])
     log.durable += 1
     before = log.base, list(log.transactions)
-    with pytest.raises(JobServicesError, match="nothing was changed in what is kept: .*checksum"):
+    with pytest.raises(RunnerError, match="nothing was changed in what is kept: .*checksum"):
         JobFile(tmp_path / "2", log)
     assert (log.base, log.transactions) == before
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from beam_runner_model.errors import RunnerError
 
 from beam_runner_jobservices import (
     Execution,
@@ -19,7 +20,6 @@ from beam_runner_jobservices import (
     JobMetrics,
     JobRejected,
     JobServer,
-    JobServicesError,
     JobState,
     Limits,
     LogQuery,
@@ -272,7 +272,7 @@ class TestStopping:
 
     def test_a_second_server_in_the_folder_is_refused(self, servers, tmp_path):
         servers.start()
-        with pytest.raises(JobServicesError, match="state folder .* is in use by another server"):
+        with pytest.raises(RunnerError, match="state folder .* is in use by another server"):
             JobServer(
                 servers.executor,
                 artifacts_dir=tmp_path / "other",

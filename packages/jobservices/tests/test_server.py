@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
+from beam_runner_model.errors import RunnerError
 
 from beam_runner_jobservices import (
     AddressError,
@@ -21,7 +22,6 @@ from beam_runner_jobservices import (
     JobMetrics,
     JobRejected,
     JobServer,
-    JobServicesError,
     JobState,
     Limits,
     MonitoringInfo,
@@ -325,7 +325,7 @@ class TestStarting:
     def test_a_folder_in_use_is_refused_and_the_port_given_back(self, server, executor, tmp_path):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
-        with pytest.raises(JobServicesError, match="in use by another server"):
+        with pytest.raises(RunnerError, match="in use by another server"):
             JobServer(executor, artifacts_dir=tmp_path / "artifacts", port=port)
         JobServer(executor, artifacts_dir=tmp_path / "other", port=port).stop()
 

@@ -6,8 +6,9 @@ import hashlib
 import threading
 
 import pytest
+from beam_runner_model.errors import RunnerError
 
-from beam_runner_jobservices import JobServicesError, NotFound, Unavailable
+from beam_runner_jobservices import NotFound, Unavailable
 from beam_runner_jobservices.store import ArtifactStore
 
 from .fakes import files_in
@@ -81,7 +82,7 @@ def test_only_hashes_are_looked_for(store, name):
 def test_a_folder_has_one_store_and_is_emptied_when_it_is_taken(root):
     first = ArtifactStore(root)
     first.add("job", b"content")
-    with pytest.raises(JobServicesError, match="in use by another server"):
+    with pytest.raises(RunnerError, match="in use by another server"):
         ArtifactStore(root)
     assert len(files_in(root)) == 1
     (root / "incoming" / "left").write_bytes(b"by a crash")

@@ -134,7 +134,7 @@ def no_accumulator(proto: _protos.Pipeline) -> None:
         (windows_of_no_size, "FixedWindows.size must be above 0 ms"),
         (trigger_without_parts, "AfterAll needs at least one trigger"),
         (lateness, "has a negative allowed lateness"),
-        (no_accumulator, "transform 'Sum' .*the coder 'gone', which is not there"),
+        (no_accumulator, "'Sum' has the accumulator coder 'gone', which is not there"),
     ],
 )
 def test_what_is_wrong_is_said(change: Callable[[_protos.Pipeline], None], text: str) -> None:

@@ -5,6 +5,7 @@ from beam_runner_runtime.channel.place import ChannelError, ChannelPlace
 
 from beam_runner_server.channel_flags import ChannelWishes
 from beam_runner_server.flags import parse
+from beam_runner_server.plain import PlainProgram
 
 CLUSTER = "spark://master:7077"
 
@@ -23,7 +24,7 @@ def test_on_one_machine_nobody_else_reaches_it() -> None:
 
 def test_flags_win() -> None:
     flags = ("--channel-host=10.0.0.1", "--channel-port", "7", "--channel-advertise=public:8")
-    wishes = parse(flags).channel
+    wishes = parse(flags, PlainProgram()).channel
     assert wishes == ChannelWishes("10.0.0.1", 7, ("public", 8))
     wanted = ChannelPlace("10.0.0.1", 7, "public", 8)
     assert wishes.place(CLUSTER, "driver", "driver", here=False) == wanted
@@ -44,7 +45,7 @@ def test_who_names_one_address_is_reached_there(binding: str, here: bool, addres
 
 
 def test_a_port_alone_leaves_the_names_to_spark() -> None:
-    wishes = parse(["--channel-port=7"]).channel
+    wishes = parse(["--channel-port=7"], PlainProgram()).channel
     place = wishes.place(CLUSTER, "driver", "0.0.0.0", here=False)
     assert place == ChannelPlace("0.0.0.0", 7, "driver")
 
@@ -69,5 +70,5 @@ def test_what_means_executors_themselves_is_refused(wishes: ChannelWishes, drive
 )
 def test_nonsense_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parse([flag])
+        parse([flag], PlainProgram())
     assert f"{flag.partition('=')[0]}: expected" in capsys.readouterr().err

@@ -15,6 +15,8 @@ from beam_spark_executor.client.options import (
     in_terms_of_options,
     server_wishes,
 )
+from beam_spark_executor.program import SparkProgram
+from beam_spark_executor.spark.platform import SparkPlatform
 
 
 def wishes(*flags: str) -> ServerWishes:
@@ -33,9 +35,10 @@ def test_all_flags_are_those_of_the_command() -> None:
         "--beam_spark_state_dir=/s",
         "--beam_spark_data_dir=s3://bucket/prefix",
     )
-    settings = parse(asked.flags)
-    assert settings.spark.master == "local[2]"
-    assert settings.spark.conf == {"spark.a": "1", "spark.b": "2"}
+    settings = parse(asked.flags, SparkProgram())
+    assert isinstance(settings.platform, SparkPlatform)
+    assert settings.platform.settings.master == "local[2]"
+    assert settings.platform.settings.conf == {"spark.a": "1", "spark.b": "2"}
     assert str(settings.state_dir) == "/s"
     assert settings.data == StoreSpec("s3://bucket/prefix")
 

@@ -67,7 +67,7 @@ class JobFile:
     With a log the jobs are kept there, and `folder`, which has no file yet, is for the time of this server.
 
     Raises:
-        JobServicesError: another server uses the folder, another version wrote the file, or the
+        RunnerError: another server uses the folder, another version wrote the file, or the
             folder is not ours, see `folders`; or what is in the log is damaged, or cannot be read.
         OSError: the folder cannot be made or written.
     """

@@ -90,7 +90,7 @@ class JobServer:
 
     Raises:
         AddressError: it cannot listen there, or may not.
-        JobServicesError: a folder is in use by another server, was written by another version, or
+        RunnerError: a folder is in use by another server, was written by another version, or
             holds what no server has written.
         OSError: a folder cannot be made or written.
     """

@@ -111,7 +111,7 @@ class ArtifactStore:
     in the folder, and copies that nobody holds are removed there.
 
     Raises:
-        JobServicesError: another store uses the folder, or it is not ours, see `folders`; or `far` does not
+        RunnerError: another store uses the folder, or it is not ours, see `folders`; or `far` does not
             answer.
         OSError: the folder cannot be made or written.
     """

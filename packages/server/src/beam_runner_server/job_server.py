@@ -38,7 +38,7 @@ from beam_runner_server.data_place import DataPlace
 from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
 from beam_runner_server.flags import ServerSettings
 from beam_runner_server.kept_streams import KeptStreams
-from beam_runner_server.ports import PlacementService
+from beam_runner_server.placement_service import PlacementService
 from beam_runner_server.waiting_jobs import NeverBegun, awaited
 
 JOBS_LIMIT_SECONDS = 10.0
@@ -65,7 +65,7 @@ class Server:
     Raises:
         beam_runner_jobservices.AddressError: the port is taken, the host is not this machine's, or
             other machines reach it and that is not allowed and guarded.
-        beam_runner_jobservices.JobServicesError: a folder is in use by another server, or is not
+        beam_runner_model.errors.RunnerError: a folder is in use by another server, or is not
             ours.
         beam_runner_storage.journal.errors.JournalError: the journal cannot be read or written.
         beam_runner_storage.stores.ports.StoreError: the store of state does not answer, refuses, or is not fit for it.

@@ -1,4 +1,4 @@
-"""Spark as what worker processes run on (`beam_runner_server.ports.PlacementService`)."""
+"""Spark as what worker processes run on (`beam_runner_server.placement_service.PlacementService`)."""
 
 from __future__ import annotations
 

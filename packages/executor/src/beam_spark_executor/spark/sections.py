@@ -33,8 +33,8 @@ from beam_spark_executor.spark.python_daemon import register_exit_hook
 
 _CALL_SITE = "callSite.short"
 """What Spark's pages call the stage of an RDD that this thread makes."""
-_OURS = re.compile(rf"^{__package__.partition('.')[0]}\.[\w.]+: ")
-"""What a traceback calls an error of this package, whose text says all there is to say."""
+_OURS = re.compile(r"^beam_(runner|spark)_[\w.]+: ")
+"""What a traceback calls an error of ours, whose text says all there is to say."""
 _LOGGER = logging.getLogger(__name__)
 
 

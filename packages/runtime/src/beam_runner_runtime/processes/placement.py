@@ -1,4 +1,4 @@
-"""Plain processes of this machine in place of Spark's (`beam_runner_server.ports.PlacementService`).
+"""Plain processes of this machine in place of Spark's (`beam_runner_server.placement_service.PlacementService`).
 
 Workers ask what to do, as the task does that stands by on Spark: one that asks again has done its lane.
 """
