@@ -17,14 +17,7 @@ CONTRACTS = Path(__file__).resolve().parent.parent / ".importlinter"
 # What a virtual environment may hold before anything is installed.
 INSTALLERS = {"pip", "setuptools", "wheel"}
 ANYTHING = "*"
-LAYERS = {
-    "beam_runner_engine",
-    "beam_runner_jobservices",
-    "beam_runner_urns",
-    "beam_runner_web",
-    "beam_runner_worker",
-    "beam_spark_executor",
-}
+OURS = ("beam_runner_", "beam_spark_")
 SPARK = {"py4j", "pyspark"}
 
 
@@ -45,9 +38,9 @@ def allowed_packages(package: str) -> set[str]:
 
 
 def layers_below(package: str) -> set[str]:
-    """The packages of ours that it may import, and those that these may import."""
-    below = allowed_packages(package) & LAYERS
-    return below.union(*map(layers_below, below))
+    """The modules of ours that it may import, by dotted names, and those that these may import."""
+    below = {name for name in allowed_imports(package)[1] if name.startswith(OURS)}
+    return below.union(*(layers_below(name.partition(".")[0]) for name in below))
 
 
 def module_names(package: str) -> list[str]:
@@ -73,20 +66,27 @@ def modules_brought_along(package: str) -> set[str]:
     before = set(sys.modules)
     for name in names:
         importlib.import_module(name)
-    roots = {name: name.partition(".")[0] for name in set(sys.modules) - before}
-    if closed:
-        return {name for name, root in roots.items() if root != package}
-    return {root for root in roots.values() if root in LAYERS - layers_below(package) - {package}}
+    brought = {name for name in set(sys.modules) - before if not is_part(name, package)}
+    below = layers_below(package)
+    ours = {name for name in brought if name.startswith(OURS)}
+    undue = {name for name in ours if not any(is_part(name, one) for one in below)}
+    return undue | (brought - ours if closed else set())
+
+
+def is_part(name: str, of: str) -> bool:
+    """Whether a module is another one, or within it, or what it is in, which comes along with it."""
+    return f"{name}.".startswith(f"{of}.") or f"{of}.".startswith(f"{name}.")
 
 
 def undue_distributions(package: str) -> set[str]:
     """Installed distributions that the package must do without."""
-    below = layers_below(package)
+    below = {name.partition(".")[0] for name in layers_below(package)}
     allowed = below.union(*map(allowed_packages, (package, *below)))
     installed = {
         found.name.lower().replace("-", "_") for found in importlib.metadata.distributions()
     }
-    undue = installed & (LAYERS | SPARK) - allowed - {package}
+    ours = {name for name in installed if name.startswith(OURS)}
+    undue = (ours | installed & SPARK) - allowed - {package}
     if "apache_beam" not in allowed:
         undue |= installed - allowed - {package} - INSTALLERS
     return undue

@@ -16,7 +16,7 @@ from .conftest import Repository
 
 HEAD = '"""Planted."""\n\nfrom __future__ import annotations\n\n'
 ENGINE = "packages/engine/src/beam_runner_engine/planted{}.py"
-ENGINE_VALUES = "packages/model/src/beam_runner_model/planted{}.py"
+MODEL = "packages/model/src/beam_runner_model/planted{}.py"
 CLIENT = "packages/executor/src/beam_spark_executor/client/planted{}.py"
 DATA = "packages/data/src/beam_runner_data/rows/planted{}.py"
 DRIVER = "packages/runtime/src/beam_runner_runtime/driver/planted{}.py"
@@ -24,6 +24,10 @@ EXECUTOR = "packages/executor/src/beam_spark_executor/planted{}.py"
 JOBSERVICES = "packages/jobservices/src/beam_runner_jobservices/planted{}.py"
 JOBSERVICES_WIRE = "packages/jobservices/src/beam_runner_jobservices/wire/planted{}.py"
 PROCESSES = "packages/runtime/src/beam_runner_runtime/processes/planted{}.py"
+PLANNER = "packages/planner/src/beam_runner_planner/planted{}.py"
+RUNTIME = "packages/runtime/src/beam_runner_runtime/driver/planted{}.py"
+SERVER = "packages/server/src/beam_runner_server/planted{}.py"
+STORAGE = "packages/storage/src/beam_runner_storage/journal/planted{}.py"
 URNS = "packages/urns/src/beam_runner_urns/planted{}.py"
 WEB = "packages/web/src/beam_runner_web/planted{}.py"
 WORKER = "packages/worker/src/beam_runner_worker/planted{}.py"
@@ -71,7 +75,7 @@ LAYERS = [
             "import os",
             "import subprocess",
             "import importlib",
-            "from beam_runner_urns import coders",
+            "import sqlite3",
         )
     ),
     Plant(
@@ -92,31 +96,27 @@ LAYERS = [
         "import beam_runner_engine",
         "beam_runner_worker is not allowed to import beam_runner_engine",
     ),
-    Plant(
-        WORKER,
-        "from beam_runner_engine.keyed import cells",
-        "planted{}:5: `from beam_runner_engine.keyed import cells`: beam_runner_worker may not import "
-        "`beam_runner_engine.keyed.cells`, only `beam_runner_model`",
-    ),
+    planted_import(WORKER, "from beam_runner_engine.keyed import cells"),
+    planted_import(MODEL, "import socket"),
+    planted_import(RUNTIME, "import beam_runner_jobservices"),
+    planted_import(SERVER, "import pyspark"),
+    planted_import(STORAGE, "import pyarrow"),
+    planted_import(PLANNER, "import beam_runner_worker"),
     Plant(
         ENGINE,
         "import beam_runner_worker",
         "beam_runner_engine is not allowed to import beam_runner_worker",
     ),
-    Plant(
-        JOBSERVICES,
-        "import beam_runner_worker",
-        "beam_runner_jobservices is not allowed to import beam_runner_worker",
-    ),
+    planted_import(JOBSERVICES, "import beam_runner_worker"),
     Plant(
         WORKER,
         "import beam_spark_executor",
         "beam_runner_worker is not allowed to import beam_spark_executor",
     ),
     Plant(
-        ENGINE_VALUES,
+        MODEL,
         "import beam_runner_engine.keyed",
-        "beam_runner_model is not allowed to import beam_runner_engine.keyed",
+        "beam_runner_model is not allowed to import beam_runner_engine",
     ),
     Plant(
         WORKER_EMBEDDED,
@@ -147,17 +147,18 @@ LAYERS = [
     Plant(
         DATA,
         "import beam_runner_runtime.driver",
-        "beam_runner_data.rows is not allowed to import beam_runner_runtime.driver",
+        "beam_runner_data is not allowed to import beam_runner_runtime",
     ),
     Plant(
         DRIVER,
         "import beam_spark_executor.spark",
-        "beam_runner_runtime.driver is not allowed to import beam_spark_executor.spark",
+        "beam_runner_runtime is not allowed to import beam_spark_executor",
     ),
+    planted_import(PROCESSES, "import pyspark"),
     Plant(
-        PROCESSES,
+        EXECUTOR,
         "import pyspark",
-        "beam_runner_runtime.processes.planted{} -> pyspark (l.5)",
+        "beam_spark_executor.planted{} -> pyspark (l.5)",
     ),
     planted_import(WEB, "import grpc"),
     planted_import(WEB, "import apache_beam"),
@@ -204,7 +205,7 @@ LINT = [
     Plant(
         WORKER,
         "from beam_runner_engine.scheduler import Data\n\nDATA = Data\n",
-        "`beam_runner_engine.scheduler` is banned",
+        "`beam_runner_engine` is banned",
     ),
     Plant(EXECUTOR, "from pyspark import RDD\n\nROWS = RDD\n", "`pyspark.RDD` is banned"),
     Plant(WEB, "import grpc\n\nCALL = grpc.Call\n", "`grpc` is banned"),
@@ -293,16 +294,24 @@ def test_layers_name_a_declaration_that_the_layer_may_not_have(repository: Repos
 
 
 @pytest.mark.parametrize(
-    ("file", "package"), [(ENGINE, "beam_runner_engine"), (URNS, "beam_runner_urns")]
+    ("file", "package", "module"),
+    [
+        (ENGINE, "beam_runner_engine", "sqlite3"),
+        (URNS, "beam_runner_urns", "sqlite3"),
+        (STORAGE, "beam_runner_storage", "beam_runner_engine.scheduler"),
+        (DATA, "beam_runner_data", "beam_runner_planner.plan"),
+    ],
 )
-def test_purity_sees_a_dynamic_import(repository: Repository, file: str, package: str) -> None:
-    source = repository.root / file.partition(f"/{package}")[0]
+def test_purity_sees_a_dynamic_import(
+    repository: Repository, file: str, package: str, module: str
+) -> None:
+    sources = [str(one) for one in sorted(repository.root.glob("packages/*/src"))]
     search = (
-        "import sys; sys.path[:0] = sys.argv[1:2]; from tools.check_purity import *; "
-        "print('brought', *sorted(modules_brought_along(sys.argv[2])))"
+        "import sys; package, *sources = sys.argv[1:]; sys.path[:0] = sources;"
+        " from tools.check_purity import *; print('brought', *sorted(modules_brought_along(package)))"
     )
-    assert repository.run("-c", search, str(source), package).text == "brought"
-    repository.write(file.format(0), HEAD + '__import__("sqlite3")\n')
-    outcome = repository.run("-c", search, str(source), package)
+    assert repository.run("-c", search, package, *sources).text == "brought"
+    repository.write(file.format(0), f'{HEAD}__import__("{module}")\n')
+    outcome = repository.run("-c", search, package, *sources)
     assert outcome.passed, outcome.text
-    assert "sqlite3" in outcome.text
+    assert module in outcome.text

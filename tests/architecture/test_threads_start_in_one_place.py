@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 PACKAGES = Path(__file__).parents[2] / "packages"
-SOURCES = [PACKAGES / name / "src" for name in ("worker", "jobservices", "executor")]
+SOURCES = sorted(folder for folder in PACKAGES.glob("*/src") if folder.parent.name != "web")
 STARTERS = frozenset({"Thread", "ThreadPoolExecutor", "InheritableThread"})
 ALLOWED = {
-    "beam_runner_worker/threads.py": "starts the threads of workers and servers",
+    "beam_runner_model/threads.py": "starts the threads of workers and servers",
     "beam_runner_jobservices/threads.py": "starts the threads of the job services",
     "beam_spark_executor/spark/threads.py": "starts threads that run Spark jobs",
     "beam_runner_worker/fnapi/server.py": "gRPC wants a pool, and catches what its calls raise",
-    "beam_spark_executor/channel/server.py": "gRPC wants a pool, and catches what its calls raise",
+    "beam_runner_runtime/channel/server.py": "gRPC wants a pool, and catches what its calls raise",
 }
 CLIENTS = "beam_spark_executor/client/"
 """These threads are in the program of the user: no job of a server waits for them."""

@@ -11,11 +11,18 @@ from pathlib import Path
 import pytest
 
 PACKAGES = (
+    "beam_runner_data",
     "beam_runner_engine",
     "beam_runner_jobservices",
+    "beam_runner_model",
+    "beam_runner_planner",
+    "beam_runner_runtime",
+    "beam_runner_server",
+    "beam_runner_storage",
     "beam_runner_urns",
     "beam_runner_worker",
     "beam_spark_executor",
+    "beam_spark_io",
 )
 IMPORT = "import sys; sys.path.insert(0, sys.argv[1]); module = __import__(sys.argv[2]); print(module.__file__)"
 

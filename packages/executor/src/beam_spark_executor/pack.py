@@ -20,7 +20,7 @@ from pathlib import Path
 
 NAME = "environment"
 """Of the folder in which executors unpack the archive."""
-_NEEDED = ("beam_spark_executor", "beam_runner_worker", "apache_beam", "pyarrow", "grpc")
+_NEEDED = ("beam_spark_executor", "beam_runner_runtime", "apache_beam", "pyarrow", "grpc")
 # Spark's own are on every machine; nobody tests Python there. Other packages may have folders of these names.
 _LEFT_OUT = (
     "site-packages/pyspark/jars",

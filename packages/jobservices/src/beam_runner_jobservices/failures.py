@@ -25,7 +25,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 _NOT_THE_USERS = (
     "/apache_beam/",
     "/beam_runner_",
-    "/beam_spark_executor/",
+    "/beam_spark_",
     "/site-packages/",
     "/dist-packages/",
     "<frozen ",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -104,7 +105,7 @@ def _wait(thread: threading.Thread, master: str, limit: float, give_up: Callable
 def explain(failure: BaseException) -> str:
     """One sentence for what Spark says of a task that Python could not even begin."""
     error = str(failure)
-    if "No module named" in error and "beam_spark_executor" in error:
+    if re.search(r"No module named 'beam_(runner|spark)_", error):
         return (
             "the Python of executors has no beam_spark_executor: give them the server's environment, installed on their"
             " machines or brought by spark.archives, and name its Python by spark.pyspark.python"

@@ -19,10 +19,16 @@ from beam_runner_runtime.channel.messages import Endpoint
 _KNOCK_SECONDS = 10.0
 _ROOM_BYTES = 1 << 20
 _ALIKE = (
-    "beam-spark-executor",
-    "beam-runner-engine",
-    "beam-runner-worker",
     "apache-beam",
+    "beam-runner-data",
+    "beam-runner-engine",
+    "beam-runner-model",
+    "beam-runner-planner",
+    "beam-runner-runtime",
+    "beam-runner-storage",
+    "beam-runner-worker",
+    "beam-spark-executor",
+    "beam-spark-io",
 )
 """What has to be the same on both sides: one reads what the other has pickled."""
 
