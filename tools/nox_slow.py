@@ -15,6 +15,7 @@ from nox.command import CommandFailed
 from tools.nox_support import (
     CLUSTER,
     CONSTRAINTS,
+    KILLS_ON_A_CLUSTER,
     ON_A_CLUSTER,
     ONLY_ON_LANES,
     PACKAGES,
@@ -250,16 +251,16 @@ def kills_long(session: nox.Session) -> None:
         "random_kills",
         "kills_of_a_drain",
         "kills_of_spark_streams",
-        "state_in_a_store",
     )
-    run_pytest(session, *(f"tests/kills/test_{name}.py" for name in names), *session.posargs)
+    tests = (f"tests/kills/test_{name}.py" for name in names)
+    run_pytest(session, *tests, f"--deselect={KILLS_ON_A_CLUSTER}", *session.posargs)
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def kills_on_a_cluster(session: nox.Session) -> None:
     """Random kills, of executors too, on a cluster of two executors on this machine. ``-- --rounds N --seed S`` for more."""
-    names = ("random_kills_on_a_cluster", "kills_of_sections")
-    run_pytest(session, *(f"tests/kills/test_{name}.py" for name in names), *session.posargs)
+    tests = (KILLS_ON_A_CLUSTER, "tests/kills/test_kills_of_sections.py")
+    run_pytest(session, *tests, *session.posargs)
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)

@@ -60,6 +60,7 @@ CLUSTER = "tests/pipelines/cluster"
 S3_SERVER = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 # What is killed at random in CI: one of these each time.
 KILLED = [(v, e) for v in ("bounded", "unbounded") for e in ("embedded", "PROCESS")]
+KILLS_ON_A_CLUSTER = "tests/kills/test_random_kills.py::test_on_a_cluster"
 # What the tests of whole pipelines came to, for the table of capabilities.
 RESULTS = ROOT / ".nox" / "results"
 WITH_RESULTS = ("plain", "pipelines_part", "lanes", "cluster", "validates_runner", "go")

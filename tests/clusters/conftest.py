@@ -21,7 +21,7 @@ import victims
 from cluster_site import PREFIX, Site, Store
 from harness_commands import boot_command
 from hdfs_machine import hdfs_machine
-from job_server import ServerEnded, wait_until
+from job_server import ServerEnded
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
 from machines import Layout, Network, network, reason_not_to
@@ -29,6 +29,7 @@ from s3_machine import s3_machine
 from seeds import add_seed_options, run_for_each_seed
 from shared_folder import SharedFolder
 from spark_machines import spark_home, spark_machines
+from waiting import wait_until
 
 WORKERS = 2
 

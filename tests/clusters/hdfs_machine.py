@@ -10,8 +10,8 @@ from beam_runner_storage.stores.ports import StoreError
 from beam_runner_storage.stores.spec import StoreSpec
 from hdfs_servers import DATA_NODE, NAMENODE, POM, java, settings, write_settings
 from java_servers import class_path
-from job_server import wait_until
 from machines import Layout, Network
+from waiting import wait_until
 
 _PORT, _PAGES = 8020, 9870
 _SECONDS = 120.0

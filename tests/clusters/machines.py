@@ -12,18 +12,17 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
 from cpu_account import CpuAccount
+from waiting import wait_until
 
 _TOOLS = ("ip", "unshare", "nsenter", "mount", "hostname", "setpriv")
 _NETWORKS = "198.18"
 """Addresses that are set apart for tests of networks."""
-_WAIT_SECONDS = 60.0
 
 _BOOT = """
 set -e
@@ -183,7 +182,7 @@ class Machine:
         self._process.kill()
         self._process.wait()
         self._process = None
-        _wait_until(lambda: not self._has_processes(), f"{self.name} ends")
+        wait_until(lambda: not self._has_processes(), 60, f"{self.name} ends")
 
     def ask_to_end(self, seconds: float) -> int:
         """Sends its program SIGTERM, and waits for so long at most; the exit code."""
@@ -228,7 +227,7 @@ class Network:
         self._switch = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"]
         )
-        _wait_until(lambda: _has_own_network(self._switch.pid), "the switch is up")
+        wait_until(lambda: _has_own_network(self._switch.pid), 60, "the switch is up")
         self._at_switch("ip", "link", "add", "switch", "type", "bridge")
         self._at_switch("ip", "link", "set", "switch", "up")
         number = self._free_number()
@@ -247,7 +246,7 @@ class Network:
 
     def plug(self, pid: int, name: str, address: str) -> None:
         """Connects the network namespace of a process."""
-        _wait_until(lambda: _has_own_network(pid), f"{name} boots")
+        wait_until(lambda: _has_own_network(pid), 60, f"{name} boots")
         inside = ("nsenter", "--target", str(pid), "--net", "ip")
         # Its card stays the same: others remember for a minute which one has the address.
         card = ":".join(["02", "00", *(f"{int(part):02x}" for part in address.split("."))])
@@ -331,11 +330,3 @@ def _children(pid: int) -> list[int]:
         return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
-
-
-def _wait_until(condition: object, what: str) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + _WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {_WAIT_SECONDS:.0f} s: {what}"
-        time.sleep(0.02)

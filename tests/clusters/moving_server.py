@@ -15,8 +15,9 @@ from beam_runner_jobservices import Credentials
 from beam_runner_jobservices.relay import Relay
 from cluster_site import Site
 from free_ports import free_ports
-from job_server import PROGRAM, wait_until
+from job_server import PROGRAM
 from spark_machines import QUICK_JAVA
+from waiting import wait_until
 
 _PORT = 8099
 _SERVES = "beam-spark-jobserver serves the Beam Job API at"

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from job_server import wait_until
 from machines import Layout, Network
+from waiting import wait_until
 
 BUCKET = "data"
 REGION = "us-east-1"

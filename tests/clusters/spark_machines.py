@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from job_server import wait_until
 from machines import Layout, Machine, Network
 from pyspark.find_spark_home import _find_spark_home
+from waiting import wait_until
 
 CORES = 1
 """Of each worker: all of them share those of this machine."""

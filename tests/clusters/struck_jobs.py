@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from crash_points import check, has_begun, submit
-from job_server import wait_until
 from jobs import Pipelines
 from victims import Victim, bounded, unbounded
+from waiting import wait_until
 
 _STRIKES = 2
 _BEGIN_SECONDS = 120

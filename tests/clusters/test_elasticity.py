@@ -9,8 +9,9 @@ import pytest
 from beam_jobs import TakeTime
 from beam_runner_jobservices import JobState
 from cluster_site import Site
-from job_server import job_server, wait_until
+from job_server import job_server
 from jobs import Pipelines
+from waiting import wait_until
 
 _COUNT = 200
 _GIVEN_BACK_SECONDS = 60.0

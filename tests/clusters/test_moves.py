@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 from cluster_site import Site
-from job_server import wait_until
 from moving_server import MovingServer
 from struck_jobs import check_struck, each_way
 from victims import Victim
+from waiting import wait_until
 
 _COUNT = 6000
 _PREFIX = "moving"

@@ -12,10 +12,10 @@ import pytest
 from apache_beam.metrics import Metrics
 from beam_runner_jobservices import JobState
 from cluster_site import Site
-from job_server import wait_until
 from jobs import Pipelines
 from lives import Lives
 from machines import Machine
+from waiting import wait_until
 
 _SECONDS = 0.2
 """Of an element."""

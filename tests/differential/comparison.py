@@ -92,7 +92,7 @@ def _differing(
         found = runner.run(made)
     except Refused as refused:
         return None if len(specs) > 1 else dict.fromkeys(specs, str(refused))
-    told = {name: _told(_of(name, expected), _of(name, found)) for name in specs}
+    told = {name: difference(_of(name, expected), _of(name, found)) for name in specs}
     return {name: text for name, text in told.items() if text is not None}
 
 
@@ -126,12 +126,12 @@ def compare_stream(name: str, spec: StreamSpec, runners: Mapping[str, Telling]) 
     expected = streams.expected(spec, name)
     tally = Tally(rows=sum(rows.total() for rows in expected.values()))
     for environment, runner in runners.items():
-        what = _stream_difference(name, spec, runner)
+        what = stream_difference(name, spec, runner)
         if what is None:
             tally.same[environment] += len(spec.groupings)
             continue
         least = _least_stream(name, spec, runner)
-        text = _stream_difference(name, least, runner) or f"now and then: {what}"
+        text = stream_difference(name, least, runner) or f"now and then: {what}"
         tally.differences.append(f"{environment}, {name}: {text}\nleast stream: {least}")
     return tally
 
@@ -139,28 +139,28 @@ def compare_stream(name: str, spec: StreamSpec, runners: Mapping[str, Telling]) 
 def _least_stream(name: str, spec: StreamSpec, runner: Telling) -> StreamSpec:
     for grouping in spec.groupings:
         alone = attrs.evolve(spec, groupings=(grouping,))
-        if _stream_difference(name, alone, runner) is not None:
+        if stream_difference(name, alone, runner) is not None:
             spec = alone
             break
     number = 0
     while number < len(spec.events):
         less = attrs.evolve(spec, events=spec.events[:number] + spec.events[number + 1 :])
-        if _stream_difference(name, less, runner) is None:
+        if stream_difference(name, less, runner) is None:
             number += 1
         else:
             spec = less
     return spec
 
 
-def _stream_difference(name: str, spec: StreamSpec, runner: Telling) -> str | None:
+def stream_difference(name: str, spec: StreamSpec, runner: Telling) -> str | None:
     try:
         with built_stream(spec, name) as made:
-            return _told(streams.expected(spec, name), runner.run_stream(made))
+            return difference(streams.expected(spec, name), runner.run_stream(made))
     except Refused as refused:
         return str(refused)
 
 
-def _told(expected: Outputs, found: Outputs) -> str | None:
+def difference(expected: Outputs, found: Outputs) -> str | None:
     told = []
     for output in sorted(expected.keys() | found.keys()):
         wanted, got = expected.get(output, Counter()), found.get(output, Counter())

@@ -95,6 +95,17 @@ class Custom(NonMergingWindowFn):
         return TensCoder()
 
 
+class Some(NonMergingWindowFn):
+    """One second each; elements of every third and fourth second are in no window."""
+
+    def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
+        second = context.timestamp.micros // 1_000_000
+        return [IntervalWindow(second, second + 1)] if second % 4 < 2 else []
+
+    def get_window_coder(self) -> Coder:
+        return IntervalWindowCoder()
+
+
 @attrs.frozen
 class Windows:
     """A windowing strategy as data."""
@@ -124,6 +135,7 @@ def random_windows(rng: random.Random) -> dict[str, Any]:
             ("sessions", 5),
             ("custom",),
             ("by element",),
+            ("some",),
         ]
     )
     return {
@@ -150,6 +162,8 @@ def window_fn(fn: tuple[Any, ...]) -> WindowFn:
             return Custom()
         case ("by element",):
             return ByElement()
+        case ("some",):
+            return Some()
     raise ValueError(f"no windows {fn!r}")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_server import wait_until
+from waiting import wait_until
 
 if sys.platform != "linux":
     pytest.skip("looks for what is left in /proc", allow_module_level=True)

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from job_server import wait_until
 from processes import marked
+from waiting import wait_until
 
 pytest.importorskip("parameterized", reason="wants the group validates-runner")
 if sys.platform != "linux":

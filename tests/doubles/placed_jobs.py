@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,10 +102,3 @@ def served(placement: Placement) -> Iterator[dict[str, PlacedJob]]:
     yield jobs
     placement.stand_down()
     server.stop()
-
-
-def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + SECONDS
-    while alive(pid):
-        assert time.monotonic() < deadline, f"{pid} stays"
-        time.sleep(0.02)

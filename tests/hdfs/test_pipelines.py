@@ -12,10 +12,10 @@ import victims
 from beam_runner_storage.stores.spec import StoreSpec
 from crash_points import check, submit
 from hdfs_servers import NAMENODE, HdfsServers
-from job_server import wait_until
 from jobs import Job, Pipelines, pickle_by_value
 from lives import Lives, lives
 from victims import Victim, bounded, unbounded
+from waiting import wait_until
 
 _COUNT = 2500
 _AWAY_SECONDS = 20

@@ -17,11 +17,12 @@ from beam_runner_jobservices import JobState
 from beam_spark_io import ReadFromSpark, ReadStreamFromSpark
 from chaos import strike
 from endings import arrives_once
-from job_server import job_server, wait_until
+from job_server import job_server
 from jobs import Job, Pipelines, pickle_by_value
 from kafka_broker import CONNECTOR, KafkaBroker
 from lives import Lives, lives
 from victims import Count, check_stream
+from waiting import wait_until
 
 kafka = pytest.importorskip("kafka", reason="wants the group kafka")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam_runner_jobservices import JobClient, JobState
-from job_server import wait_until
 from jobs import Job
 from lives import Lives
+from waiting import wait_until
 
 
 def arrives_once(running: Lives, job: Job, total: int, seconds: float, told: str) -> None:

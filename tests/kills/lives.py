@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from free_ports import free_ports
-from job_server import JobServerProcess, ServerEnded, wait_until
+from job_server import JobServerProcess, ServerEnded
 from processes import FORKED, parent, threads
+from waiting import wait_until
 
 SERVING_SECONDS = 120.0
 """How long a server may take from when Spark is up."""

@@ -11,9 +11,9 @@ import apache_beam as beam
 import pytest
 from beam_runner_jobservices import JobState
 from crash_points import Points, with_points
-from job_server import wait_until
 from jobs import Pipelines, pickle_by_value
 from lives import Lives
+from waiting import wait_until
 
 BEFORE, AFTER = "before callbacks are due", "after callbacks are due"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from crash_points import Points, check, submit, with_points
-from job_server import wait_until
 from jobs import Pipelines
 from lives import Lives
 from victims import bounded, unbounded
+from waiting import wait_until
 
 HIT_SECONDS = 60.0
 IN_A_STREAM = (

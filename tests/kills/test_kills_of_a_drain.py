@@ -11,11 +11,11 @@ import pytest
 from beam_runner_jobservices import JobClient, JobState
 from chaos import strike
 from crash_points import check, submit
-from job_server import wait_until
 from jobs import Pipelines
 from lives import Lives, lives
 from rounds import ROUND_SECONDS
 from victims import ENDLESS, unbounded
+from waiting import wait_until
 
 PAUSE_SECONDS = 0.6
 """Between the drain and the first kill, and between kills, at most; the first comes at once at times."""

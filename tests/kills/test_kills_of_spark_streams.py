@@ -14,11 +14,11 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_spark_io import ReadStreamFromSpark
 from chaos import strike
 from endings import arrives_once
-from job_server import wait_until
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
 from rounds import ROUND_SECONDS
 from victims import Count, check_stream
+from waiting import wait_until
 
 pickle_by_value(__name__)
 KINDS = ("worker", "java", "server", "worker")

@@ -15,14 +15,19 @@ KINDS = {
     "embedded": ("worker", "worker", "daemon", "java", "server"),
     "PROCESS": ("worker", "harness", "harness", "java", "server"),
 }
-
+KINDS_ON_A_CLUSTER = ("executor", "executor", "worker", "java", "server")
+KINDS_WITH_A_STORE = ("server", "worker", "server", "java")
+MASTER = "--spark-master-url=local-cluster[2,1,1024]"
 PipelinesOf = Callable[[Lives, str], Pipelines]
 
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(ROUND_SECONDS),
+    pytest.mark.parametrize("victim", [bounded, unbounded], ids=lambda victim: victim.__name__),
+]
 
-@pytest.mark.slow
-@pytest.mark.timeout(ROUND_SECONDS)
+
 @pytest.mark.parametrize("environment", KINDS)
-@pytest.mark.parametrize("victim", [bounded, unbounded], ids=lambda victim: victim.__name__)
 def test_on_one_machine(
     temporary: Path,
     tmp_path: Path,
@@ -33,3 +38,21 @@ def test_on_one_machine(
 ) -> None:
     with lives(temporary, tmp_path / "state") as running:
         rage(running, pipelines_of(running, environment), victim, KINDS[environment], seed)
+
+
+def test_on_a_cluster(
+    temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, victim: Victim, seed: int
+) -> None:
+    """Executors die, too."""
+    with lives(temporary, tmp_path / "state", MASTER) as running:
+        rage(running, pipelines_of(running, "embedded"), victim, KINDS_ON_A_CLUSTER, seed)
+
+
+def test_the_next_server_goes_on(
+    temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, victim: Victim, seed: int
+) -> None:
+    """The next server has nothing of the last one but the contents of a store."""
+    store = f"file://{tmp_path}/store"
+    with lives(temporary, f"{store}/state", f"--data-dir={store}/data") as running:
+        rage(running, pipelines_of(running, "embedded"), victim, KINDS_WITH_A_STORE, seed)
+        assert list(tmp_path.iterdir()) == [tmp_path / "store"]

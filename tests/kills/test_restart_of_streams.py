@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from gauges import Spent, arrivals
-from job_server import wait_until
 from jobs import Pipelines
 from lives import Lives, lives
 from steady import WINDOW, Stream, steady
+from waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 STREAMS = 3

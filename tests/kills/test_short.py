@@ -13,10 +13,10 @@ import apache_beam as beam
 import pytest
 from chaos import strike
 from crash_points import Points, check, submit, with_points
-from job_server import wait_until
 from jobs import Pipelines
 from lives import Lives
 from victims import Victim, bounded, unbounded
+from waiting import wait_until
 
 IN_A_WORKER = (
     ("before bundle", "before files", "after files"),

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from crash_points import Points, check, submit, with_points
-from job_server import wait_until
 from jobs import Pipelines
 from lives import Lives
 from processes import exists
 from victims import unbounded
+from waiting import wait_until
 
 COUNT = 4000
 LOST_SECONDS = 60.0

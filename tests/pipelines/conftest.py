@@ -81,7 +81,12 @@ def server(
     """The server; after the last test it must end and leave nothing."""
     # What pipelines bring along is installed from what is staged alone, and not kept for later.
     cache = tmp_path_factory.mktemp("cache")
-    environment = {"BEAM_RUNNER_CACHE_DIR": str(cache), "PIP_NO_INDEX": "1"}
+    environment = {
+        "BEAM_RUNNER_CACHE_DIR": str(cache),
+        "PIP_NO_INDEX": "1",
+        # The functions of the fixed corpus are pickled by their names.
+        "PYTHONPATH": str(Path(__file__).parents[1] / "differential"),
+    }
     flags = [*placement, FAILING_SOON]
     if data := request.config.getoption("--data-dir"):
         flags += ["--data-dir", data]

@@ -15,9 +15,10 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows
 from beam_runner_jobservices import JobState
-from job_server import JobServerProcess, wait_until
+from job_server import JobServerProcess
 from jobs import Job, Pipelines
 from offsets import Offsets
+from waiting import wait_until
 
 PROMISED_SECONDS = 5.0
 

@@ -17,8 +17,9 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.environments import EmbeddedPythonEnvironment
 from beam_runner_jobservices import JobApiError, JobClient, JobState
-from job_server import JobServerProcess, wait_until
+from job_server import JobServerProcess
 from jobs import Pipelines
+from waiting import wait_until
 
 CLIENT = """
 import sys, time, pathlib

@@ -15,9 +15,10 @@ from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTr
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_jobservices import JobState
-from job_server import JobServerProcess, wait_until
+from job_server import JobServerProcess
 from jobs import Pipelines
 from offsets import WATERMARK, Offsets
+from waiting import wait_until
 
 SECONDS = 4
 TURNS = 20

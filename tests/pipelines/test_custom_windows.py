@@ -2,64 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import apache_beam as beam
 import pytest
-from apache_beam.coders import Coder, VarIntCoder
+from apache_beam.coders import Coder
 from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms import userstate
 from apache_beam.transforms.window import (
-    BoundedWindow,
     IntervalWindow,
-    NonMergingWindowFn,
     TimestampedValue,
     WindowFn,
 )
-from apache_beam.utils.timestamp import Timestamp
 from jobs import Pipelines, timestamped
 
 Pair = tuple[str, int]
-
-
-class Ten(BoundedWindow):
-    """Ten seconds, by their number."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(Timestamp(10 * (number + 1)))
-        self.number = number
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ten) and self.number == other.number
-
-    def __hash__(self) -> int:
-        return hash(self.number)
-
-
-class TenCoder(Coder):
-    """Nothing but Python can read it."""
-
-    def encode(self, value: Ten) -> bytes:
-        return f"number {value.number}".encode()
-
-    def decode(self, encoded: bytes) -> Ten:
-        return Ten(int(encoded.split()[1]))
-
-    def is_deterministic(self) -> bool:
-        return True
-
-
-class Tens(NonMergingWindowFn):
-    """Beam knows neither these windows nor how to encode them."""
-
-    def assign(self, context: WindowFn.AssignContext) -> list[Ten]:
-        return [Ten(int(context.timestamp) // 10)]
-
-    def get_window_coder(self) -> Coder:
-        return TenCoder()
 
 
 class TouchingGaps(WindowFn):
@@ -86,57 +42,6 @@ class TouchingGaps(WindowFn):
         if len(group) > 1:
             start, end = min(w.start for w in group), max(w.end for w in group)
             context.merge(group, IntervalWindow(start, end))
-
-
-TIMES = (1, 2, 13, 14)
-
-
-def numbers(p: beam.Pipeline, label: str = "numbers") -> beam.PCollection:
-    return p | label >> timestamped([(("k", n), n) for n in TIMES], Pair)
-
-
-def test_groups(pipelines: Pipelines) -> None:
-    with pipelines.new() as p:
-        sums = (
-            numbers(p)
-            | beam.WindowInto(Tens())
-            | beam.CombinePerKey(sum)
-            | beam.Map(lambda pair, w=beam.DoFn.WindowParam: (*pair, w.number))
-        )
-        assert_that(sums, equal_to([("k", 3, 0), ("k", 27, 1)]))
-
-
-def test_side_inputs(pipelines: Pipelines) -> None:
-    with pipelines.new() as p:
-        side = numbers(p, "side") | "side windows" >> beam.WindowInto(Tens())
-        seen = (
-            numbers(p, "main")
-            | "main windows" >> beam.WindowInto(Tens())
-            | beam.Map(
-                lambda pair, side: (pair[1], sorted(n for _, n in side)), beam.pvalue.AsIter(side)
-            )
-        )
-        assert_that(seen, equal_to([(1, [1, 2]), (2, [1, 2]), (13, [13, 14]), (14, [13, 14])]))
-
-
-class Counting(beam.DoFn):
-    COUNT = userstate.ReadModifyWriteStateSpec("count", VarIntCoder())
-
-    def process(
-        self,
-        pair: Pair,
-        state: Any = beam.DoFn.StateParam(COUNT),
-        window: Any = beam.DoFn.WindowParam,
-    ) -> Iterator[tuple[int, int]]:
-        count = (state.read() or 0) + 1
-        state.write(count)
-        yield window.number, count
-
-
-def test_state(pipelines: Pipelines) -> None:
-    with pipelines.new() as p:
-        counted = numbers(p) | beam.WindowInto(Tens()) | beam.ParDo(Counting())
-        assert_that(counted, equal_to([(0, 1), (0, 2), (1, 1), (1, 2)]))
 
 
 def grouped(values: beam.PCollection) -> beam.PCollection:

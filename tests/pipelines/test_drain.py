@@ -24,9 +24,9 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_runner_jobservices import JobClient, JobState
-from job_server import wait_until
 from jobs import Job, Pipelines
 from offsets import WATERMARK, Offsets
+from waiting import wait_until
 
 ENDLESS = 10**9
 

@@ -11,8 +11,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from beam_runner_jobservices import JobState
-from job_server import wait_until
 from jobs import Pipelines
+from waiting import wait_until
 
 
 class Register(beam.DoFn):

@@ -14,8 +14,9 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from beam_runner_jobservices import JobClient, JobState
 from failing_streams import COUNT, Numbers, check_ordinals, counted
-from job_server import job_server, wait_until
+from job_server import job_server
 from jobs import Pipelines
+from waiting import wait_until
 
 ROOM = "40m"
 MEGABYTE = 1 << 20

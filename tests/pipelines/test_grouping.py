@@ -13,21 +13,6 @@ from beam_runner_jobservices import JobClient, JobState
 from jobs import Pipelines
 
 
-def sorted_values(key: Any, values: Iterable[Any]) -> tuple[Any, list[Any]]:
-    return key, sorted(values)
-
-
-def test_group_by_key(everywhere: Pipelines) -> None:
-    with everywhere.new() as p:
-        grouped = (
-            p
-            | beam.Create([(f"k{n % 7}", n) for n in range(100)])
-            | beam.GroupByKey()
-            | beam.MapTuple(sorted_values)
-        )
-        assert_that(grouped, equal_to([(f"k{k}", list(range(k, 100, 7))) for k in range(7)]))
-
-
 def test_keys_are_equal_if_their_encodings_are(pipelines: Pipelines) -> None:
     """Python says 1 == 1.0 == True; Beam's model compares encoded keys."""
     with pipelines.new() as p:
@@ -43,34 +28,6 @@ def test_keys_are_equal_if_their_encodings_are(pipelines: Pipelines) -> None:
         )
 
 
-def test_odd_keys_and_values(pipelines: Pipelines) -> None:
-    keys = [b"", b"\0", "", "ü", 0, -1, 2**80, None, (1, ("a", None))]
-    with pipelines.new() as p:
-        grouped = (
-            p
-            | beam.Create([(key, None) for key in keys] * 2)
-            | beam.Map(lambda pair: pair).with_output_types(tuple[Any, Any])
-            | beam.GroupByKey()
-            | beam.MapTuple(lambda key, values: (repr(key), list(values)))
-        )
-        assert_that(grouped, equal_to([(repr(key), [None, None]) for key in keys]))
-
-
-def test_a_key_with_many_values_and_many_keys(pipelines: Pipelines) -> None:
-    with pipelines.new() as p:
-        numbers = (
-            p | beam.Create(range(100)) | beam.FlatMap(lambda n: range(n * 300, n * 300 + 300))
-        )
-        one = numbers | beam.Map(lambda n: ("all", n)) | "one key" >> beam.GroupByKey()
-        total = one | beam.MapTuple(lambda key, values: (key, sum(values)))
-        assert_that(total, equal_to([("all", sum(range(30_000)))]), label="one key")
-        many = numbers | "pair" >> beam.Map(lambda n: (n, n)) | "many keys" >> beam.GroupByKey()
-        count = (
-            many | beam.MapTuple(lambda key, values: len(list(values))) | beam.CombineGlobally(sum)
-        )
-        assert_that(count, equal_to([30_000]), label="many keys")
-
-
 def test_values_can_be_read_twice(pipelines: Pipelines) -> None:
     with pipelines.new() as p:
         twice = (
@@ -80,35 +37,6 @@ def test_values_can_be_read_twice(pipelines: Pipelines) -> None:
             | beam.MapTuple(lambda key, values: (sum(values), max(values), len(list(values))))
         )
         assert_that(twice, equal_to([(10, 4, 5)]))
-
-
-def test_an_element_larger_than_a_row(pipelines: Pipelines) -> None:
-    size = 5 << 20
-    with pipelines.new() as p:
-        sizes = (
-            p
-            | beam.Create([1, 2, 3])
-            | beam.Map(lambda n: (n % 2, bytes([n]) * (size + n)))
-            | beam.Reshuffle()
-            | beam.GroupByKey()
-            | beam.MapTuple(lambda key, values: (key, sorted(map(len, values))))
-        )
-        assert_that(sizes, equal_to([(0, [size + 2]), (1, [size + 1, size + 3])]))
-
-
-def test_co_group_by_key(pipelines: Pipelines) -> None:
-    with pipelines.new() as p:
-        emails = p | "emails" >> beam.Create([("ann", "a@x"), ("bob", "b@x"), ("ann", "a@y")])
-        phones = p | "phones" >> beam.Create([("ann", 1), ("cat", 3)])
-        joined = (
-            {"emails": emails, "phones": phones}
-            | beam.CoGroupByKey()
-            | beam.MapTuple(lambda k, v: (k, sorted(v["emails"]), sorted(v["phones"])))
-        )
-        assert_that(
-            joined,
-            equal_to([("ann", ["a@x", "a@y"], [1]), ("bob", ["b@x"], []), ("cat", [], [3])]),
-        )
 
 
 class Mean(beam.CombineFn):
@@ -154,11 +82,6 @@ def combine(p: beam.Pipeline) -> None:
     )
     grouped = numbers | "pair" >> beam.Map(lambda n: ("k", n)) | beam.GroupByKey()
     assert_that(grouped | beam.CombineValues(Mean()), equal_to([("k", "45/10")]), label="values")
-
-
-def test_combine(everywhere: Pipelines) -> None:
-    with everywhere.new() as p:
-        combine(p)
 
 
 def test_combine_packed_and_lifted_by_the_client(pipelines: Pipelines) -> None:

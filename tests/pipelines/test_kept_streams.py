@@ -12,8 +12,9 @@ from apache_beam.testing.util import assert_that
 from beam_runner_jobservices import JobClient, JobState
 from beam_runner_jobservices.errors import JobApiError
 from failing_streams import COUNT, FailsForAWhile, Numbers, check_ordinals, counted
-from job_server import JobServerProcess, wait_until
+from job_server import JobServerProcess
 from jobs import Job, Pipelines
+from waiting import wait_until
 
 
 class Lives:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
-from job_server import JobServerProcess, wait_until
+from job_server import JobServerProcess
 from jobs import Pipelines
 from processes import FORKED, parent
+from waiting import wait_until
 
 GONE_SECONDS = 60.0
 """Ten on a machine that has time."""

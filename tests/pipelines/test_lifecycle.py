@@ -10,8 +10,8 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_jobservices import JobState
-from job_server import wait_until
 from jobs import Pipelines
+from waiting import wait_until
 
 
 class Diary(beam.DoFn):

@@ -11,8 +11,9 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows
 from beam_runner_jobservices import JobClient, JobState
-from job_server import JobServerProcess, wait_until
+from job_server import JobServerProcess
 from jobs import Job, Pipelines
+from waiting import wait_until
 
 JOBS = 10
 FAILING, CANCELLED = 3, 6

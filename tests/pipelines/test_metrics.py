@@ -15,8 +15,8 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.histogram import LinearBucket
 from beam_runner_jobservices import JobClient, JobState, metric_value
-from job_server import wait_until
 from jobs import Pipelines
+from waiting import wait_until
 
 
 class Measure(beam.DoFn):

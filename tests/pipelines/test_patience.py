@@ -25,8 +25,9 @@ from failing_streams import (
     check_ordinals,
     counted,
 )
-from job_server import JobServerProcess, job_server, wait_until
+from job_server import JobServerProcess, job_server
 from jobs import Job, Pipelines
+from waiting import wait_until
 
 FAILS_SECONDS = 5.0
 

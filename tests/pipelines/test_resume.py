@@ -20,9 +20,10 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_jobservices import JobClient, JobState
 from beam_runner_model.jobs import JobMessage
-from job_server import PROGRAM, WITHOUT_PLACE, JobServerProcess, ServerEnded, wait_until
+from job_server import PROGRAM, WITHOUT_PLACE, JobServerProcess, ServerEnded
 from jobs import Job, Pipelines
 from offsets import WATERMARK, Offsets
+from waiting import wait_until
 
 GONE_SECONDS = 60.0
 

@@ -16,8 +16,9 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from beam_runner_jobservices import JobState
-from job_server import JobServerProcess, wait_until
+from job_server import JobServerProcess
 from jobs import Pipelines
+from waiting import wait_until
 
 ASKED = "--beam_spark_bulk=always"
 PROMISED_SECONDS = 5.0

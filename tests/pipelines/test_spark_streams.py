@@ -15,8 +15,8 @@ from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_jobservices import JobClient, JobState
 from beam_spark_io import ReadStreamFromSpark
-from job_server import wait_until
 from jobs import Job, Pipelines
+from waiting import wait_until
 
 START = 1_767_225_600
 SECONDS = 180.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.coders import StrUtf8Coder, VarIntCoder
+from apache_beam.coders import VarIntCoder
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import userstate
@@ -21,87 +21,6 @@ Pair = tuple[str, int]
 
 def at(time: int, *values: Any) -> list[TimestampedValue]:
     return [TimestampedValue(value, time) for value in values]
-
-
-class Numbering(beam.DoFn):
-    """Numbers the values of each key."""
-
-    NEXT = userstate.ReadModifyWriteStateSpec("next", VarIntCoder())
-
-    def process(self, pair: Pair, state: Any = beam.DoFn.StateParam(NEXT)) -> Iterator[Pair]:
-        number = state.read() or 0
-        state.write(number + 1)
-        yield pair[0], number
-
-
-def test_every_value_has_a_number_of_its_own(everywhere: Pipelines) -> None:
-    """More keys and values than fit into one bundle of an SDK's cache."""
-    keys, each = 50, 20
-    with everywhere.new() as p:
-        numbered = (
-            p
-            | beam.Create([(f"k{n % keys}", n) for n in range(keys * each)])
-            | beam.Reshuffle()
-            | beam.ParDo(Numbering())
-        )
-        expected = [(f"k{key}", number) for key in range(keys) for number in range(each)]
-        assert_that(numbered, equal_to(expected))
-
-
-def test_windows_have_state_of_their_own(pipelines: Pipelines) -> None:
-    with pipelines.new() as p:
-        numbered = (
-            p
-            | timestamped([(("a", 1), 1), (("a", 2), 2), (("a", 3), 11)], Pair)
-            | beam.WindowInto(FixedWindows(10))
-            | beam.ParDo(Numbering())
-        )
-        assert_that(numbered, equal_to([("a", 0), ("a", 0), ("a", 1)]))
-
-
-class EveryKind(beam.DoFn):
-    """Keeps values in every kind of state, and tells what is there after three of them."""
-
-    BAG = userstate.BagStateSpec("bag", VarIntCoder())
-    SET = userstate.SetStateSpec("set", VarIntCoder())
-    SUM = userstate.CombiningValueStateSpec("sum", sum)
-    LAST = userstate.ReadModifyWriteStateSpec("last", StrUtf8Coder())
-
-    def process(
-        self,
-        pair: Pair,
-        bag: Any = beam.DoFn.StateParam(BAG),
-        some: Any = beam.DoFn.StateParam(SET),
-        total: Any = beam.DoFn.StateParam(SUM),
-        last: Any = beam.DoFn.StateParam(LAST),
-    ) -> Iterator[tuple[str, list[int], list[int], int, str]]:
-        bag.add(pair[1])
-        some.add(pair[1] % 2)
-        total.add(pair[1])
-        if last.read() == "two":
-            yield pair[0], sorted(bag.read()), sorted(some.read()), total.read(), last.read()
-            bag.clear()
-            some.clear()
-            total.clear()
-            last.clear()
-        else:
-            last.write("one" if last.read() is None else "two")
-
-
-def test_every_kind_of_state_is_kept_and_cleared(pipelines: Pipelines) -> None:
-    """Step by step, so that it passes from one bundle to the next."""
-    stream = Stream()
-    for number in range(1, 7):
-        stream = stream.add_elements([("a", number), ("b", 10 * number)])
-    with pipelines.new("--streaming") as p:
-        seen = p | stream.advance_watermark_to_infinity() | beam.ParDo(EveryKind())
-        expected = [
-            ("a", [1, 2, 3], [0, 1], 6, "two"),
-            ("a", [4, 5, 6], [0, 1], 15, "two"),
-            ("b", [10, 20, 30], [0], 60, "two"),
-            ("b", [40, 50, 60], [0], 150, "two"),
-        ]
-        assert_that(seen, equal_to(expected))
 
 
 class Flush(beam.DoFn):
@@ -144,24 +63,6 @@ class Flush(beam.DoFn):
     ) -> Iterator[tuple[str, list[int], int]]:
         yield key, sorted(bag.read()), 0
         bag.clear()
-
-
-def test_timers_ring_when_the_watermark_comes_by(pipelines: Pipelines) -> None:
-    """One that is set again rings at its last time; the event time of what it makes is its own."""
-    stream = (
-        Stream()
-        .add_elements(at(1, ("a", 1), ("b", 10)))
-        .add_elements(at(3, ("a", 2)))
-        .advance_watermark_to(7)
-        .add_elements(at(7, ("b", 20)))
-        .advance_watermark_to(9)
-        .add_elements(at(9, ("a", 3)))
-        .advance_watermark_to_infinity()
-    )
-    with pipelines.new("--streaming") as p:
-        rung = p | stream | beam.ParDo(Flush(clock=False))
-        expected = [("b", [10], 6), ("a", [1, 2], 8), ("b", [20], 12), ("a", [3], 14)]
-        assert_that(rung, equal_to(expected))
 
 
 class AtTheEnd(beam.DoFn):
@@ -238,18 +139,6 @@ def test_timer_at_the_last_timestamp_of_a_window_sees_all_its_elements(
         assert_that(rung, equal_to([("a", [1, 2], 9)]))
 
 
-def test_timers_ring_in_bounded_pipelines(everywhere: Pipelines) -> None:
-    with everywhere.new() as p:
-        rung = (
-            p
-            | timestamped([(("a", 1), 1), (("b", 10), 2), (("a", 2), 3)], Pair)
-            | beam.ParDo(Flush(clock=False))
-            | beam.MapTuple(lambda key, values, _: (key, sum(values)))
-            | beam.CombinePerKey(sum)
-        )
-        assert_that(rung, equal_to([("a", 3), ("b", 10)]))
-
-
 def test_timers_follow_the_clock_of_the_script(pipelines: Pipelines) -> None:
     stream = (
         Stream()
@@ -264,46 +153,6 @@ def test_timers_follow_the_clock_of_the_script(pipelines: Pipelines) -> None:
     with pipelines.new("--streaming") as p:
         rung = p | stream | beam.ParDo(Flush(clock=True))
         assert_that(rung, equal_to([("a", [1], 0), ("b", [10], 0), ("a", [2], 0)]))
-
-
-class Relay(beam.DoFn):
-    """An alarm that sets the next, three times, each under a tag of its own."""
-
-    ALARM = userstate.TimerSpec("alarm", TimeDomain.WATERMARK)
-
-    def process(
-        self,
-        pair: Pair,
-        time: Any = beam.DoFn.TimestampParam,
-        alarm: Any = beam.DoFn.TimerParam(ALARM),
-    ) -> None:
-        alarm.set(time, dynamic_timer_tag="0")
-
-    @userstate.on_timer(ALARM)
-    def ring(
-        self,
-        key: Any = beam.DoFn.KeyParam,
-        time: Any = beam.DoFn.TimestampParam,
-        tag: Any = beam.DoFn.DynamicTimerTagParam,
-        alarm: Any = beam.DoFn.TimerParam(ALARM),
-    ) -> Iterator[tuple[str, str, int]]:
-        yield key, tag, int(time)
-        if tag != "2":
-            alarm.set(time + Duration(10), dynamic_timer_tag=str(int(tag) + 1))
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["bounded", "stream"])
-def test_timers_that_set_timers(pipelines: Pipelines, stream: bool) -> None:
-    pairs = [("a", 0), ("b", 0)]
-    source = (
-        Stream().add_elements(at(1, *pairs)).advance_watermark_to_infinity()
-        if stream
-        else timestamped([(pair, 1) for pair in pairs], Pair)
-    )
-    with pipelines.new(*["--streaming"] * stream) as p:
-        rung = p | source | beam.ParDo(Relay())
-        expected = [(key, str(n), 1 + 10 * n) for key, _ in pairs for n in range(3)]
-        assert_that(rung, equal_to(expected))
 
 
 def test_a_timer_holds_the_watermark_of_what_it_will_make(pipelines: Pipelines) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,7 @@ from apache_beam.coders import StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.io import fileio
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.combiners import CountCombineFn, Latest
-from apache_beam.transforms.deduplicate import DeduplicatePerKey
-from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
-from apache_beam.transforms.userstate import CombiningValueStateSpec, TimerSpec, on_timer
+from apache_beam.transforms.combiners import CountCombineFn
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from jobs import Pipelines
 
@@ -30,22 +25,6 @@ def at(seconds: int, *pairs: tuple[str, int]) -> list[TimestampedValue]:
 
 def stream(**kind: Any) -> Stream:
     return Stream(coder=PAIRS, **kind)
-
-
-@pytest.mark.parametrize("domain", ["event", "processing"])
-def test_duplicates_are_dropped_for_as_long_as_was_said(pipelines: Pipelines, domain: str) -> None:
-    events = (
-        stream()
-        .add_elements(at(1, (A, 1), (A, 1), (B, 2)))
-        .add_elements(at(3, (A, 1)))
-        .advance_processing_time(100)
-        .advance_watermark_to(60)
-        .add_elements(at(61, (A, 1), (B, 2)))
-        .advance_watermark_to_infinity()
-    )
-    with pipelines.new("--streaming") as p:
-        kept = p | events | DeduplicatePerKey(**{f"{domain}_time_duration": 30})
-        assert_that(kept, equal_to([(A, 1), (B, 2), (A, 1), (B, 2)]))
 
 
 def test_two_streams_are_joined_when_both_are_far_enough(pipelines: Pipelines) -> None:
@@ -91,48 +70,6 @@ def test_streams_and_a_batch_flow_together(pipelines: Pipelines) -> None:
         assert_that(counts, equal_to([2 + 3 + 3, 2 + 2]))
 
 
-class Forgetful(beam.DoFn):
-    """Counts per key, and forgets a key of which nothing was heard for ten seconds."""
-
-    _COUNT = CombiningValueStateSpec("count", VarIntCoder(), CountCombineFn())
-    _FORGET = TimerSpec("forget", TimeDomain.WATERMARK)
-
-    def process(
-        self,
-        element: tuple[str, int],
-        timestamp: Any = beam.DoFn.TimestampParam,
-        count: Any = beam.DoFn.StateParam(_COUNT),
-        forget: Any = beam.DoFn.TimerParam(_FORGET),
-    ) -> Iterator[tuple[str, int]]:
-        count.add(element[1])
-        forget.set(timestamp + 10)
-        yield element[0], count.read()
-
-    @on_timer(_FORGET)
-    def forget(
-        self, key: Any = beam.DoFn.KeyParam, count: Any = beam.DoFn.StateParam(_COUNT)
-    ) -> Iterator[tuple[str, int]]:
-        yield key, -count.read()
-        count.clear()
-
-
-def test_state_that_is_forgotten_in_time(pipelines: Pipelines) -> None:
-    events = (
-        stream()
-        .add_elements(at(1, (A, 1)))
-        .advance_watermark_to(5)
-        .add_elements(at(6, (A, 1), (B, 1)))
-        .advance_watermark_to(12)
-        .advance_watermark_to(17)
-        .add_elements(at(20, (A, 1)))
-        .advance_watermark_to_infinity()
-    )
-    with pipelines.new("--streaming") as p:
-        counts = p | events | beam.ParDo(Forgetful())
-        expected = [(A, 1), (A, 2), (B, 1), (A, -2), (B, -1), (A, 1), (A, -1)]
-        assert_that(counts, equal_to(expected))
-
-
 @pytest.mark.parametrize("seconds", [None, 10], ids=["until full", "for a while"])
 def test_groups_into_batches(pipelines: Pipelines, seconds: float | None) -> None:
     """What waits too long goes before its window ends and before its batch is full."""
@@ -152,28 +89,6 @@ def test_groups_into_batches(pipelines: Pipelines, seconds: float | None) -> Non
             | beam.MapTuple(lambda key, batch: len(list(batch)))
         )
         assert_that(batches, equal_to([3, 1, 2] if seconds else [3, 3]))
-
-
-def test_the_latest_of_every_pane(pipelines: Pipelines) -> None:
-    events = (
-        stream()
-        .add_elements(at(3, (A, 1)))
-        .add_elements(at(2, (A, 2)))
-        .add_elements(at(5, (A, 3)))
-        .advance_watermark_to_infinity()
-    )
-    with pipelines.new("--streaming") as p:
-        latest = (
-            p
-            | events
-            | beam.WindowInto(
-                FixedWindows(10),
-                trigger=AfterWatermark(early=AfterCount(1)),
-                accumulation_mode=AccumulationMode.ACCUMULATING,
-            )
-            | Latest.PerKey()
-        )
-        assert_that(latest, equal_to([(A, 1), (A, 1), (A, 3), (A, 3)]))
 
 
 def test_files_by_window(pipelines: Pipelines, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from apache_beam.transforms import trigger
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
-    Sessions,
     SlidingWindows,
     TimestampedValue,
 )
@@ -24,7 +23,7 @@ from jobs import Pipelines
 
 DISCARDING = trigger.AccumulationMode.DISCARDING
 ACCUMULATING = trigger.AccumulationMode.ACCUMULATING
-EARLY, ON_TIME, LATE = "EARLY", "ON_TIME", "LATE"
+ON_TIME = "ON_TIME"
 
 
 def at(time: int, *values: Any) -> list[TimestampedValue]:
@@ -48,104 +47,6 @@ def panes(values: beam.PCollection, windows: Any, when: Any, mode: Any, lateness
         | beam.GroupByKey()
         | beam.ParDo(Panes())
     )
-
-
-@pytest.mark.parametrize("mode", [DISCARDING, ACCUMULATING], ids=["discarding", "accumulating"])
-def test_early_on_time_late_and_too_late(pipelines: Pipelines, mode: Any) -> None:
-    stream = (
-        Stream()
-        .advance_watermark_to(0)
-        .add_elements(at(1, 1, 2))
-        .add_elements(at(3, 3))
-        .advance_watermark_to(10)
-        .add_elements(at(4, 4))
-        .advance_watermark_to(31)
-        .add_elements(at(5, 5))
-        .advance_watermark_to_infinity()
-    )
-    when = trigger.AfterWatermark(early=trigger.AfterCount(2), late=trigger.AfterCount(1))
-    with pipelines.new("--streaming") as p:
-        found = panes(p | stream, FixedWindows(10), when, mode, lateness=20)
-        kept = [[1, 2], [1, 2, 3], [1, 2, 3, 4]] if mode is ACCUMULATING else [[1, 2], [3], [4]]
-        timings = [EARLY, ON_TIME, LATE]
-        assert_that(found, equal_to([(kept[n], timings[n], n) for n in range(3)]))
-
-
-def test_panes_after_processing_time(pipelines: Pipelines) -> None:
-    stream = (
-        Stream()
-        .add_elements(["a"])
-        .advance_processing_time(5)
-        .add_elements(["b"])
-        .advance_processing_time(5)
-        .add_elements(["c"])
-        .advance_processing_time(9)
-        .advance_processing_time(1)
-        .add_elements(["d"])
-        .advance_watermark_to_infinity()
-    )
-    when = trigger.Repeatedly(trigger.AfterProcessingTime(10))
-    with pipelines.new("--streaming") as p:
-        found = panes(p | stream, GlobalWindows(), when, DISCARDING) | beam.Map(lambda x: x[0])
-        assert_that(found, equal_to([["a", "b"], ["c"], ["d"]]))
-
-
-TRIGGERS = {
-    "any": (
-        trigger.Repeatedly(trigger.AfterAny(trigger.AfterCount(3), trigger.AfterProcessingTime(5))),
-        [["a", "b", "c"], ["d"], ["e"]],
-    ),
-    "all": (
-        trigger.Repeatedly(trigger.AfterAll(trigger.AfterCount(2), trigger.AfterProcessingTime(5))),
-        [["a", "b", "c", "d"], ["e"]],
-    ),
-    "each": (
-        trigger.AfterEach(
-            trigger.AfterCount(1), trigger.Repeatedly(trigger.AfterProcessingTime(5))
-        ),
-        [["a"], ["b", "c", "d"], ["e"]],
-    ),
-    "until": (
-        trigger.OrFinally(trigger.Repeatedly(trigger.AfterCount(1)), trigger.AfterCount(3)),
-        [["a"], ["b"], ["c"]],
-    ),
-    "until it is finished": (
-        trigger.OrFinally(
-            trigger.Repeatedly(trigger.AfterCount(3)),
-            trigger.AfterWatermark(early=trigger.AfterCount(2)),
-        ),
-        [["a", "b"], ["c"], ["d"], ["e"]],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", TRIGGERS)
-def test_triggers_of_triggers(pipelines: Pipelines, name: str) -> None:
-    when, expected = TRIGGERS[name]
-    stream = Stream()
-    for value in "abcd":
-        stream = stream.add_elements([value])
-    stream = stream.advance_processing_time(6).add_elements(["e"])
-    stream = stream.advance_processing_time(6).advance_watermark_to_infinity()
-    with pipelines.new("--streaming", "--allow_unsafe_triggers") as p:
-        found = panes(p | stream, GlobalWindows(), when, DISCARDING) | beam.Map(lambda x: x[0])
-        assert_that(found, equal_to(expected))
-
-
-def test_sessions_that_grow_together(pipelines: Pipelines) -> None:
-    stream = (
-        Stream()
-        .advance_watermark_to(0)
-        .add_elements(at(1, "a"))
-        .add_elements(at(16, "c"))
-        .add_elements(at(9, "b"))
-        .advance_watermark_to(26)
-        .add_elements(at(40, "d"))
-        .advance_watermark_to_infinity()
-    )
-    with pipelines.new("--streaming") as p:
-        found = panes(p | stream, Sessions(10), trigger.AfterWatermark(), DISCARDING)
-        assert_that(found, equal_to([(["a", "b", "c"], ON_TIME, 0), (["d"], ON_TIME, 0)]))
 
 
 def test_combined_panes(pipelines: Pipelines) -> None:

@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import apache_beam as beam
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import trigger
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
-from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, GlobalWindows
 from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_runner_jobservices import JobState
-from job_server import JobServerProcess, wait_until
+from failing_streams import Numbers
+from job_server import JobServerProcess
 from jobs import Pipelines
-from offsets import WATERMARK, Offsets
-
-
-class Numbers(beam.DoFn):
-    """Numbers at as many seconds, a few at a time; the watermark follows.
-
-    Before it goes on from ``wait_at`` it asks for a file every now and then.
-    """
-
-    def __init__(self, at_a_time: int, wait_at: int = -1, file: Path = Path()) -> None:
-        self._at_a_time = at_a_time
-        self._wait_at = wait_at
-        self._file = file
-
-    @beam.DoFn.unbounded_per_element()
-    def process(
-        self,
-        element: int,
-        tracker: Any = beam.DoFn.RestrictionParam(Offsets()),
-        estimator: Any = WATERMARK,
-    ) -> Iterator[TimestampedValue]:
-        number = tracker.current_restriction().start
-        estimator.set_watermark(Timestamp(number))
-        for _ in range(self._at_a_time):
-            if number == self._wait_at and not self._file.exists():
-                break
-            if not tracker.try_claim(number):
-                return
-            yield TimestampedValue(number, number)
-            number += 1
-        tracker.defer_remainder(Duration.of(0.05))
+from waiting import wait_until
 
 
 def windowed_sums(numbers: beam.PCollection, size: int = 10) -> beam.PCollection:
@@ -61,15 +31,9 @@ def windowed_sums(numbers: beam.PCollection, size: int = 10) -> beam.PCollection
 
 def test_numbers_in_windows(pipelines: Pipelines) -> None:
     with pipelines.new("--streaming") as p:
-        numbers = p | beam.Create([35]) | beam.ParDo(Numbers(4))
+        numbers = p | beam.Create([35]) | beam.ParDo(Numbers(at_a_time=4))
         expected = [(end, sum(range(end - 10, min(end, 35)))) for end in (10, 20, 30, 40)]
         assert_that(windowed_sums(numbers), equal_to(expected))
-
-
-def test_several_elements_are_sources_of_their_own(pipelines: Pipelines) -> None:
-    with pipelines.new("--streaming") as p:
-        numbers = p | beam.Create([3, 12]) | beam.ParDo(Numbers(2))
-        assert_that(windowed_sums(numbers), equal_to([(10, 3 + 45), (20, 21)]))
 
 
 def test_windows_are_closed_while_the_source_goes_on(pipelines: Pipelines, tmp_path: Path) -> None:
@@ -82,7 +46,7 @@ def test_windows_are_closed_while_the_source_goes_on(pipelines: Pipelines, tmp_p
         return end, total
 
     with pipelines.new("--streaming") as p:
-        numbers = p | beam.Create([25]) | beam.ParDo(Numbers(5, wait_at=15, file=seen))
+        numbers = p | beam.Create([25]) | beam.ParDo(Numbers(15, seen, at_a_time=5))
         sums = windowed_sums(numbers) | beam.MapTuple(note)
         assert_that(sums, equal_to([(10, 45), (20, 145), (30, 110)]))
 
@@ -98,7 +62,7 @@ def test_elements_pass_a_reshuffle_while_the_source_goes_on(
         return number
 
     with pipelines.new("--streaming") as p:
-        numbers = p | beam.Create([9]) | beam.ParDo(Numbers(3, wait_at=6, file=seen))
+        numbers = p | beam.Create([9]) | beam.ParDo(Numbers(6, seen, at_a_time=3))
         noted = numbers | beam.Reshuffle() | beam.Map(note)
         assert_that(noted, equal_to(list(range(9))))
 
@@ -117,7 +81,7 @@ def test_panes_after_processing_time_come_by_themselves(
         values = (
             p
             | beam.Create([6])
-            | beam.ParDo(Numbers(3, wait_at=3, file=seen))
+            | beam.ParDo(Numbers(3, seen, at_a_time=3))
             | beam.WindowInto(
                 GlobalWindows(),
                 trigger=trigger.Repeatedly(trigger.AfterProcessingTime(1)),
@@ -128,25 +92,6 @@ def test_panes_after_processing_time_come_by_themselves(
             | beam.FlatMap(note)
         )
         assert_that(values, equal_to(list(range(6))))
-
-
-def test_a_slowly_changing_side_input(pipelines: Pipelines) -> None:
-    """Both inputs are unbounded; each number looks up what its window has on the other side."""
-    with pipelines.new("--streaming") as p:
-        main = (
-            p
-            | "main" >> beam.Create([20])
-            | "main numbers" >> beam.ParDo(Numbers(5))
-            | "main windows" >> beam.WindowInto(FixedWindows(10))
-        )
-        side = (
-            p
-            | "side" >> beam.Create([20])
-            | "side numbers" >> beam.ParDo(Numbers(3))
-            | "side windows" >> beam.WindowInto(FixedWindows(10))
-        )
-        seen = main | beam.Map(lambda n, side: (n, max(side)), beam.pvalue.AsIter(side))
-        assert_that(seen, equal_to([(n, 9 if n < 10 else 19) for n in range(20)]))
 
 
 def test_a_periodic_impulse_that_ends(pipelines: Pipelines) -> None:
@@ -174,7 +119,7 @@ def test_an_endless_source_is_cancelled(
         begun.touch()
 
     pipeline = pipelines.new("--streaming")
-    numbers = pipeline | beam.Create([10**9]) | beam.ParDo(Numbers(10))
+    numbers = pipeline | beam.Create([10**9]) | beam.ParDo(Numbers(at_a_time=10))
     windowed_sums(numbers) | beam.MapTuple(note)
     job = pipelines.job(pipeline)
     wait_until(begun.exists, 60, "the first window is closed")

@@ -13,9 +13,9 @@ import pytest
 from apache_beam.transforms import trigger
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import GlobalWindows
-from job_server import wait_until
 from jobs import Pipelines
 from offsets import Offsets
+from waiting import wait_until
 
 EVERY_SECONDS = 0.02
 VALUES = 8

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from free_ports import free_ports
 from java_servers import QUICK
-from job_server import wait_until
+from waiting import wait_until
 
 _SECONDS = 120.0
 

@@ -21,15 +21,16 @@ COUNT = 400
 
 
 class Numbers(beam.DoFn):
-    """Numbers up to the element, 20 at a time: an unbounded source, though it ends.
+    """Numbers up to the element, a few at a time: an unbounded source, though it ends.
 
     Args:
         wait_at: the number before which it waits for a file.
         file: that file.
+        at_a_time: how many it gives between two checkpoints.
     """
 
-    def __init__(self, wait_at: int = -1, file: Path = Path()) -> None:
-        self._wait_at, self._file = wait_at, file
+    def __init__(self, wait_at: int = -1, file: Path = Path(), at_a_time: int = 20) -> None:
+        self._wait_at, self._file, self._at_a_time = wait_at, file, at_a_time
 
     @beam.DoFn.unbounded_per_element()
     def process(
@@ -40,7 +41,7 @@ class Numbers(beam.DoFn):
     ) -> Iterator[TimestampedValue]:
         number = tracker.current_restriction().start
         estimator.set_watermark(Timestamp(number))
-        for _ in range(20):
+        for _ in range(self._at_a_time):
             if number == self._wait_at and not self._file.exists():
                 break
             if not tracker.try_claim(number):

@@ -9,15 +9,15 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from attempts import AttemptsCheck
 from beam_runner_runtime.driver.watermark_checks import VARIABLE
 from processes import FORKED, marked, parent, threads
+from waiting import wait_until
 
 PROGRAM = ("-m", "beam_spark_executor.cli")
 UNCHECKED = {VARIABLE: ""}
@@ -41,18 +41,6 @@ _BOOKS = (
     "jobs.sqlite",
     "server-id",
 )
-
-
-def wait_until(
-    condition: Callable[[], object], seconds: float, what: str | Callable[[], str]
-) -> None:
-    """Waits for a condition to become true; fails with ``what`` after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            text = what if isinstance(what, str) else what()
-            raise AssertionError(f"not within {seconds:.0f} s: {text}")
-        time.sleep(0.05)
 
 
 def files_in(folder: Path) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from free_ports import free_ports
 from java_servers import QUICK
-from job_server import wait_until
+from waiting import wait_until
 
 POM = Path(__file__).parents[1] / "kafka" / "pom.xml"
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"

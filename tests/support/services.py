@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from job_server import wait_until
+from waiting import wait_until
 
 START_SECONDS = 60.0
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from beam_runner_jobservices import JobClient
 from beam_runner_storage.durable.folders import hold_folder, mark_folder
+from waiting import wait_until
 
 from beam_spark_executor.spark.java import START_LIMIT_SECONDS, processes_of_session
 
@@ -246,17 +247,12 @@ def test_a_second_signal_hurries(running: Running) -> None:
     java = running.java()
     os.kill(java, signal.SIGSTOP)  # Spark would take for ever
     running.process.terminate()
-    deadline = time.monotonic() + 60
-    while "beam-spark-jobserver is stopping\n" not in running.errors:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: "beam-spark-jobserver is stopping\n" in running.errors)
     assert running.process.poll() is None
     running.process.terminate()
     # Without the second signal the server waits for Spark for minutes.
     assert running.process.wait(60) == 0
-    while processes_of_session(java):  # killed; the system may need a moment to bury them
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not processes_of_session(java))
     # Threads that use Spark while it is killed have nothing to say of that.
     assert [line for line in running.errors if "INFO" not in line] == [
         "beam-spark-jobserver is stopping\n"
@@ -269,10 +265,7 @@ def test_a_second_signal_hurries(running: Running) -> None:
 @pytest.mark.parametrize("wait", [0.0, 0.5, 1.0])
 def test_a_signal_while_it_starts_ends_it_soon(running: Running, wait: float) -> None:
     """So many seconds after Java began even a quick machine does not serve."""
-    deadline = time.monotonic() + 100
-    while len(running.children()) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: len(running.children()) >= 2, 100)
     java = running.java()
     time.sleep(wait)
     running.process.terminate()

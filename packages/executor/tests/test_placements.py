@@ -14,8 +14,9 @@ import pytest
 from beam_runner_runtime.channel.stand_by import StandDown
 from beam_runner_runtime.processes.placement import PlainPlacement
 from beam_runner_server.placement_service import PlacementService
-from placed_jobs import SECONDS, PlacedJob, PlacedJobs, served, wait_until_gone
+from placed_jobs import SECONDS, PlacedJob, PlacedJobs, served
 from processes import alive
+from waiting import wait_until_gone
 
 from beam_spark_executor.spark.placement import SparkPlacement
 from beam_spark_executor.spark.session import RunningSpark

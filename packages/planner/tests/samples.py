@@ -151,7 +151,7 @@ def side_inputs(p: beam.Pipeline) -> None:
     main | "itself" >> beam.Map(lambda x, y: y, pvalue.AsIter(main))
 
 
-class _Offsets(RestrictionProvider):
+class Offsets(RestrictionProvider):
     def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
         return OffsetRestrictionTracker(restriction)
 
@@ -167,7 +167,7 @@ class _Count(beam.DoFn):
         self,
         element: int,
         side: Any = None,
-        tracker: Any = beam.DoFn.RestrictionParam(_Offsets()),  # noqa: B008
+        tracker: Any = beam.DoFn.RestrictionParam(Offsets()),  # noqa: B008
     ) -> Iterator[int]:
         yield from ()
 

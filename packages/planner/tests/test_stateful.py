@@ -8,8 +8,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 import samples
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
-from apache_beam.transforms.core import RestrictionProvider
 from beam_runner_engine.keyed.state import (
     BagState,
     CombiningState,
@@ -172,22 +170,11 @@ class CallsBack(beam.DoFn):
         finalizer.register(print)
 
 
-class Offsets(RestrictionProvider):
-    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(restriction)
-
-    def initial_restriction(self, element: int) -> OffsetRange:
-        return OffsetRange(0, element)
-
-    def restriction_size(self, element: int, restriction: OffsetRange) -> int:
-        return restriction.size()
-
-
 class CallsBackAtTimes(beam.DoFn):
     def process(
         self,
         element: int,
-        tracker: Any = beam.DoFn.RestrictionParam(Offsets()),  # noqa: B008
+        tracker: Any = beam.DoFn.RestrictionParam(samples.Offsets()),  # noqa: B008
         finalizer: Any = beam.DoFn.BundleFinalizerParam,
     ) -> Iterator[int]:
         yield from ()

@@ -14,8 +14,9 @@ import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.testing.util import assert_that, equal_to
 from beam_runner_jobservices import JobState
-from job_server import JobServerProcess, wait_until
+from job_server import JobServerProcess
 from jobs import Pipelines
+from waiting import wait_until
 
 ELEMENTS = 4000
 _EXECUTOR = "CoarseGrainedExecutorBackend"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from beam_runner_engine.keyed.cells import CellDelta, CellId
+from waiting import wait_until
 
 from beam_runner_data.rows.refs import Segment, StateCommit
 from beam_runner_data.state import merges
@@ -41,10 +42,9 @@ def values(store: CommittingStore) -> dict[bytes, int]:
 
 
 def wait_for_merge(folder: Path, seconds: float = 60) -> str:
-    deadline = time.monotonic() + seconds
-    while any(thread.name == "state merge" for thread in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(
+        lambda: not any(thread.name == "state merge" for thread in threading.enumerate()), seconds
+    )
     (found,) = (name for name in files(folder) if name.startswith(OWN))
     return found
 
@@ -141,9 +141,6 @@ def test_a_merge_that_fails_changes_nothing(
     monkeypatch.setattr(merges, "compact", fail)
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
-    deadline = time.monotonic() + 60
-    while "state was not merged: no space left on device" not in caplog.text:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: "state was not merged: no space left on device" in caplog.text)
     commit = stores.open("stage", 0, segments).write_commit(delta(20), "1-20-1")
     assert commit.segments[:-1] == segments

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
+from plain_threads import start_plain_thread
 from beam_runner_runtime.bundles.needs import Needs
 from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.messages import Endpoint
@@ -71,22 +72,7 @@ class FakeCluster:
 
 @pytest.fixture(autouse=True)
 def plain_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark's own need a real session."""
-
-    def start(
-        name: str, work: Callable[[], None], on_break: Callable[[BaseException], None]
-    ) -> threading.Thread:
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:
-                on_break(error)
-
-        thread = threading.Thread(target=run, name=name, daemon=True)
-        thread.start()
-        return thread
-
-    monkeypatch.setattr(first_tasks, "start_job_thread", start)
+    monkeypatch.setattr(first_tasks, "start_job_thread", start_plain_thread)
 
 
 def check(cluster: Any, needs: Needs) -> frozenset[str]:

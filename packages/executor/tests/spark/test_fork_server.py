@@ -8,12 +8,12 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import alive, parent
+from processes import parent
+from waiting import wait_until_gone
 
 from beam_spark_executor.spark import fork_server
 
@@ -70,13 +70,6 @@ def start(spark: subprocess.Popen[str], what: str) -> dict[str, object]:
     spark.stdin.flush()
     told: dict[str, object] = json.loads(spark.stdout.readline())
     return told
-
-
-def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 60
-    while alive(pid):
-        assert time.monotonic() < deadline, f"{pid} stays"
-        time.sleep(0.05)
 
 
 @pytest.mark.timeout(120)

@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from beam_spark_executor.spark import java
 from beam_spark_executor.spark.java import check_java, processes_of_session, set_in_environment
@@ -77,10 +77,8 @@ def test_processes_of_a_session_are_found() -> None:
             os.killpg(process.pid, signal.SIGKILL)
     assert process.pid in found
     assert len(found) == 2
-    deadline = time.monotonic() + 20  # whose child the killed one is now looks for it when it likes
-    while processes_of_session(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert processes_of_session(process.pid) == []
+    # The new parent of the killed one looks for it when it likes.
+    wait_until(lambda: not processes_of_session(process.pid))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from beam_spark_io.spark.reasons import reason_of
 from processes import exists
 from pyspark import InheritableThread, cloudpickle
+from waiting import wait_until
 
 from beam_spark_executor.spark.pool import SLOT_VARIABLE, Slot, WorkerPools
 from beam_spark_executor.spark.session import RunningSpark
@@ -80,14 +81,6 @@ def facts_then_exit(may_leave: Path) -> dict[str, Any]:
     return facts()
 
 
-def wait_until_gone(pids: set[int]) -> None:
-    deadline = time.monotonic() + 60
-    while pids and time.monotonic() < deadline:
-        pids = {pid for pid in pids if exists(pid)}
-        time.sleep(0.005)
-    assert not pids
-
-
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_slots_have_workers_and_daemons_of_their_own(
@@ -125,7 +118,7 @@ def test_workers_that_leave_are_replaced_without_a_failed_task(
         assert pids.isdisjoint(seen)
         seen |= pids
         daemons |= {row["daemon"] for row in rows}
-        wait_until_gone(pids)
+        wait_until(lambda pids=pids: not any(map(exists, pids)))
     assert len(daemons) == 1
     tracker = context.statusTracker()
     jobs = tracker.getJobIdsForGroup("leavers")
@@ -155,16 +148,11 @@ def test_a_cancelled_busy_worker_is_killed_within_seconds(
 
     thread = InheritableThread(job)
     thread.start()
-    deadline = time.monotonic() + 60
-    while not mark.exists() or not mark.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: mark.exists() and mark.read_text())
     pid = int(mark.read_text())
     spark.context.cancelJobGroup("busy")
-    deadline = time.monotonic() + 120  # unless it is killed it is busy for ever
-    while exists(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    # Unless it is killed it is busy for ever.
+    wait_until(lambda: not exists(pid), 120)
     thread.join(60)
     assert "cancelled" in errors[0]
 

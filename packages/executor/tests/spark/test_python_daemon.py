@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from processes import exists
 from pyspark import cloudpickle
+from waiting import wait_until
 
 from beam_spark_executor.spark import python_daemon
 from beam_spark_executor.spark.pool import Slot, WorkerPools
@@ -72,13 +73,8 @@ def task(folder: Path, *, ends: str = "") -> Any:
 HOOKS_RAN = "registered last True\nregistered first True\n"
 
 
-def wait_for(path: Path, content: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if path.exists() and path.read_text() == content:
-            return
-        time.sleep(0.02)
-    raise AssertionError(path.read_text() if path.exists() else "no hook ran")
+def wait_for(path: Path, content: str) -> None:
+    wait_until(lambda: path.exists() and path.read_text() == content, 60, f"hooks write {path}")
 
 
 def run(spark: RunningSpark, pools: WorkerPools, slot: Slot, function: Any) -> int:
@@ -103,10 +99,7 @@ def test_hooks_run_after_a_task_that_fails(
 ) -> None:
     with pytest.raises(Exception, match="this task fails"):
         run(spark, pools, slot, task(tmp_path, ends="fails"))
-    deadline = time.monotonic() + 60
-    while len(list(tmp_path.iterdir())) < 4:  # the attempts of local[2,4]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: len(list(tmp_path.iterdir())) >= 4, 60, "the attempts of local[2,4]")
     for file in tmp_path.iterdir():
         wait_for(file, HOOKS_RAN)
 
@@ -117,10 +110,7 @@ def test_a_hook_that_hangs_ends_with_the_process(
     spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
 ) -> None:
     pid = run(spark, pools, slot, task(tmp_path, ends="hangs"))
-    deadline = time.monotonic() + python_daemon.EXIT_LIMIT_SECONDS + 60
-    while exists(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not exists(pid), python_daemon.EXIT_LIMIT_SECONDS + 60)
 
 
 def test_hangups_do_not_interrupt_hooks(tmp_path: Path) -> None:
@@ -210,10 +200,7 @@ def test_a_daemon_that_has_gone_comes_back(
 ) -> None:
     daemon = run(spark, pools, slot, daemon_of_worker)
     os.kill(daemon, signal.SIGTERM)
-    deadline = time.monotonic() + 60
-    while exists(daemon):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not exists(daemon))
     assert run(spark, pools, slot, daemon_of_worker) != daemon
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from waiting import wait_until
 from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.endpoints import to_job
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
@@ -132,10 +133,7 @@ def test_shuffle_files_of_an_ended_section_are_removed(
     monkeypatch.setattr(Exchanges, "remove", remove_after_a_look)
     run(*start(build))
     assert files
-    deadline = time.monotonic() + SECONDS
-    while (left := shuffle_files(spark, shuffles)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert left == set()
+    wait_until(lambda: not shuffle_files(spark, shuffles), SECONDS)
 
 
 def test_user_code_that_fails_is_not_tried_again_by_spark(start: Any, spark: RunningSpark) -> None:

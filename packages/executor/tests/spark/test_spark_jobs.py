@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +11,7 @@ from unittest.mock import Mock
 import attrs
 import pytest
 from beam_runner_engine.scheduler import Bundle, SectionPart
+from plain_threads import start_plain_thread
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import LaneOpened, RunBundle
 from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
@@ -31,20 +31,7 @@ REFUSAL = SectionRefusal(Attempt(7, 2), "no")
 
 @pytest.fixture(autouse=True)
 def _threads_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(
-        name: str, work: Callable[[], None], on_break: Callable[[BaseException], None]
-    ) -> threading.Thread:
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:
-                on_break(error)
-
-        thread = threading.Thread(target=run, name=name, daemon=True)
-        thread.start()
-        return thread
-
-    monkeypatch.setattr(module, "start_job_thread", start)
+    monkeypatch.setattr(module, "start_job_thread", start_plain_thread)
 
 
 class Runner:

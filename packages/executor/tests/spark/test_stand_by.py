@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +12,7 @@ import attrs
 import pytest
 from beam_runner_model.stages import JobContext
 from beam_runner_planner.plan import JobPlan
+from waiting import wait_until
 from beam_runner_runtime.channel.endpoints import to_job
 from beam_runner_runtime.channel.messages import Abort, CloseLane, FromWorker, JobWork, LaneOpened
 from beam_runner_runtime.channel.place import ChannelPlace
@@ -132,10 +132,7 @@ def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterato
 def wait_for_tasks(spark: RunningSpark, number: int) -> None:
     """Waits until Spark runs so many jobs, of one task each."""
     tracker = spark.context.statusTracker()
-    deadline = time.monotonic() + SECONDS
-    while len(tracker.getActiveJobsIds()) != number:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: len(tracker.getActiveJobsIds()) == number, SECONDS)
 
 
 @pytest.mark.spark

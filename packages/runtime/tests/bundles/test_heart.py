@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import queue
-import time
 from pathlib import Path
+
+from waiting import wait_until
 
 from beam_runner_runtime.bundles.begun import BegunBundles
 from beam_runner_runtime.bundles.heart import start_heart
@@ -22,8 +23,7 @@ def test_it_beats_and_says_so(tmp_path: Path) -> None:
     start_heart(tmp_path, sent.put, now).works_on("stage-1")
     first, second = (sent.get(timeout=60) for _ in range(2))
     assert (first, second) == (Beat(Doing.IDLE, (("stage-1", 1),)), Beat(Doing.BUNDLE))
-    deadline = time.monotonic() + 60
-    while (vitals := read_vitals(tmp_path)) is None or vitals.beats < 4:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: (vitals := read_vitals(tmp_path)) is not None and vitals.beats >= 4)
+    vitals = read_vitals(tmp_path)
+    assert vitals is not None
     assert vitals.stage == "stage-1"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from beam_runner_worker.log_records import LogRecord, Severity
 from rig import Rig
 from served_process import SECONDS, Serve, Served, nothing
 from small_plans import bundle_of, elements, plan_of, stage
+from waiting import wait_until
 from worker_doubles import FakeHarness
 
 from beam_runner_runtime.bundles.bundle import RunningBundle
@@ -248,10 +248,7 @@ def test_a_process_that_has_torn_down_stays_until_the_end_of_the_job(serve: Serv
     served.tell(order())
     served.channel.next()
     served.tell(TearDown())
-    deadline = time.monotonic() + SECONDS
-    while served.environment.closed == 0:
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
+    wait_until(lambda: served.environment.closed != 0, SECONDS)
     served.tell(EndJob())
     assert served.channel.next() == Closed((("stage", 1),))
     assert served.environment.closed == 1

@@ -16,6 +16,7 @@ from beam_runner_planner.plan import JobPlan
 from beam_runner_worker.errors import HarnessError
 from served_process import SECONDS, Serve, Served, nothing
 from small_plans import buffer, bundle_of, elements, plan_of, stage
+from waiting import wait_until
 from worker_doubles import FakeHarness
 
 from beam_runner_runtime.bundles import stages as stages_module
@@ -129,8 +130,5 @@ def test_the_sdk_of_all_stages_starts_with_the_first_lane(
     assert served.environment.built == []  # this was another lane
     lane = threading.Thread(target=served.process.serve, args=(0,), daemon=True)
     lane.start()
-    deadline = time.monotonic() + SECONDS
-    while served.environment.built != ["one"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    wait_until(lambda: served.environment.built == ["one"], SECONDS)
     served.tell(CloseLane())

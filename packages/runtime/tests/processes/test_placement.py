@@ -16,8 +16,9 @@ from beam_runner_engine.scheduler import Bundle
 from beam_runner_model.errors import Unavailable
 from beam_runner_worker.process_tree import children
 from job_server import wait_until
-from placed_jobs import SECONDS, PlacedJobs, served, wait_until_gone
+from placed_jobs import SECONDS, PlacedJobs, served
 from processes import parent
+from waiting import wait_until_gone
 
 from beam_runner_runtime.channel.attempts import Attempt, SectionRefusal
 from beam_runner_runtime.channel.messages import RunBundle

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from processes import alive
+from waiting import wait_until, wait_until_gone
 
 from beam_runner_runtime.processes import reaper
 
@@ -67,18 +67,9 @@ def start(folder: Path, owner: int, *names: str) -> subprocess.Popen[bytes]:
 
 
 def pid_of(folder: Path, name: str) -> int:
-    deadline = time.monotonic() + 60
-    while not ((file := folder / name).exists() and file.read_text()):
-        assert time.monotonic() < deadline, f"{name} does not start"
-        time.sleep(0.02)
+    file = folder / name
+    wait_until(lambda: file.exists() and file.read_text(), 60, f"{name} starts")
     return int(file.read_text())
-
-
-def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 60
-    while alive(pid):
-        assert time.monotonic() < deadline, f"{pid} stays"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("ends", ["owner", "run", "reaper"])

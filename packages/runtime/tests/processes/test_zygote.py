@@ -7,13 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import alive
+from waiting import wait_until_gone
 
 from beam_runner_runtime.processes import reaper
 from beam_runner_runtime.processes.zygote import NAME
@@ -69,13 +68,6 @@ def ask(server: subprocess.Popen[str], line: str) -> Any:
     server.stdin.write(f"{line}\n")
     server.stdin.flush()
     return json.loads(server.stdout.readline())
-
-
-def wait_until_gone(*pids: int) -> None:
-    deadline = time.monotonic() + 60
-    while left := [pid for pid in pids if alive(pid)]:
-        assert time.monotonic() < deadline, f"{left} stay"
-        time.sleep(0.05)
 
 
 @pytest.mark.timeout(120)

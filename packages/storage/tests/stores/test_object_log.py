@@ -13,6 +13,7 @@ import attrs
 import pytest
 from beam_runner_model.threads import start_helper
 from faulty_store import FaultyLine, MemoryStore
+from waiting import wait_until
 
 from beam_runner_storage.durable.logged import LogAway, LogFailed, LogFenced, Transaction
 from beam_runner_storage.stores import object_log
@@ -51,14 +52,6 @@ def open_server(shared: MemoryStore, tmp_path: Path) -> Iterator[Callable[..., S
     yield opening
     for server in opened:
         server.log.close()
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        threading.Event().wait(0.05)
-    raise AssertionError("not within 50 s")
 
 
 def transaction(text: str) -> Transaction:
@@ -136,10 +129,7 @@ def test_what_nobody_waits_for_is_kept_after_a_while(
     server = open_server(look=0.01)
     before = len(entries(shared))
     server.add("a")
-    for _ in range(1000):
-        if len(entries(shared)) > before:
-            break
-        threading.Event().wait(0.05)
+    wait_until(lambda: len(entries(shared)) > before)
     assert open_server().texts == ["a"]
 
 
@@ -160,10 +150,7 @@ class TestTwoServers:
     ) -> None:
         older = open_server(look=0.01)
         open_server()
-        for _ in range(1000):
-            if older.log._ownership.failure is not None:
-                break
-            threading.Event().wait(0.05)
+        wait_until(lambda: older.log._ownership.failure is not None)
         assert isinstance(older.log._ownership.failure, LogFenced)
 
     def test_one_that_was_away_for_long_is_fenced_by_a_seal_that_stays(
@@ -291,7 +278,7 @@ class TestAStoreThatFails:
         server = open_server(line)
         line.share = 1.0
         committing = start_helper(lambda: server.commit("a"), "commit")
-        wait_for(lambda: "jobs wait until their commits are taken" in caplog.text)
+        wait_until(lambda: "jobs wait until their commits are taken" in caplog.text)
         committing.join(0.2)
         assert committing.is_alive()
         line.share = 0.0

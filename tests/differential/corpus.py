@@ -1,0 +1,270 @@
+"""A fixed corpus: for each topic of the model one pipeline, or one script with its readers.
+
+Each pipeline has many branches, so that one job shows a whole topic. The outputs of a pipeline must be
+those of the oracle; the outputs of a script must be those of the engine and of the models.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from beside_streams import Combining
+from spec import Spec, Step
+from streams import Grouping, Playing, Reader, StreamSpec
+from windows import COMBINERS, GLOBAL
+
+Add: TypeAlias = Callable[..., int]
+"""Adds a step, given its name, the numbers of its inputs and its arguments; returns its number."""
+
+TENS, TWENTIES = ("fixed", 10, 0), ("fixed", 20, 0)
+OVERLAPPING, GAPS = ("sliding", 10, 5, 0), ("sliding", 2, 4, 0)
+CUSTOM, SOME = ("custom",), ("some",)
+WINDOWS: tuple[tuple[Any, ...], ...] = (
+    *(GLOBAL, TENS, ("fixed", 10, 2), OVERLAPPING, GAPS, CUSTOM, SOME),
+    *(("sessions", 3), ("by element",)),
+)
+
+
+def _create(add: Add, kind: Any, values: list[Any], *, timed: bool = True) -> int:
+    """Adds a source of values, one every three seconds or all at the beginning of time."""
+    times = [3 * number - 3 for number in range(len(values))] if timed else None
+    return add("create", kind=kind, values=values, times=times, hinted=True)
+
+
+def _numbers(add: Add, count: int = 12) -> int:
+    return _create(add, "int", list(range(count)))
+
+
+def _pairs(add: Add) -> int:
+    return _create(add, ("tuple", "str", "int"), [("ab"[n % 3 == 0], n) for n in range(12)])
+
+
+def _into(add: Add, one: int, fn: tuple[Any, ...], combiner: str = "end") -> int:
+    return add("into_windows", one, fn=fn, combiner=combiner)
+
+
+def _windows(add: Add) -> None:
+    pairs = _pairs(add)
+    dealt = add("reshuffle", pairs, by_key=False)
+    for fn, combiner in itertools.product(WINDOWS, COMBINERS):
+        windowed = _into(add, dealt if combiner == "end" else pairs, fn, combiner)
+        add("group", windowed, keys=3)
+        add("per_key", windowed, fn="sum", way="plain")
+        if combiner == "end":
+            again = add("globally", windowed, fn="count", fanout=False, defaults=False)
+            add("group", _into(add, again, TWENTIES), keys=1)
+            add("reshuffle", windowed, by_key=True)
+            add("flatten", windowed, windowed)
+            add("look", windowed, keyed=False)
+    for fn in (GAPS, SOME):
+        windowed = _into(add, pairs, fn)
+        add("group", _into(add, windowed, ("sessions", 1)), keys=3)
+        whole = _into(add, windowed, GLOBAL)
+        add("whole_beside", pairs, whole, form="iter")
+
+
+def _elements(add: Add) -> None:
+    numbers = _into(add, _numbers(add), TENS)
+    for take in ("main", "odd", "both"):
+        add("tags", numbers, take=take)
+    for take, named in itertools.product(("main", "text"), (False, True)):
+        add("dealt", numbers, take=take, named=named)
+    for which in ("keys", "values", "swap", "text", "partition"):
+        add("ready", numbers, which=which)
+    for make in ("mixed", "point", "nested", "optional", "plain", "message", "span"):
+        add("reshuffle", add("map", numbers, make=make, hinted=make != "plain"), by_key=False)
+    add("repeat", numbers, most=3)
+    texts = add("map", numbers, make="text", hinted=True)
+    add("flatten", numbers, texts, numbers)
+    add("live", numbers)
+    add("look", numbers, keyed=True)
+    add("look", add("reshuffle", add("group", numbers, keys=3), by_key=False), keyed=False)
+    add("batch", numbers, way="batches")
+    nothing = add("keep", _numbers(add), modulus=1)
+    add("group", nothing, keys=1)
+    add("globally", nothing, fn="count", fanout=False, defaults=True)
+
+
+def _groups(add: Add) -> None:
+    odd = [None, 1, "1", b"1", 2.5, False, "", b"", 2**80, (1, "1"), "ü"]
+    keys = _create(add, ("tuple", "mixed-key", "int"), [(k, n) for n in (0, 1) for k in odd])
+    grouped = add("group", keys, keys=1)
+    pairs, numbers = _pairs(add), _numbers(add)
+    again = add("group", add("group", pairs, keys=1), keys=1)
+    add("group", add("flatten", again, again), keys=1)
+    for named in (False, True):
+        add("together", pairs, numbers, grouped, named=named)
+    for way in ("group", "twice", "first", "together", "nested", "combine"):
+        add("flood", numbers, copies=2000, length=30, way=way)
+    for state in (False, True):
+        add("heavy", numbers, kilobytes=5000, state=state)
+    add("distinct", add("flatten", numbers, numbers))
+    for fn, way in itertools.product(
+        ("statistics", "mean", "ordered"), ("plain", "fanout", "values", "packed")
+    ):
+        add("per_key", numbers, fn=fn, way=way)
+    for fanout in (False, True):
+        add("globally", numbers, fn="statistics", fanout=fanout, defaults=True)
+    for which in ("count", "per element", "top", "group by"):
+        add("ready_combine", numbers, which=which)
+    for way in ("sorted", "stateful", "buffered", "sharded"):
+        add("batched", numbers, way=way)
+
+
+def _side_inputs(add: Add) -> None:
+    numbers, pairs = _numbers(add), _pairs(add)
+    nothing = add("keep", numbers, modulus=1)
+    forms = (["iter", "list", "dict"], ["multimap", "singleton", "default"])
+    for fn, side_fn in (
+        *((GLOBAL, GLOBAL), (TENS, TENS), (TENS, TWENTIES), (TENS, GLOBAL)),
+        *((OVERLAPPING, TENS), (CUSTOM, CUSTOM), (GAPS, GAPS), (SOME, TENS)),
+    ):
+        main, side = _into(add, numbers, fn), _into(add, pairs, side_fn)
+        for few in forms:
+            add("beside", main, side, side, side, forms=few)
+    for form in ("iter", "list", "dict", "multimap", "singleton", "groups"):
+        for side in (pairs, nothing):
+            add("whole_beside", numbers, side, form=form)
+    for few in forms:
+        add("beside", numbers, nothing, nothing, nothing, forms=few)
+    itself = add("beside", numbers, numbers, forms=["list"])
+    add("beside", pairs, itself, numbers, forms=["iter", "combined"])
+    for main, side in ((numbers, pairs), (pairs, numbers)):
+        add("beside", main, side, forms=["iter"])
+    for way in ("filter", "flat map", "partition", "state"):
+        add("filtered", numbers, pairs, way=way)
+    for combiner, per_key in itertools.product(COMBINERS, (False, True)):
+        add("combine_beside", _into(add, pairs, TENS, combiner), numbers, per_key=per_key)
+        windowed = _into(add, pairs, TENS, combiner)
+        add("combine_beside", windowed, windowed, per_key=per_key)
+    add("expand_beside", numbers, pairs)
+    add("flood", numbers, copies=2000, length=300, way="side")
+
+
+def _state(add: Add) -> None:
+    pairs = _pairs(add)
+    many = [(f"k{n % 50}", n) for n in range(1000)]
+    many_pairs = _create(add, ("tuple", "str", "int"), many, timed=False)
+    add("number", add("reshuffle", many_pairs, by_key=False))
+    for fn in (GLOBAL, TENS, OVERLAPPING, GAPS, CUSTOM, SOME):
+        windowed = _into(add, pairs, fn)
+        add("number", windowed)
+        add("remember", windowed)
+        add("alarms", windowed, tags=3)
+        for salt in range(3):
+            add("script", windowed, salt=salt)
+
+
+def _sources(add: Add) -> None:
+    for pause in (0, 3):
+        read = add("read", counts=[3, 0, 11], pause=pause)
+        add("group", _into(add, read, TENS), keys=1)
+        add("expand", _into(add, _numbers(add), OVERLAPPING), pause=pause and 2)
+        for take in ("main", "vowels"):
+            add("spell", _into(add, _pairs(add), TENS), pause=pause, take=take)
+        for manual in (False, True):
+            add("watched", counts=[3, 0, 11], pause=pause, manual=manual)
+    add("bounded", count=40)
+    add("impulse", count=7)
+    for way in ("text", "all", "names", "match", "contents"):
+        add("files", way=way, files=["spec.py", "sink.py"])
+
+
+def _spec(topic: Callable[[Add], None]) -> Spec:
+    """Returns the pipeline of a topic."""
+    steps: list[Step] = []
+
+    def add(op: str, *inputs: int, **args: Any) -> int:
+        steps.append(Step(op, inputs, args))
+        return len(steps) - 1
+
+    topic(add)
+    return Spec(tuple(steps))
+
+
+CORPUS: dict[str, Spec] = {
+    "elements": _spec(_elements),
+    "groups": _spec(_groups),
+    "side inputs": _spec(_side_inputs),
+    "sources": _spec(_sources),
+    "state": _spec(_state),
+    "windows": _spec(_windows),
+}
+
+
+def _groupings(*triggers: tuple[Any, ...], fn: tuple[Any, ...], lateness: int = 0) -> list[Reader]:
+    return [
+        Grouping(fn, trigger, accumulating, lateness, "end")
+        for trigger, accumulating in itertools.product(triggers, (False, True))
+    ]
+
+
+_LATE = (
+    *(("element", "a", 1, 1001), ("element", "b", 2, 1001), ("element", "a", 3, 1003)),
+    *(("watermark", 1010), ("element", "a", 4, 1004), ("watermark", 1031)),
+    *(("element", "a", 5, 1005), ("element", "b", 6, 1033)),
+)
+_BY_THE_CLOCK = (
+    *(("element", "a", number, 1000) for number in range(4)),
+    *(("clock", 6), ("element", "a", 4, 1000), ("clock", 9), ("clock", 1)),
+    *(("element", "a", 5, 1000), ("clock", 6)),
+)
+_GROWING = (
+    *(("watermark", 1000), ("element", "a", 1, 1001), ("element", "a", 3, 1016)),
+    *(("element", "b", 2, 1009), ("element", "a", 2, 1009), ("watermark", 1026)),
+    ("element", "a", 4, 1040),
+)
+_STEPS = tuple(
+    event
+    for second in range(0, 60, 6)
+    for event in (
+        ("element", "ab"[second % 4 == 0], second, 1000 + second - 17 * (second % 12 == 6)),
+        ("watermark", 1000 + second) if second % 9 else ("clock", 5),
+    )
+)
+_COUNT = ("count", 1)
+STREAMS: dict[str, StreamSpec] = {
+    "early, on time and late": StreamSpec(
+        _LATE,
+        (
+            *_groupings(("watermark", ("count", 2), _COUNT), ("default",), fn=TENS, lateness=20),
+            *_groupings(("watermark", _COUNT, None), ("always",), fn=OVERLAPPING),
+            *_groupings(("watermark", _COUNT, _COUNT), fn=GAPS, lateness=1000),
+        ),
+    ),
+    "triggers": StreamSpec(
+        _BY_THE_CLOCK,
+        tuple(
+            _groupings(
+                ("repeatedly", ("clock", 10)),
+                ("repeatedly", ("any", ("count", 3), ("clock", 5))),
+                ("repeatedly", ("all", ("count", 2), ("clock", 5))),
+                ("each", ("count", 1), ("repeatedly", ("clock", 5))),
+                ("until", ("repeatedly", ("count", 1)), ("count", 3)),
+                ("until", ("repeatedly", ("count", 3)), ("watermark", ("count", 2), None)),
+                fn=GLOBAL,
+            )
+        ),
+    ),
+    "sessions": StreamSpec(
+        _GROWING,
+        (
+            *_groupings(("watermark", None, None), ("repeatedly", _COUNT), fn=("sessions", 10)),
+            *(Grouping(("sessions", 10), ("default",), False, 30, one) for one in COMBINERS),
+        ),
+    ),
+    "state": StreamSpec(
+        _STEPS,
+        tuple(
+            Playing(fn, lateness)
+            for fn in (GLOBAL, TWENTIES, OVERLAPPING, GAPS)
+            for lateness in (0, 1_000_000)
+        ),
+    ),
+    "side inputs": StreamSpec(
+        _STEPS,
+        tuple(Combining(fn, one) for fn in (TENS, ("sliding", 5, 15, 0)) for one in COMBINERS),
+    ),
+}

@@ -1,0 +1,27 @@
+"""How tests wait: for a condition, with a limit that no busy machine exceeds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from processes import alive
+
+_PAUSE = 0.02
+
+
+def wait_until(
+    condition: Callable[[], object], seconds: float = 60.0, what: str | Callable[[], str] = ""
+) -> None:
+    """Waits for a condition to become true; fails with ``what`` after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            text = what if isinstance(what, str) else what()
+            raise AssertionError(f"not within {seconds:.0f} s: {text}")
+        time.sleep(_PAUSE)
+
+
+def wait_until_gone(*pids: int, seconds: float = 60.0) -> None:
+    """Waits until processes have ended; those that wait to be noticed by their parents have."""
+    wait_until(lambda: not any(map(alive, pids)), seconds, f"the end of {pids}")
