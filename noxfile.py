@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 sys.path.insert(0, str(Path(__file__).parent))  # nox may come from an environment of its own
 
@@ -27,6 +28,7 @@ from tools.nox_support import (
     CLUSTER,
     CONSTRAINTS,
     IN_CI_ON_A_CLUSTER,
+    KEPT,
     KILLED,
     ON_LANES,
     ON_SPARK,
@@ -45,6 +47,7 @@ from tools.nox_support import (
     install,
     need_chromium,
     need_java,
+    needs,
     results_of,
     run_beams_suites,
     run_on_a_cluster,
@@ -60,31 +63,36 @@ nox.options.stop_on_first_error = False
 # As pip does: behind a company's proxy only the system's certificates are right.
 os.environ.setdefault("UV_SYSTEM_CERTS", "true")
 
-# What a bare `nox` and CI run.
-nox.options.sessions = [
-    "lint",
-    "types",
-    "layers",
-    "docs",
-    "purity",
-    "tests",
-    "web",
-    "browser",
-    "plain",
-    "pipelines_part",
-    "lanes",
-    "cluster",
-    "clusters_part",
-    "kills",
-    "doors",
-    "memory_part",
-    "differential_part",
-    "streams_and_batches_part",
-    "validates_runner",
-    "go",
-    "wordcount",
+# What a bare `nox` and CI run: the longest first, and last what reads their results.
+IN_CI = (
+    *("lint", "layers"),
+    *("plain", "tests", "validates_runner", "types", "pipelines_part", "cluster", "clusters_part"),
+    *("kills", "lanes", "doors", "browser", "web", "streams_and_batches_part", "differential_part"),
+    *("go", "docs", "purity", "memory_part", "wordcount"),
     "capabilities",
-]
+)
+# What needs none of our wheels runs beside the session that makes what the others share.
+FIRST = ("environment", "lint", "layers", "tests(architecture)")
+LAST = ("capabilities",)
+nox.options.sessions = ["ci"]
+
+
+@nox.session(venv_backend="none")
+def ci(session: nox.Session) -> None:
+    """Everything that has to pass, two sessions side by side. ``-- SESSION ...`` runs some of it."""
+    tests = [f"tests({suite})" for suite in reversed(SUITES)]
+    names = [one for name in IN_CI for one in (tests if name == "tests" else [name])]
+    chosen = [name for name in session.posargs or names if name not in (*FIRST, *LAST)]
+    failed = False
+    for part in (FIRST, chosen, () if session.posargs else LAST):
+        try:
+            if part:
+                side_by_side = (sys.executable, "tools/side_by_side.py", *part)
+                session.run(*side_by_side, external=True)
+        except CommandFailed:
+            failed = True
+    if failed:
+        session.error("not all sessions ended well: see above")
 
 
 @nox.session(default=False)
@@ -125,36 +133,31 @@ def lint(session: nox.Session) -> None:
     session.install(*group("lint"))
     session.run("python", "tools/check_sizes.py")
     session.run("python", "tools/check_tests.py")
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", "--no-cache", ".")
+    session.run("ruff", "format", "--no-cache", "--check", ".")
 
 
-@nox.session(requires=["both_pysparks", "wheels"])
+@nox.session(requires=needs("both_pysparks", "wheels"))
 def types(session: nox.Session) -> None:
     """Types of every package, of the tools, the examples and this file; and all that is used of Beam, in each minor version, and of PySpark, in the oldest and the newest."""
-    install(
-        session,
-        f"{distribution('executor')}[hdfs,stores,web]",
-        "nox",
-        "pip",
-        *group("types"),
-        *group("test"),
-        *group("layers"),
-    )
+    groups = (*group("types"), *group("test"), *group("layers"))
+    everything = f"{distribution('executor')}[hdfs,stores,web]"
+    install(session, everything, "nox", "pip", *groups, compiled=False)
+    mypy = ("mypy", "--cache-dir", str(KEPT / "mypy"))
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
-    session.run("mypy", *packages)
-    session.run("mypy", "noxfile.py", "tools", "examples")
+    session.run(*mypy, *packages)
+    session.run(*mypy, "noxfile.py", "tools", "examples")
     ends = pyspark_wheels(session, OLDEST.pyspark_version, NEWEST.pyspark_version)
     minors = ("--minors", str(WHEELS.parent / "beam"))
     session.run("python", "-m", "tools.check_versions", *minors, *map(str, ends))
-    session.run("mypy", "tests/contracts/test_protocols.py")
-    session.run("mypy", "packages/engine/tests", "docs/engine")
+    session.run(*mypy, "tests/contracts/test_protocols.py")
+    session.run(*mypy, "packages/engine/tests", "docs/engine")
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=needs("wheels"))
 def docs(session: nox.Session) -> None:
     """The documents as a site, with a reference made from docstrings, in .nox/site; no link leads nowhere."""
-    install(session, distribution("executor"), *group("docs"))
+    install(session, distribution("executor"), *group("docs"), compiled=False)
     # What they import of Beam writes remarks to the standard error, which are no warnings of Sphinx's.
     build = ("sphinx-build", "-j", "auto", "--fail-on-warning", "--keep-going", "-q", "-E")
     site = ("-c", "docs/site", ".", str(ROOT / ".nox" / "site"))
@@ -168,7 +171,7 @@ def layers(session: nox.Session) -> None:
     session.run("lint-imports", "--no-logo", "--no-cache", env={"PYTHONPATH": SOURCES})
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=needs("wheels"))
 @nox.parametrize("package", REUSABLE, ids=REUSABLE)
 def purity(session: nox.Session, package: str) -> None:
     """Each reusable wheel, alone in an empty environment: every module imports and loads nothing it must not; examples run."""
@@ -178,7 +181,7 @@ def purity(session: nox.Session, package: str) -> None:
         session.run("python", "-I", example)
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=needs("wheels"))
 @nox.parametrize("suite", SUITES, ids=SUITES)
 def tests(session: nox.Session, suite: str) -> None:
     """Unit tests of one package on its own wheel, with what it declares and no more; or the tests between packages."""
@@ -196,13 +199,13 @@ def tests(session: nox.Session, suite: str) -> None:
         run_pytest(session, "tests/architecture", *SIDE_BY_SIDE, *session.posargs)
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=needs("wheels"))
 def web(session: nox.Session) -> None:
     """Unit tests of the web interface on its own wheel, and what it shows of Beam's own job server and, where it is found, of Prism."""
     run_unit_tests(session, "web")
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=needs("wheels"))
 def browser(session: nox.Session) -> None:
     """The pages of the web interface in a real Chromium: Debian's, which is installed where it may be."""
     need_chromium(session)
@@ -212,23 +215,22 @@ def browser(session: nox.Session) -> None:
     )
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=needs("environment"), venv_backend="none")
 def plain(session: nox.Session) -> None:
     """Whole pipelines against real servers on plain processes, without Spark and Java; all but those of Spark's tables and streams."""
     of_spark = (f"--ignore=tests/pipelines/test_{name}.py" for name in ("tables", "spark_streams"))
     ignored = (f"--ignore={CLUSTER}", *of_spark)
-    install(session, distribution("executor"), *group("test"), *group("pipelines"))
     selection = (*ignored, "--without-spark", *results_of(session))
     run_pytest(session, "tests/pipelines", *SIDE_BY_SIDE, *selection)
 
 
-@nox.session(requires=["environment"], venv_backend="none")
+@nox.session(requires=needs("environment"), venv_backend="none")
 def pipelines_part(session: nox.Session) -> None:
     """Those of the session ``pipelines`` in which it counts that the processes are Spark's."""
     run_pytest(session, *ON_SPARK, *SIDE_BY_SIDE, *results_of(session))
 
 
-@nox.session(requires=["both_pysparks", "wheels"])
+@nox.session(requires=needs("both_pysparks", "wheels"))
 def lanes(session: nox.Session) -> None:
     """Some pipelines, embedded, with the loop inside a task switched off; on the lowest versions that our files name."""
     need_java(session)
@@ -237,28 +239,26 @@ def lanes(session: nox.Session) -> None:
     run_pytest(session, *ON_LANES, *SIDE_BY_SIDE, *selection)
 
 
-@nox.session(requires=["environment"], venv_backend="none")
+@nox.session(requires=needs("environment"), venv_backend="none")
 def cluster(session: nox.Session) -> None:
     """Some pipelines on a cluster of three executors on this machine, also while they and workers die."""
     run_on_a_cluster(session, *IN_CI_ON_A_CLUSTER)
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=needs("environment"), venv_backend="none")
 def doors(session: nox.Session) -> None:
     """Ways in that are no server of their own user's, each begun as its user does; `doors_all` runs all of them."""
-    need_java(session)
-    install(session, distribution("executor"), *group("test"))
     selection = session.posargs or ("-m", "not slow")
     run_pytest(session, "tests/doors", *SIDE_BY_SIDE, "--dist=load", *selection)
 
 
-@nox.session(requires=["environment"], venv_backend="none")
+@nox.session(requires=needs("environment"), venv_backend="none")
 def validates_runner(session: nox.Session) -> None:
     """Beam's own suites against a real server on Spark, each test in one kind of environment; some also as a stream and with ``pre_optimize=none``."""
     run_beams_suites(session, *results_of(session, "-m", "not slow"))
 
 
-@nox.session(requires=["environment"], venv_backend="none")
+@nox.session(requires=needs("environment"), venv_backend="none")
 def go(session: nox.Session) -> None:
     """A fixed part of the Go SDK's own integration tests, and a job of Go and Python; skipped where there is no Go."""
     if shutil.which("go") is None:
@@ -275,7 +275,7 @@ def capabilities(session: nox.Session) -> None:
     session.run("python3", "tools/capabilities.py", *session.posargs, *map(str, results))
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=needs("wheels"))
 def wordcount(session: nox.Session) -> None:
     """The main job: count the words of real text on Spark. ``-- --input GLOB`` takes text of your own."""
     need_java(session)
@@ -283,7 +283,7 @@ def wordcount(session: nox.Session) -> None:
     session.run("python", "-P", "examples/wordcount.py", *session.posargs, env={"PYTHONPATH": ""})
 
 
-@nox.session(requires=["environment"], venv_backend="none")
+@nox.session(requires=needs("environment"), venv_backend="none")
 def kills(session: nox.Session) -> None:
     """Workers die at every step of the commit protocol, a server in a commit, and Spark; beside it one of them all at random."""
     if session.posargs:
@@ -297,14 +297,14 @@ def kills(session: nox.Session) -> None:
     run_pytest(session, *which, "--seed", str(seed), *SIDE_BY_SIDE)
 
 
-@nox.session(requires=["environment"], venv_backend="none")
+@nox.session(requires=needs("environment"), venv_backend="none")
 def memory_part(session: nox.Session) -> None:
     """A tenth of what `memory` measures, embedded."""
     tenth = ("--part", "0.1", "-k", "embedded and not one_key", "-s")
     run_pytest(session, "tests/memory", *(session.posargs or tenth))
 
 
-@nox.session(requires=["environment"], venv_backend="none")
+@nox.session(requires=needs("environment"), venv_backend="none")
 def differential_part(session: nox.Session) -> None:
     """A few of the pipelines and streams that `differential` compares, others each time."""
     run_pytest(session, "tests/differential")
@@ -312,7 +312,7 @@ def differential_part(session: nox.Session) -> None:
     run_python(session, "tests/differential/differential.py", *(session.posargs or few))
 
 
-@nox.session(requires=["environment"], venv_backend="none")
+@nox.session(requires=needs("environment"), venv_backend="none")
 def streams_and_batches_part(session: nox.Session) -> None:
     """Compare a few random streams with batches, others each time, on plain processes."""
     run_pytest(session, "tests/streams_and_batches")

@@ -15,7 +15,9 @@ from tools.nox_support import (
     group,
     install,
     need_java,
+    need_machines,
     need_maven,
+    needs,
     run_on_machines,
     run_pytest,
 )
@@ -28,11 +30,13 @@ def clusters(session: nox.Session) -> None:
     run_on_machines(session, "tests/clusters", "-s", *session.posargs)
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=needs("wheels"))
 def clusters_part(session: nox.Session) -> None:
-    """Whole pipelines on the machines of `clusters`, embedded: bounded ones by Spark's shuffle, a stream by the store."""
-    selection = "(every_element and embedded) or small or began_on_one"
-    run_on_machines(session, "tests/clusters/test_pipelines.py", "-k", selection, *session.posargs)
+    """Whole pipelines on the machines of `clusters`, embedded: bounded ones by Spark's shuffle, a stream by a store of S3's protocol, moto."""
+    need_machines(session)
+    selection = ("-k", "(every_element and embedded) or small or began_on_one")
+    tests = ("tests/clusters/test_pipelines.py", "--store=moto", *selection)
+    run_pytest(session, *tests, *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)

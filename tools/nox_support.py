@@ -12,10 +12,15 @@ from typing import Any, cast
 import nox
 from nox.command import CommandFailed
 
+from tools.side_by_side import PREPARED
+from tools.side_by_side import PROCESSES as PROCESSES_OF_A_SESSION
+
 ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / ".nox" / "dist"
 CONSTRAINTS = WHEELS / "constraints.txt"
 RELEASE = ROOT / ".nox" / "distributions"
+# What tools keep for their next run; nothing of it is written beside the sources.
+KEPT = ROOT / ".nox" / "kept"
 
 # From the bottom layer upwards: folder -> import name.
 PACKAGES = {
@@ -48,14 +53,16 @@ RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
 # The tests of the web interface have a session of their own.
 SUITES = (*(name for name in PACKAGES if name != "web"), "contracts", "architecture")
-# Two of them left half of two cores idle: much of what tests do is waiting.
-PROCESSES = min(6, (os.cpu_count() or 2) * 3 // 2)
+# Where a session runs alone, two of them left half of two cores idle: much of what tests do is waiting.
+PROCESSES = int(os.environ.get(PROCESSES_OF_A_SESSION) or min(6, (os.cpu_count() or 2) * 3 // 2))
 # The tests of a file share what they have set up, where no other --dist follows.
 SIDE_BY_SIDE = (f"--numprocesses={PROCESSES}", "--dist=loadfile")
 OLDEST_JAVA = 17
 # The Python of the session `environment`, which sessions without an environment of their own share.
 SHARED_PYTHON = ROOT / ".nox" / "environment" / "bin" / "python"
 CLUSTER = "tests/pipelines/cluster"
+# The fixed corpus of pipelines, whose tests are named by environment and topic.
+CORPUS = "tests/pipelines/test_corpus.py::test_outputs_are_those_of_beams_runner"
 # A server of S3's protocol whose data outlives it, built from its source.
 S3_SERVER = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 # What is killed at random in CI: one of these each time.
@@ -64,37 +71,46 @@ KILLS_ON_A_CLUSTER = "tests/kills/test_random_kills.py::test_on_a_cluster"
 # What the tests of whole pipelines came to, for the table of capabilities.
 RESULTS = ROOT / ".nox" / "results"
 WITH_RESULTS = ("plain", "pipelines_part", "lanes", "cluster", "validates_runner", "go")
-# Pipelines that must do on a cluster what they do on one machine; the first few are part of CI.
+# Pipelines that must do on a cluster what they do on one machine, and those of them that are part of CI.
 ON_A_CLUSTER = tuple(
     f"tests/pipelines/test_{name}.py"
-    for name in ("lost_workers", "grouping", "transforms", "side_inputs", "files")
+    for name in ("lost_workers", "grouping", "transforms", "corpus", "files")
 )
-IN_CI_ON_A_CLUSTER = ON_A_CLUSTER[:2]
+IN_CI_ON_A_CLUSTER = (
+    *("tests/pipelines/test_lost_workers.py", "tests/pipelines/test_grouping.py"),
+    *(f"{CORPUS}[embedded-{topic}]" for topic in ("groups", "side inputs")),
+)
 # Pipelines that start, share, block and kill processes, or use what Spark alone has: on Spark, too, in CI.
 ON_SPARK = tuple(
-    f"tests/pipelines/test_{name}.py"
+    f"tests/pipelines/test_{name}"
     for name in (
-        "cancel",
-        "failures",
-        "isolation",
-        "leftovers",
-        "lifecycle",
-        "logging",
-        "lost_workers",
-        "many_jobs",
-        "sections",
-        "spark_streams",
-        "tables",
+        "cancel.py",
+        "failures.py::test_user_code_that_breaks_its_process_fails_its_job",
+        "failures.py::test_the_end_of_a_process_is_no_users_error_but_ends_the_job",
+        "failures.py::test_what_runs_beside_a_failure_is_stopped_and_not_told_as_a_crash",
+        "isolation.py::test_two_programs_of_the_same_name[as-users-do-in-turn]",
+        "isolation.py::test_two_programs_of_the_same_name[as-users-do-at-once]",
+        "leftovers.py",
+        "lifecycle.py",
+        "logging.py",
+        "lost_workers.py",
+        "many_jobs.py",
+        "sections.py",
+        "spark_streams.py",
+        "tables.py",
     )
 )
 # Pipelines that the loop inside a task would run as a whole, and that must do the same on lanes.
-ON_LANES = tuple(
-    f"tests/pipelines/test_{name}.py"
-    for name in ("state", "windows", "requirements", "side_inputs", "splittable")
+ON_LANES = (
+    *(f"tests/pipelines/test_{name}.py" for name in ("state", "requirements", "splittable")),
+    *(f"{CORPUS}[embedded-{topic}]" for topic in ("state", "windows", "side inputs")),
 )
 
 # Bounded pipelines that need no place for data between stages, where their rows go through Spark's shuffle.
-WITHOUT_A_STORE = tuple(f"tests/pipelines/test_{name}.py" for name in ("grouping", "windows"))
+WITHOUT_A_STORE = (
+    "tests/pipelines/test_grouping.py",
+    *(f"{CORPUS}[embedded-{topic}]" for topic in ("groups", "windows")),
+)
 # Whole pipelines that have no bounded part, or hardly any.
 STREAMS = tuple(
     f"tests/pipelines/test_{name}.py"
@@ -115,6 +131,11 @@ ONLY_ON_LANES = (
 )
 
 
+def needs(*sessions: str) -> list[str]:
+    """Returns the sessions that have to run before another one: none where they have run already."""
+    return [] if os.environ.get(PREPARED) else list(sessions)
+
+
 def group(name: str) -> tuple[str, ...]:
     """Requirements of a dependency group of the root's ``pyproject.toml``."""
     return nox.project.dependency_groups(nox.project.load_toml(ROOT / "pyproject.toml"), name)
@@ -130,13 +151,17 @@ def distribution(package: str) -> str:
     return str(project(package)["name"])
 
 
-def install(session: nox.Session, *requirements: str) -> None:
-    """Installs requirements, taking our packages and pyspark from the wheels that were built here; compiled, as pip does it.
+def install(session: nox.Session, *requirements: str, compiled: bool = True) -> None:
+    """Installs requirements, taking our packages and pyspark from the wheels that were built here.
 
-    Else each process that imports Beam would compile it where Python is told to leave no bytecode behind.
+    Args:
+        session: the session.
+        requirements: what it needs.
+        compiled: whether all is compiled, as pip does it. Otherwise each process that imports Beam compiles
+            it where Python is told to leave no bytecode behind.
     """
-    compiled = {"UV_COMPILE_BYTECODE": "1"}
-    session.install(*requirements, "--constraint", str(CONSTRAINTS), env=compiled)
+    environment = {"UV_COMPILE_BYTECODE": "1" if compiled else "0"}
+    session.install(*requirements, "--constraint", str(CONSTRAINTS), env=environment)
 
 
 def need_java(session: nox.Session) -> None:
@@ -182,22 +207,26 @@ def _chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-def why_no_machines() -> str:
-    """Why there can't be machines of tests' own here, nor a store; empty if there can."""
+def why_no_machines(*tools: str) -> str:
+    """Why there can't be machines of tests' own here, or a tool is missing; empty if there can."""
     if os.geteuid() != 0:
         return "only root may make the namespaces that stand for machines"
-    missing = [tool for tool in ("go", "ip", "unshare", "nsenter") if shutil.which(tool) is None]
+    missing = [tool for tool in ("ip", "unshare", "nsenter", *tools) if shutil.which(tool) is None]
     return f"there is no {', '.join(missing)}" if missing else ""
 
 
-def run_on_machines(session: nox.Session, *arguments: str) -> None:
-    """Tests on machines that are namespaces, with a server of S3's protocol; skipped where there can be none of them."""
-    reason = why_no_machines()
-    if reason:
+def need_machines(session: nox.Session, *tools: str) -> None:
+    """Installs what tests on machines that are namespaces need; skips the session where there can be none."""
+    if reason := why_no_machines(*tools):
         session.skip(f"NOT RUN: {reason}")
     need_java(session)
     tests = (*group("test"), *group(MORE_FOR_TESTS["executor"]))
     install(session, f"{distribution('executor')}[stores]", *tests)
+
+
+def run_on_machines(session: nox.Session, *arguments: str) -> None:
+    """Tests on machines that are namespaces, with a server of S3's protocol; skipped where there can be none of them."""
+    need_machines(session, "go")
     try:
         # Not a folder of nox's for temporary files: Java's sockets would have names that are too long there.
         fetch = ("go", "install", S3_SERVER)
@@ -215,12 +244,18 @@ def results_of(session: nox.Session, *selection: str) -> tuple[str, ...]:
 
 def run_pytest(session: nox.Session, *arguments: str, **environment: str) -> None:
     """Runs pytest so that only what is installed can be imported: no source tree, no current folder."""
-    run_python(session, "-m", "pytest", *arguments, **environment)
+    cache = f"cache_dir={KEPT / 'pytest' / session.name}"
+    run_python(session, "-m", "pytest", "-o", cache, *arguments, **environment)
 
 
 def run_python(session: nox.Session, *arguments: str, **environment: str) -> None:
     """Runs the Python of the session, or the shared one, without the source tree and the current folder."""
     environment.setdefault("PYTHONPATH", "")
+    environment |= {
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(KEPT / "hypothesis"),
+        "SPARK_SUBMIT_OPTS": f"-Dderby.stream.error.file={KEPT / 'derby.log'}",
+    }
     python = "python"
     if session.virtualenv.venv_backend == "none":
         python = str(SHARED_PYTHON)

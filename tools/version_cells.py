@@ -57,7 +57,7 @@ OLDEST, NEWEST = CELLS[0], CELLS[-1]
 _OF_MEMORY = 0.07
 """200 of 3,072 MB."""
 _PIPELINES = (
-    *("main_classes", "grouping", "transforms", "windows", "side_inputs", "splittable"),
+    *("main_classes", "grouping", "transforms", "windows", "corpus", "splittable"),
     *("tables", "sections"),
 )
 CHECKS = {
@@ -93,7 +93,7 @@ def install_cell(session: nox.Session, cell: Cell, *more: str) -> None:
     needed = lowest() if cell.lowest else {"apache-beam": f"{cell.beam}.*"}
     others = [f"{name}=={version}" for name, version in needed.items() if name != "pyspark"]
     wheels = [*WHEELS.glob("beam_*.whl"), *pyspark_wheels(session, cell.pyspark_version)]
-    session.install(*map(str, wheels), *others, *more)
+    session.install(*map(str, wheels), *others, *more, env={"UV_COMPILE_BYTECODE": "1"})
 
 
 def pyspark_wheels(session: nox.Session, *versions: str) -> list[Path]:

@@ -25,7 +25,7 @@ from job_server import ServerEnded
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
 from machines import Layout, Network, network, reason_not_to
-from s3_machine import s3_machine
+from s3_machine import MotoMachine, s3_machine
 from seeds import add_seed_options, run_for_each_seed
 from shared_folder import SharedFolder
 from spark_machines import spark_home, spark_machines
@@ -36,7 +36,7 @@ WORKERS = 2
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How much, how often, and which."""
-    kinds = ("s3", "hdfs", "folder")
+    kinds = ("s3", "moto", "hdfs", "folder")
     parser.addoption("--store", choices=kinds, default="s3", help="what machines share")
     parser.addoption("--gigabytes", type=float, default=0.02, help="how much is grouped by key")
     add_seed_options(parser, rounds="how often machines are killed")
@@ -102,6 +102,8 @@ def store(
         return
     if kind == "hdfs":
         making = hdfs_machine(lines, layout, tmp_path_factory.mktemp("hdfs"))
+    elif kind == "moto":
+        making = s3_machine(lines, layout, kind=MotoMachine)
     else:
         making = s3_machine(lines, layout)
     with making as made:

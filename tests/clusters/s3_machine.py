@@ -1,9 +1,10 @@
-"""A machine with a server of S3's protocol, versitygw, whose data outlives it."""
+"""A machine with a server of S3's protocol: versitygw, whose data outlives it, or moto, which is installed anyway."""
 
 from __future__ import annotations
 
 import re
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,16 +32,10 @@ class S3Machine:
     """
 
     def __init__(self, network: Network, layout: Layout, name: str, *flags: str) -> None:
-        program = shutil.which("versitygw")
-        assert program is not None
         self._layout = layout
         self.machine = network.machine(name)
         self.url = f"http://{self.machine.address}:{_PORT}"
-        where = (str(layout.private / "buckets"),)
-        keys = ("--access", _USER, "--secret", _SECRET, "--region", REGION)
-        logs = ("--quiet", "--access-log", str(layout.private / "requests.log"))
-        serving = ("--port", f":{_PORT}", "--keep-alive")
-        self._command = (program, *serving, *keys, *logs, *flags, "posix", *where)
+        self._command = self._command_with(flags)
         self.environment = {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ALLOW_HTTP": "true",
@@ -49,14 +44,26 @@ class S3Machine:
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
         }
-        # A bucket is a folder.
-        (self.machine.disk / "buckets" / BUCKET).mkdir(parents=True)
+        self._make_bucket_before()
         self.start()
 
     def start(self) -> None:
         """Boots it, again if it was killed, and waits until it answers."""
         self.machine.start(self._layout, self._command, {})
         wait_until(self._answers, _SECONDS, lambda: f"the store answers: {self.machine.log}")
+
+    def _command_with(self, flags: tuple[str, ...]) -> tuple[str, ...]:
+        program = shutil.which("versitygw")
+        assert program is not None
+        where = (str(self._layout.private / "buckets"),)
+        keys = ("--access", _USER, "--secret", _SECRET, "--region", REGION)
+        logs = ("--quiet", "--access-log", str(self._layout.private / "requests.log"))
+        serving = ("--port", f":{_PORT}", "--keep-alive")
+        return (program, *serving, *keys, *logs, *flags, "posix", *where)
+
+    def _make_bucket_before(self) -> None:
+        # A bucket is a folder.
+        (self.machine.disk / "buckets" / BUCKET).mkdir(parents=True)
 
     def place(self, prefix: str) -> str:
         """The URL of a part of the bucket."""
@@ -100,12 +107,30 @@ class S3Machine:
         return True
 
 
+class MotoMachine(S3Machine):
+    """The same with moto, which needs no Go, and forgets all when it ends."""
+
+    def start(self) -> None:
+        super().start()
+        self.client.create_bucket(Bucket=BUCKET)
+
+    def _command_with(self, flags: tuple[str, ...]) -> tuple[str, ...]:
+        return (sys.executable, "-m", "moto.server", "-H", "0.0.0.0", "-p", str(_PORT))
+
+    def _make_bucket_before(self) -> None:
+        """It is made when the server answers."""
+
+
 @contextmanager
 def s3_machine(
-    network: Network, layout: Layout, name: str = "store", *flags: str
+    network: Network,
+    layout: Layout,
+    name: str = "store",
+    *flags: str,
+    kind: type[S3Machine] = S3Machine,
 ) -> Iterator[S3Machine]:
     """A store for the time of a ``with``; flags are versitygw's own."""
-    made = S3Machine(network, layout, name, *flags)
+    made = kind(network, layout, name, *flags)
     try:
         yield made
     finally:

@@ -21,6 +21,7 @@ Add: TypeAlias = Callable[..., int]
 TENS, TWENTIES = ("fixed", 10, 0), ("fixed", 20, 0)
 OVERLAPPING, GAPS = ("sliding", 10, 5, 0), ("sliding", 2, 4, 0)
 CUSTOM, SOME = ("custom",), ("some",)
+_FORMS = (["iter", "list", "dict"], ["multimap", "singleton", "default"])
 WINDOWS: tuple[tuple[Any, ...], ...] = (
     *(GLOBAL, TENS, ("fixed", 10, 2), OVERLAPPING, GAPS, CUSTOM, SOME),
     *(("sessions", 3), ("by element",)),
@@ -115,32 +116,42 @@ def _groups(add: Add) -> None:
 
 def _side_inputs(add: Add) -> None:
     numbers, pairs = _numbers(add), _pairs(add)
-    nothing = add("keep", numbers, modulus=1)
-    forms = (["iter", "list", "dict"], ["multimap", "singleton", "default"])
+    nothing = add("keep", _numbers(add), modulus=1)
+    for form in ("iter", "list", "dict", "multimap", "singleton", "groups"):
+        for side in (pairs, nothing):
+            add("whole_beside", numbers, side, form=form)
+    for few in _FORMS:
+        add("beside", numbers, nothing, nothing, nothing, forms=few)
+    for way in ("filter", "flat map", "partition", "state"):
+        add("filtered", numbers, pairs, way=way)
+    add("expand_beside", numbers, pairs)
+    add("flood", numbers, copies=2000, length=300, way="side")
+
+
+def _side_inputs_in_windows(add: Add) -> None:
+    numbers, pairs = _numbers(add), _pairs(add)
     for fn, side_fn in (
         *((GLOBAL, GLOBAL), (TENS, TENS), (TENS, TWENTIES), (TENS, GLOBAL)),
         *((OVERLAPPING, TENS), (CUSTOM, CUSTOM), (GAPS, GAPS), (SOME, TENS)),
     ):
         main, side = _into(add, numbers, fn), _into(add, pairs, side_fn)
-        for few in forms:
+        for few in _FORMS:
             add("beside", main, side, side, side, forms=few)
-    for form in ("iter", "list", "dict", "multimap", "singleton", "groups"):
-        for side in (pairs, nothing):
-            add("whole_beside", numbers, side, form=form)
-    for few in forms:
-        add("beside", numbers, nothing, nothing, nothing, forms=few)
-    itself = add("beside", numbers, numbers, forms=["list"])
-    add("beside", pairs, itself, numbers, forms=["iter", "combined"])
-    for main, side in ((numbers, pairs), (pairs, numbers)):
-        add("beside", main, side, forms=["iter"])
-    for way in ("filter", "flat map", "partition", "state"):
-        add("filtered", numbers, pairs, way=way)
+
+
+def _side_inputs_of_combiners(add: Add) -> None:
+    numbers, pairs = _numbers(add), _pairs(add)
     for combiner, per_key in itertools.product(COMBINERS, (False, True)):
-        add("combine_beside", _into(add, pairs, TENS, combiner), numbers, per_key=per_key)
         windowed = _into(add, pairs, TENS, combiner)
+        add("combine_beside", windowed, numbers, per_key=per_key)
         add("combine_beside", windowed, windowed, per_key=per_key)
-    add("expand_beside", numbers, pairs)
-    add("flood", numbers, copies=2000, length=300, way="side")
+
+
+def _side_inputs_of_side_inputs(add: Add) -> None:
+    numbers = _numbers(add)
+    itself = add("beside", numbers, numbers, forms=["list"])
+    again = add("beside", itself, itself, numbers, forms=["iter", "combined"])
+    add("beside", again, numbers, itself, forms=["multimap", "singleton"])
 
 
 def _state(add: Add) -> None:
@@ -172,25 +183,32 @@ def _sources(add: Add) -> None:
         add("files", way=way, files=["spec.py", "sink.py"])
 
 
-def _spec(topic: Callable[[Add], None]) -> Spec:
-    """Returns the pipeline of a topic."""
+def _spec(part: Callable[[Add], None]) -> Spec:
+    """Returns the pipeline of a part of a topic."""
     steps: list[Step] = []
 
     def add(op: str, *inputs: int, **args: Any) -> int:
         steps.append(Step(op, inputs, args))
         return len(steps) - 1
 
-    topic(add)
+    part(add)
     return Spec(tuple(steps))
 
 
-CORPUS: dict[str, Spec] = {
-    "elements": _spec(_elements),
-    "groups": _spec(_groups),
-    "side inputs": _spec(_side_inputs),
-    "sources": _spec(_sources),
-    "state": _spec(_state),
-    "windows": _spec(_windows),
+_TOPICS = {
+    "elements": (_elements,),
+    "groups": (_groups,),
+    "side inputs": (
+        *(_side_inputs, _side_inputs_in_windows),
+        *(_side_inputs_of_combiners, _side_inputs_of_side_inputs),
+    ),
+    "sources": (_sources,),
+    "state": (_state,),
+    "windows": (_windows,),
+}
+CORPUS: dict[str, dict[str, Spec]] = {
+    topic: {part.__name__.lstrip("_"): _spec(part) for part in parts}
+    for topic, parts in _TOPICS.items()
 }
 
 

@@ -28,7 +28,7 @@ def oracle() -> Iterator[Callable[[str], Outputs]]:
 
         @functools.cache
         def outputs(topic: str) -> Outputs:
-            found = mortals.call(outputs_of_the_oracle, {topic: CORPUS[topic]})
+            found = mortals.call(outputs_of_the_oracle, CORPUS[topic])
             assert isinstance(found, dict), f"the oracle ended: {found}"
             return found
 
@@ -45,7 +45,7 @@ def runner(pipelines: Pipelines, flags_of: Callable[[str], list[str]]) -> Server
 def test_outputs_are_those_of_beams_runner(
     runner: Server, oracle: Callable[[str], Outputs], topic: str
 ) -> None:
-    with built({topic: CORPUS[topic]}) as made:
+    with built(CORPUS[topic]) as made:
         found = runner.run(made)
     assert difference(oracle(topic), found) is None
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam import pvalue
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
@@ -68,6 +69,21 @@ def test_an_empty_pipeline_and_an_empty_create(pipelines: Pipelines) -> None:
         assert_that(count, equal_to([0]), label="count of nothing")
         flat = () | "of no collections" >> beam.Flatten(pipeline=p)
         assert_that(flat, equal_to([]), label="of no collections")
+
+
+def test_each_of_two_is_the_side_input_of_the_other(pipelines: Pipelines) -> None:
+    """Beam's FnApiRunner can't run this beside other steps."""
+    with pipelines.new() as p:
+        left = p | "left" >> beam.Create([1, 2])
+        right = p | "right" >> beam.Create([3, 4])
+
+        def with_sum(number: int, others: list[int]) -> tuple[int, int]:
+            return number, sum(others)
+
+        of_left = left | "of left" >> beam.Map(with_sum, pvalue.AsList(right))
+        of_right = right | "of right" >> beam.Map(with_sum, pvalue.AsList(left))
+        assert_that(of_left, equal_to([(1, 7), (2, 7)]), label="left")
+        assert_that(of_right, equal_to([(3, 3), (4, 3)]), label="right")
 
 
 class Everything(beam.DoFn):

@@ -5,15 +5,20 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from job_server import FAILING_SOON, JobServerProcess, job_server
+from job_server import FAILING_SOON, job_server
 from marks import declare_marks_of_beam
+
+_STACK = pytest.StashKey[ExitStack]()
+_SHARED = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,17 +33,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest) -> Iterator[JobServerProcess]:
-    """The server with its defaults, unless the command line says other; after the last test it must end and leave nothing."""
-    flags = ["--bulk", request.config.getoption("--bulk")]
-    if request.config.getoption("--without-spark"):
+@contextmanager
+def _served(config: pytest.Config) -> Iterator[str]:
+    """Yields the address of a server with its defaults, unless the command line says other.
+
+    At the end the server must end well and leave nothing.
+    """
+    flags = ["--bulk", config.getoption("--bulk")]
+    if config.getoption("--without-spark"):
         flags.append("--without-spark")
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
         job_server(Path(folder), FAILING_SOON, *flags) as running,
     ):
-        yield running
+        yield running.address
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Starts the server that all processes of tests share."""
+    stash = node.config.stash
+    if _SHARED not in stash:
+        stash[_STACK] = ExitStack()
+        stash[_SHARED] = stash[_STACK].enter_context(_served(node.config))
+    node.workerinput["address"] = stash[_SHARED]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Stops the shared server."""
+    if stack := session.config.stash.get(_STACK, None):
+        stack.close()
+
+
+@pytest.fixture(scope="session")
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of the server."""
+    shared = getattr(request.config, "workerinput", {}).get("address")
+    with nullcontext(shared) if shared else _served(request.config) as served:
+        yield served
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from beam_spark_executor.spark.first_tasks import warm_up
 from beam_spark_executor.spark.pool import Slot, WorkerPools
@@ -15,6 +17,27 @@ from beam_spark_executor.spark.settings import SparkSettings
 
 _TESTS = Path(__file__).parents[3] / "tests"
 sys.path[:0] = [str(_TESTS / "support"), str(_TESTS / "doubles")]
+
+
+class SparkInOneProcess(LoadFileScheduling):
+    """Gives all tests of the folder ``spark`` to one process, so that Spark starts once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if _is_of_spark(nodeid) else super()._split_scope(nodeid)
+
+
+def _is_of_spark(nodeid: str) -> bool:
+    return "/spark/" in nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkInOneProcess:
+    return SparkInOneProcess(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Has the process with Spark begin at once, because it takes longest."""
+    items.sort(key=lambda item: not _is_of_spark(item.nodeid))
 
 
 def pytest_configure(config: pytest.Config) -> None:
