@@ -8,8 +8,10 @@ from typing import Any
 
 import apache_beam as beam
 import attrs
+from apache_beam.coders import IterableCoder, VarIntCoder
+from apache_beam.coders.coders import Coder
 from apache_beam.transforms import combiners
-from typed import Collection, digits, keyed, rewindowed
+from typed import Collection, digits, keyed, numbers_by_key, rewindowed
 from values import Kind
 from windows import GLOBAL, Windows
 
@@ -49,7 +51,7 @@ class NoLift(Statistics):
 
 
 class Ordered(beam.CombineFn):
-    """All values in order, as a list."""
+    """All values in order, as a list; accumulators are iterables of the model."""
 
     def create_accumulator(self) -> list[int]:
         return []
@@ -62,6 +64,9 @@ class Ordered(beam.CombineFn):
 
     def extract_output(self, accumulator: list[int]) -> list[int]:
         return sorted(accumulator)
+
+    def get_accumulator_coder(self) -> Coder:
+        return IterableCoder(VarIntCoder())
 
 
 _FNS: dict[str, tuple[Any, Kind]] = {
@@ -94,7 +99,7 @@ def random_per_key(rng: random.Random) -> dict[str, Any]:
 
 def per_key(one: Collection, *, fn: str, way: str) -> Collection:
     """Combines the numbers of each key."""
-    pairs = _numbers_by_key(one)
+    pairs = numbers_by_key(keyed(one))
     made, kind = _FNS[fn]
     key = pairs.kind[1]
     if way == "values":
@@ -138,49 +143,5 @@ def globally(one: Collection, *, fn: str, fanout: bool, defaults: bool) -> Colle
     return numbers.apply("Combine", transform, kind)
 
 
-def random_ready(rng: random.Random) -> dict[str, Any]:
-    return {"which": rng.choice(["count", "per element", "top", "group by", "to list", "mean"])}
-
-
-def ready(one: Collection, *, which: str) -> Collection:
-    """Transforms that Beam brings along."""
-    numbers = digits(one, 4)
-    if which == "per element":
-        return numbers.apply("PerElement", combiners.Count.PerElement(), ("tuple", "int", "int"))
-    if which == "group by":
-        rows = numbers.map("Rows", _row, "row")
-        grouped = beam.GroupBy("x").aggregate_field("x", sum, "sum")
-        return rows.apply("GroupBy", grouped, "mixed").map("Sums", _sums, ("tuple", "int", "int"))
-    pairs = keyed(numbers, plain=True)
-    if which == "top":
-        return pairs.apply("Top", combiners.Top.LargestPerKey(2), ("tuple", "int", ("list", "int")))
-    if which == "mean":
-        return pairs.apply("Mean", combiners.Mean.PerKey(), ("tuple", "int", "float"))
-    if which == "to list":
-        lists = combiners.ToList().without_defaults()
-        return numbers.apply("ToList", lists, ("bag", "int"))
-    return pairs.apply("Count", combiners.Count.PerKey(), ("tuple", "int", "int"))
-
-
-def _numbers_by_key(one: Collection) -> Collection:
-    pairs = keyed(one)
-    kind = ("tuple", pairs.kind[1], "int")
-    return pairs.map("Numbers", _number, kind, pairs.kind[2])
-
-
-def _number(pair: tuple[Any, Any], kind: Kind) -> tuple[Any, int]:
-    from values import digest
-
-    return pair[0], digest(kind, pair[1]) % 100
-
-
 def _as_tuple(key: Any, groups: Any) -> tuple[Any, tuple[Any, ...]]:
     return key, tuple(groups)
-
-
-def _row(number: int) -> beam.Row:
-    return beam.Row(x=number, label=str(number))
-
-
-def _sums(row: Any) -> tuple[int, int]:
-    return row.x, row.sum

@@ -68,9 +68,7 @@ def _windows(add: Add) -> None:
 
 def _elements(add: Add) -> None:
     numbers = _into(add, _numbers(add), TENS)
-    for take in ("main", "odd", "both"):
-        add("tags", numbers, take=take)
-    for take, named in itertools.product(("main", "text"), (False, True)):
+    for take, named in itertools.product(("main", "text", "both"), (False, True)):
         add("dealt", numbers, take=take, named=named)
     for which in ("keys", "values", "swap", "text", "partition"):
         add("ready", numbers, which=which)
@@ -97,8 +95,12 @@ def _groups(add: Add) -> None:
     add("group", add("flatten", again, again), keys=1)
     for named in (False, True):
         add("together", pairs, numbers, grouped, named=named)
-    for way in ("group", "twice", "first", "together", "nested", "combine"):
+    for way in ("group", "twice", "first", "together", "combine"):
         add("flood", numbers, copies=2000, length=30, way=way)
+    for way, copies in itertools.product(
+        ("nested", "thrice", "flattened", "kept", "groups beside"), (1, 2000)
+    ):
+        add("flood", numbers, copies=copies, length=30, way=way)
     for state in (False, True):
         add("heavy", numbers, kilobytes=5000, state=state)
     add("distinct", add("flatten", numbers, numbers))
@@ -108,9 +110,7 @@ def _groups(add: Add) -> None:
         add("per_key", numbers, fn=fn, way=way)
     for fanout in (False, True):
         add("globally", numbers, fn="statistics", fanout=fanout, defaults=True)
-    for which in ("count", "per element", "top", "group by"):
-        add("ready_combine", numbers, which=which)
-    for way in ("sorted", "stateful", "buffered", "sharded"):
+    for way in ("sorted", "sized", "stateful", "buffered", "sharded"):
         add("batched", numbers, way=way)
 
 
@@ -183,6 +183,41 @@ def _sources(add: Add) -> None:
         add("files", way=way, files=["spec.py", "sink.py"])
 
 
+def _transforms_of_beam(add: Add) -> None:
+    numbers, pairs = _into(add, _numbers(add), TENS), _into(add, _pairs(add), TENS)
+    whole = (
+        *("mean", "set", "list", "sample", "top", "last digits", "least", "latest", "quantiles"),
+        *("unique", "to dict", "any", "per element"),
+    )
+    for which in whole:
+        add("whole", numbers, which=which, defaults=False)
+    for which in ("mean", "least", "greatest", "quantiles", "count", "sample", "latest"):
+        add("each", pairs, which=which)
+    for way in ("window", "time in value", "window in value"):
+        add("reified", pairs, way=way)
+    for way in ("constant", "function", "beside", "kvs", "iterables", "tee", "buckets", "parts"):
+        add("named", numbers, way=way)
+    for way in ("matches", "pairs", "find", "replace", "split", "all"):
+        add("pattern", numbers, way=way)
+    for time, keys in itertools.product(("event", "clock"), (False, True)):
+        add("once", numbers, time=time, keys=keys)
+    for take in ("good", "bad"):
+        add("survive", numbers, take=take)
+    for trigger, accumulating in (("each", True), ("early and late", False), ("clock", False)):
+        add("early", numbers, trigger=trigger, accumulating=accumulating, combine=accumulating)
+    add("wait_on", numbers, pairs)
+    add("flatten_with", numbers, pairs)
+    add("batches", pairs, size=2, sharded=False)
+    add("batches", pairs, size=2, sharded=True)
+    add("stamp", numbers, most=10)
+    for by in ("field", "fields", "function", "named", "tuple"):
+        add("by_fields", numbers, by=by, **{"as": "sums"})
+    for way in ("names", "functions", "point", "nested"):
+        add("select", numbers, way=way)
+    for way in ("sums", "filter", "column"):
+        add("frame", numbers, way=way)
+
+
 def _spec(part: Callable[[Add], None]) -> Spec:
     """Returns the pipeline of a part of a topic."""
     steps: list[Step] = []
@@ -196,7 +231,7 @@ def _spec(part: Callable[[Add], None]) -> Spec:
 
 
 _TOPICS = {
-    "elements": (_elements,),
+    "elements": (_elements, _transforms_of_beam),
     "groups": (_groups,),
     "side inputs": (
         *(_side_inputs, _side_inputs_in_windows),

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import build
 from comparison import Tally, compare, compare_stream
-from harness_commands import boot_command
+from harness_commands import boot_command, environment_flags
 from haste import make_haste
 from job_server import FAILING_SOON, job_server
 from mortal import At, Died, Mortals
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         plain = ["--without-spark"] if options.without_spark else []
         flags = ("--bulk", options.bulk, FAILING_SOON, *plain)
         with job_server(Path(folder), *flags, environment=environment) as server:
-            known = _flags(Path(boot))
+            known = environment_flags(boot_command(Path(boot)))
             chosen = {name: known[name] for name in options.environment or ENVIRONMENTS}
             return _run(options, seed, server.address, chosen)
 
@@ -153,18 +153,6 @@ def _compared(at: At, task: _Task, servers: Mapping[str, Server], tries: int) ->
         return compare(task, Telling(at, ORACLE, Oracle()), runners, tries)
     finally:
         faulthandler.cancel_dump_traceback_later()
-
-
-def _flags(folder: Path) -> dict[str, list[str]]:
-    command = boot_command(folder)
-    return {
-        "embedded": [],
-        "LOOPBACK": ["--environment_type=LOOPBACK"],
-        "PROCESS": [
-            "--environment_type=PROCESS",
-            f"--environment_options=process_command={command}",
-        ],
-    }
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -11,7 +11,6 @@ from typing import Any
 import apache_beam as beam
 import attrs
 import numpy
-from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import IntervalWindow, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
@@ -134,20 +133,6 @@ def batch(one: Collection, *, way: str) -> Collection:
     out = numbers.apply("First", beam.ParDo(do_fn[way]()).with_output_types(int), "int")
     # The next one may take them as they come.
     return out.apply("Second", beam.ParDo(Batches()), "int")
-
-
-def random_tags(rng: random.Random) -> dict[str, Any]:
-    return {"take": rng.choice(["main", "odd", "both"])}
-
-
-def tags(one: Collection, *, take: str) -> Collection:
-    """Deals elements to several outputs and takes one, or all together."""
-    dealt = beam.ParDo(Deal(one.kind)).with_outputs("odd", main="main")
-    outputs = one.pc | f"{one.label}/Deal" >> dealt.with_output_types(hint(one.kind))
-    if take != "both":
-        return attrs.evolve(one, pc=outputs[take])
-    both = (outputs.main, outputs.odd) | f"{one.label}/Both" >> beam.Flatten()
-    return attrs.evolve(one, pc=both)
 
 
 def random_expand(rng: random.Random) -> dict[str, Any]:
@@ -348,20 +333,6 @@ class ElementsToBatches(_OfNumbers):
     @beam.DoFn.yields_batches
     def process(self, number: int) -> Any:
         yield [number, number]
-
-
-class Deal(beam.DoFn):
-    """Odd ones to an output of their own, every third to both."""
-
-    def __init__(self, kind: Kind) -> None:
-        self._kind = kind
-
-    def process(self, element: Any) -> Iterator[Any]:
-        number = digest(self._kind, element)
-        if number % 2 == 0 or number % 3 == 0:
-            yield element
-        if number % 2:
-            yield TaggedOutput("odd", element)
 
 
 class Expand(beam.DoFn):

@@ -9,10 +9,16 @@ from typing import Any
 import apache_beam as beam
 import attrs
 from apache_beam import pvalue
+from apache_beam.coders import FastPrimitivesCoder, IterableCoder, PickleCoder
+from apache_beam.transforms.userstate import BagStateSpec
 from side_inputs import global_if_merging
-from typed import Collection, keyed
+from typed import Collection, keyed, not_merging, numbers_by_key
 from values import Kind, digest
 
+_WAYS = (
+    *("group", "twice", "first", "together", "nested", "thrice", "flattened", "kept"),
+    *("side", "groups beside", "combine"),
+)
 _MOST = 6
 """How many elements of a window are made many of: whatever comes before may make many, too."""
 
@@ -21,14 +27,14 @@ def random_flood(rng: random.Random) -> dict[str, Any]:
     return {
         "copies": rng.choice([300, 2000]),
         "length": rng.choice([0, 30, 300]),
-        "way": rng.choice(["group", "twice", "first", "together", "nested", "side", "combine"]),
+        "way": rng.choice([*_WAYS]),
     }
 
 
 def flood(one: Collection, *, copies: int, length: int, way: str) -> Collection:
     """Few elements become many, of which groups or side inputs are made, and these are summed up."""
     pairs = keyed(one, plain=True)
-    few = pairs.map("Numbers", _number, ("tuple", "int", "int"), pairs.kind[2])
+    few = numbers_by_key(pairs)
     few = few.apply("Few", beam.CombinePerKey(_Least()), ("tuple", "int", ("list", "int")))
     kind: Kind = ("tuple", "int", ("tuple", "int", "str"))
     many = few.apply(
@@ -49,9 +55,26 @@ def flood(one: Collection, *, copies: int, length: int, way: str) -> Collection:
         both = {"many": many.pc, "few": again.pc} | f"{label}/CoGroup" >> beam.CoGroupByKey()
         return attrs.evolve(many, pc=both, kind="mixed").map("Sums", _sums_of_both, told)
     groups = many.apply("Group", beam.GroupByKey(), ("tuple", "int", ("bag", "mixed")))
-    if way == "nested":
-        again = groups.map("Whole", _whole, "mixed").apply("Again", beam.GroupByKey(), "mixed")
-        return again.map("Sums", _sums_of_groups, told)
+    match way:
+        case "nested" | "thrice":
+            for level in range(1 if way == "nested" else 2):
+                whole = groups.map(f"Whole{level}", _whole, "mixed")
+                groups = whole.apply(f"Again{level}", beam.GroupByKey(), "mixed")
+            return groups.map("Sums", _sums_of_groups, told)
+        case "flattened":
+            others = many.map("Rest", _of_first_copies, kind)
+            others = others.apply("GroupRest", beam.GroupByKey(), "mixed")
+            both = (groups.pc, others.pc) | f"{one.label}/Both" >> beam.Flatten()
+            dealt = attrs.evolve(groups, pc=both).apply("Deal", beam.Reshuffle(), "mixed")
+            whole = dealt.map("Whole", _whole, "mixed").apply("Again", beam.GroupByKey(), "mixed")
+            return whole.map("Sums", _sums_of_groups, told)
+        case "kept":
+            kept = not_merging(groups).apply("KeepGroups", beam.ParDo(KeepGroups()), "str")
+            return attrs.evolve(kept, rings=True)
+        case "groups beside":
+            side = global_if_merging(groups).pc
+            views = pvalue.AsMultiMap(side), pvalue.AsIter(side)
+            return few.map("Beside", _groups_beside, "str", *views)
     return groups.map("Sums", {"group": _sums, "twice": _twice, "first": _first}[way], told)
 
 
@@ -74,6 +97,23 @@ def heavy(one: Collection, *, kilobytes: int, state: bool) -> Collection:
     )
 
 
+class KeepGroups(beam.DoFn):
+    """Keeps groups in state, in two ways, and tells what it has kept."""
+
+    ITERABLES = BagStateSpec("iterables", IterableCoder(FastPrimitivesCoder()))
+    PICKLED = BagStateSpec("pickled", PickleCoder())
+
+    def process(
+        self,
+        pair: Any,
+        iterables: Any = beam.DoFn.StateParam(ITERABLES),
+        pickled: Any = beam.DoFn.StateParam(PICKLED),
+    ) -> Iterator[str]:
+        iterables.add(pair[1])
+        pickled.add(list(pair[1]))
+        yield f"{pair[0]} {_deep(iterables.read())} {_deep(pickled.read())}"
+
+
 class _Least(beam.CombineFn):
     """The least few, each once."""
 
@@ -92,10 +132,6 @@ class _Least(beam.CombineFn):
 
 def _digit(element: Any, kind: Kind) -> int:
     return digest(kind, element) % 20
-
-
-def _number(pair: tuple[Any, Any], kind: Kind) -> tuple[Any, int]:
-    return pair[0], digest(kind, pair[1]) % 100
 
 
 def _many(pair: Any, copies: int, length: int) -> Iterator[tuple[int, tuple[int, str]]]:
@@ -144,7 +180,23 @@ def _whole(pair: Any) -> tuple[int, Any]:
 
 
 def _sums_of_groups(pair: Any) -> tuple[int, str]:
-    return pair[0], str(sorted(_told(group) for group in pair[1]))
+    return pair[0], str(_deep(pair[1]))
+
+
+def _deep(values: Any) -> Any:
+    """What is told of groups within groups."""
+    items = list(values)
+    return _told(items) if type(items[0]) is tuple else sorted(map(_deep, items), key=str)
+
+
+def _of_first_copies(pair: Any) -> Any:
+    key, (number, text) = pair
+    return key, (number % 1000, text)
+
+
+def _groups_beside(pair: Any, by_key: Any, everything: Any) -> str:
+    every = sorted(f"{key} {_deep([values])}" for key, values in everything)
+    return f"{_deep(by_key[pair[0]])} {every}"
 
 
 def _sums_of_both(pair: Any) -> tuple[int, str]:

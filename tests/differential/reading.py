@@ -18,8 +18,8 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from rules import may_pause, told
 from side_inputs import global_if_merging
 from sources import Ranges, claimed
-from typed import Collection, digits, keyed
-from values import Kind, digest, hint
+from typed import Collection, digits, keyed, numbers_by_key
+from values import Kind, hint
 from windows import Windows
 
 _FILES = ("elements.py", "spec.py", "sink.py")
@@ -142,7 +142,7 @@ def spell(one: Collection, *, pause: int, take: str) -> Collection:
     """What a splittable DoFn with a restriction of its own makes of pairs, at one of its outputs."""
     pairs = keyed(one)
     key = pairs.kind[1]
-    numbers = pairs.map("Numbers", _number, ("tuple", key, "int"), pairs.kind[2])
+    numbers = numbers_by_key(pairs)
     kind: Kind = ("tuple", key, "str")
     made = beam.ParDo(Spell(pause)).with_output_types(hint(kind))
     outputs = numbers.pc | f"{one.label}/Spell" >> made.with_outputs("vowels", main="main")
@@ -251,7 +251,3 @@ def _size(found: Any) -> str:
 def _first_words(file: Any) -> list[str]:
     words: list[str] = file.read_utf8().split()
     return words[:20]
-
-
-def _number(pair: tuple[Any, Any], kind: Kind) -> tuple[Any, int]:
-    return pair[0], digest(kind, pair[1]) % 100

@@ -7,10 +7,9 @@ from typing import Any
 
 import apache_beam as beam
 import attrs
-from apache_beam.transforms import combiners
-from apache_beam.transforms.util import BatchElements, WaitOn
+from apache_beam.transforms.util import WaitOn
 from side_inputs import global_if_merging
-from typed import Collection, digits, keyed
+from typed import Collection
 from values import Kind, digest, hint
 
 
@@ -39,32 +38,6 @@ def wait_on(one: Collection, other: Collection) -> Collection:
     return one.apply("WaitOn", WaitOn(ready.pc), one.kind)
 
 
-def random_brought_along(rng: random.Random) -> dict[str, Any]:
-    return {"which": rng.choice(["batches", "to dict", "sum", "smallest", "sample"])}
-
-
-def brought_along(one: Collection, *, which: str) -> Collection:
-    """Several that need numbers or pairs of them."""
-    numbers = digits(one, 20)
-    if which == "batches":
-        sized = BatchElements(min_batch_size=2, max_batch_size=3)
-        batches = numbers.apply("BatchElements", sized, ("list", "int"))
-        # How many a batch has is up to bundles.
-        return batches.apply("Singly", beam.FlatMap(_same).with_output_types(int), "int")
-    if which == "sum":
-        return numbers.apply("Sum", beam.CombineGlobally(sum).without_defaults(), "int")
-    if which == "smallest":
-        smallest = beam.CombineGlobally(combiners.TopCombineFn(3, reverse=True)).without_defaults()
-        return numbers.apply("Smallest", smallest, ("list", "int"))
-    pairs = keyed(numbers, plain=True)
-    if which == "sample":
-        sampled = combiners.Sample.FixedSizePerKey(1000)
-        return pairs.apply("Sample", sampled, ("tuple", "int", ("bag", "int")))
-    several = pairs.apply("Sums", beam.CombinePerKey(sum), ("tuple", "int", "int"))
-    to_dict = beam.CombineGlobally(combiners.ToDictCombineFn()).without_defaults()
-    return several.apply("ToDict", to_dict, ("dict", "int", "int"))
-
-
 def _fragile(element: Any, kind: Kind) -> tuple[int, int]:
     number = digest(kind, element)
     if number % 3 == 0:
@@ -75,7 +48,3 @@ def _fragile(element: Any, kind: Kind) -> tuple[int, int]:
 def _failed(dead: Any, kind: Kind) -> tuple[int, int]:
     element, (error, _, _) = dead
     return digest(kind, element), -len(error.__name__)
-
-
-def _same(batch: Any) -> Any:
-    return batch

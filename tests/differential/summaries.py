@@ -11,8 +11,8 @@ from apache_beam import pvalue
 from apache_beam.transforms import combiners
 from apache_beam.transforms.stats import ApproximateQuantiles, ApproximateUnique
 from side_inputs import global_if_merging
-from typed import Collection, digits, keyed
-from values import Kind, digest
+from typed import Collection, digits, keyed, numbers_by_key
+from values import Kind
 from windows import GLOBAL
 
 _WHOLE: dict[str, tuple[Callable[[], Any], Kind]] = {
@@ -32,11 +32,13 @@ _PER_KEY: dict[str, tuple[Callable[[], Any], Kind]] = {
     "greatest": (lambda: combiners.Top.LargestPerKey(2, key=_last_digit), ("list", "int")),
     "quantiles": (lambda: ApproximateQuantiles.PerKey(3), ("list", "int")),
     "unique": (lambda: ApproximateUnique.PerKey(size=1000), "int"),
+    "count": (combiners.Count.PerKey, "int"),
+    "sample": (lambda: combiners.Sample.FixedSizePerKey(1000), ("bag", "int")),
 }
 
 
 def random_whole(rng: random.Random) -> dict[str, Any]:
-    which = rng.choice([*_WHOLE, "latest", "quantiles", "unique", "to dict", "any"])
+    which = rng.choice([*_WHOLE, "latest", "quantiles", "unique", "to dict", "any", "per element"])
     return {"which": which, "defaults": rng.random() < 0.5}
 
 
@@ -60,6 +62,8 @@ def whole(one: Collection, *, which: str, defaults: bool) -> Collection:
             return numbers.apply("Unique", ApproximateUnique.Globally(size=1000), "int")
         case "any":
             return numbers.apply("Any", combiners.Sample.Any(1000), "int")
+        case "per element":
+            return numbers.apply("Count", combiners.Count.PerElement(), ("tuple", "int", "int"))
     unique = numbers.apply("Distinct", beam.Distinct(), "int")
     pairs = unique.map("Pairs", _twice, ("tuple", "int", "int"))
     to_dict = combiners.ToDict().without_defaults()
@@ -77,7 +81,7 @@ def each(one: Collection, *, which: str) -> Collection:
     if which == "latest":
         times = pairs.map("Times", _second_of_pair, ("tuple", key, "int"))
         return times.apply("Latest", combiners.Latest.PerKey(), ("tuple", key, "int"))
-    numbers = pairs.map("Numbers", _number, ("tuple", key, "int"), pairs.kind[2])
+    numbers = numbers_by_key(pairs)
     if which == "per field":
         fields = ("tuple", key, ("tuple", "int", "int"))
         several = numbers.map("Fields", _fields, fields)
@@ -118,7 +122,7 @@ def combine_beside(one: Collection, other: Collection, *, per_key: bool) -> Coll
     if per_key:
         pairs = keyed(one)
         key = pairs.kind[1]
-        numbers = pairs.map("Numbers", _number, ("tuple", key, "int"), pairs.kind[2])
+        numbers = numbers_by_key(pairs)
         combine = beam.CombinePerKey(Offset(), view)
         return numbers.apply("Combine", combine, ("tuple", key, "str"))
     numbers = digits(one, 50)
@@ -141,10 +145,6 @@ def _second_of_pair(pair: Any, time: Any = beam.DoFn.TimestampParam) -> tuple[An
 
 def _twice(number: int) -> tuple[int, int]:
     return number, 2 * number
-
-
-def _number(pair: tuple[Any, Any], kind: Kind) -> tuple[Any, int]:
-    return pair[0], digest(kind, pair[1]) % 100
 
 
 def _fields(pair: tuple[Any, int]) -> tuple[Any, tuple[int, int]]:

@@ -61,6 +61,12 @@ def keyed(one: Collection, keys: int = 3, *, plain: bool = False) -> Collection:
     return one.map("Key", _pair, ("tuple", "int", one.kind), one.kind, keys)
 
 
+def numbers_by_key(pairs: Collection) -> Collection:
+    """Pairs with numbers below 100 in place of their values."""
+    kind = ("tuple", pairs.kind[1], "int")
+    return pairs.map("Numbers", _numbered, kind, pairs.kind[2])
+
+
 def is_key(kind: Kind) -> bool:
     """Whether elements of a kind are encoded in one way only."""
     match kind:
@@ -129,6 +135,10 @@ def _is_past(_: Any) -> bool:
 def _digest(element: Any, kind: Kind, modulus: int | None) -> int:
     number = digest(kind, element)
     return number if modulus is None else number % modulus
+
+
+def _numbered(pair: tuple[Any, Any], kind: Kind) -> tuple[Any, int]:
+    return pair[0], digest(kind, pair[1]) % 100
 
 
 def _render(element: Any, kind: Kind) -> str:

@@ -144,13 +144,15 @@ def _together(here: Collection, past: Collection) -> Collection:
 
 
 def random_batched(rng: random.Random) -> dict[str, Any]:
-    return {"way": rng.choice(["sorted", "stateful", "buffered", "sharded"])}
+    return {"way": rng.choice(["sorted", "sized", "stateful", "buffered", "sharded"])}
 
 
 def batched(one: Collection, *, way: str) -> Collection:
     """Batches of all kinds, whose elements are compared: how many a batch has is up to chance."""
-    if way == "sorted":
-        batches = util.SortAndBatchElements(1, 3, 1000, element_size_fn=_own_size)
+    if way in ("sorted", "sized"):
+        batches: Any = util.BatchElements(min_batch_size=2, max_batch_size=3)
+        if way == "sorted":
+            batches = util.SortAndBatchElements(1, 3, 1000, element_size_fn=_own_size)
         made = digits(one, 100).apply("Batches", batches, ("list", "int"))
         return made.apply("Singly", beam.FlatMap(_same).with_output_types(int), "int")
     numbers = digits(not_merging(one), 100)
@@ -214,17 +216,20 @@ class Dealer(beam.DoFn):
 
 
 def random_dealt(rng: random.Random) -> dict[str, Any]:
-    return {"take": rng.choice(["main", "text"]), "named": rng.random() < 0.5}
+    return {"take": rng.choice(["main", "text", "both"]), "named": rng.random() < 0.5}
 
 
 def dealt(one: Collection, *, take: str, named: bool) -> Collection:
-    """One of several outputs, each of a type of its own."""
+    """One of several outputs, each of a type of its own, or the texts of all."""
     made = beam.ParDo(Dealer(one.kind)).with_output_types(hint(one.kind), text=str)
     outputs: Any = made.with_outputs("text", main="main") if named else made.with_outputs()
     both = one.pc | f"{one.label}/Deal" >> outputs
-    if take == "text":
-        return attrs.evolve(one, pc=both.text, kind="str")
-    return attrs.evolve(one, pc=both["main" if named else None])
+    text = attrs.evolve(one, pc=both.text, kind="str")
+    main = attrs.evolve(one, pc=both["main" if named else None])
+    if take == "both":
+        flat = (text.pc, texts(main).pc) | f"{one.label}/Both" >> beam.Flatten()
+        return attrs.evolve(text, pc=flat)
+    return text if take == "text" else main
 
 
 def _small(element: Any, kind: Kind) -> int:

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 import steady
 import victims
 from crash_points import Points
-from harness_commands import boot_command
+from harness_commands import boot_command, environment_flags
 from jobs import Pipelines, pickle_by_value
 from lives import Lives
 from seeds import add_seed_options, run_for_each_seed
@@ -57,11 +57,7 @@ def boot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def pipelines_of(boot: Path) -> Callable[[Lives, str], Pipelines]:
     """Pipelines for a server, in an ``embedded``, ``LOOPBACK`` or ``PROCESS`` environment."""
-    flags = {
-        "embedded": [],
-        "LOOPBACK": ["--environment_type=LOOPBACK"],
-        "PROCESS": ["--environment_type=PROCESS", f"--environment_options=process_command={boot}"],
-    }
+    flags = environment_flags(boot)
     return lambda lives, environment: Pipelines(lives.address, environment, flags[environment])
 
 

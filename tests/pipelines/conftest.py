@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from harness_commands import boot_command
+from harness_commands import boot_command, environment_flags
 from job_server import FAILING_SOON, PROGRAM, WITHOUT_LOOP, JobServerProcess, job_server
 from jobs import Pipelines, pickle_by_value
 
@@ -110,15 +110,7 @@ def boot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def flags_of(boot: Path) -> Callable[[str], list[str]]:
     """What a user types for a kind of environment."""
-    flags = {
-        "embedded": [],
-        "LOOPBACK": ["--environment_type=LOOPBACK"],
-        "PROCESS": [
-            "--environment_type=PROCESS",
-            f"--environment_options=process_command={boot}",
-        ],
-    }
-    return flags.__getitem__
+    return environment_flags(boot).__getitem__
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
+import pytest
 from apache_beam.pipeline import PipelineVisitor
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.testing.util import assert_that, equal_to
@@ -37,6 +38,19 @@ def test_values_can_be_read_twice(pipelines: Pipelines) -> None:
             | beam.MapTuple(lambda key, values: (sum(values), max(values), len(list(values))))
         )
         assert_that(twice, equal_to([(10, 4, 5)]))
+
+
+@pytest.mark.parametrize("value_type", [Iterable[int], Iterable[Any], list[int]], ids=str)
+def test_iterables_of_every_type_are_grouped(pipelines: Pipelines, value_type: Any) -> None:
+    with pipelines.new() as p:
+        lists = (
+            p
+            | beam.Create([("k", [1, 2]), ("k", []), ("k", [3])])
+            | beam.Map(lambda pair: pair).with_output_types(tuple[str, value_type])
+            | beam.GroupByKey()
+            | beam.MapTuple(lambda key, values: (key, sorted(map(list, values))))
+        )
+        assert_that(lists, equal_to([("k", [[], [1, 2], [3]])]))
 
 
 class Mean(beam.CombineFn):

@@ -12,3 +12,9 @@ def boot_command(folder: Path) -> Path:
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m beam_runner_worker.fnapi.boot "$@"\n')
     command.chmod(0o755)
     return command
+
+
+def environment_flags(boot: Path) -> dict[str, list[str]]:
+    """Returns what a user types for each kind of environment."""
+    process = ["--environment_type=PROCESS", f"--environment_options=process_command={boot}"]
+    return {"embedded": [], "LOOPBACK": ["--environment_type=LOOPBACK"], "PROCESS": process}

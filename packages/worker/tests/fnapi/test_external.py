@@ -94,34 +94,6 @@ def test_an_sdk_is_given_what_a_stage_consists_of_before_it_asks(
     assert asked == []
 
 
-def test_windows_and_several_outputs(thread_pool: Environment, tmp_path: Path):
-    out = tmp_path / "out"
-    p = new_pipeline()
-
-    class Split(beam.DoFn):
-        def process(self, n):
-            yield beam.pvalue.TaggedOutput("odd" if n % 2 else "even", ("k", n))
-
-    def write(pair, window=beam.DoFn.WindowParam, path=str(out)):
-        with open(path, "a") as f:
-            f.write(json.dumps([sorted(pair[1]), float(window.start), float(window.end)]) + "\n")
-
-    parts = (
-        p
-        | beam.Create(range(10))
-        | beam.Map(lambda n: beam.window.TimestampedValue(n, n))
-        | beam.WindowInto(beam.window.SlidingWindows(4, 2))
-        | beam.ParDo(Split()).with_outputs("odd", "even")
-    )
-    (parts.odd, parts.even) | beam.Flatten() | beam.GroupByKey() | beam.Map(write)
-    run_whole(p, thread_pool)
-    found = [json.loads(line) for line in out.read_text().splitlines()]
-    assert sorted(found) == sorted(
-        [[n for n in range(10) if start <= n < start + 4], float(start), float(start + 4)]
-        for start in range(-2, 10, 2)
-    )
-
-
 @pytest.mark.parametrize("pool", ["thread_pool", "process_pool"])
 def test_every_instance_is_torn_down_once(pool: str, request, tmp_path: Path):
     environment = request.getfixturevalue(pool)

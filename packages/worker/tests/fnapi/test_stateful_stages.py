@@ -89,69 +89,6 @@ def test_bags(serve, tmp_path):
     assert {cell.window for cell in host.state.bags} == {b""}
 
 
-class Sums(beam.CombineFn):
-    def create_accumulator(self):
-        return 0
-
-    def add_input(self, accumulator, element):
-        return accumulator + element
-
-    def merge_accumulators(self, accumulators):
-        return sum(accumulators)
-
-    def extract_output(self, accumulator):
-        return accumulator
-
-
-class Values(Steps):
-    VALUE = userstate.ReadModifyWriteStateSpec("value", coders.StrUtf8Coder())
-    SUM = userstate.CombiningValueStateSpec("sum", VARINT, Sums())
-
-    def process(
-        self,
-        element,
-        value=beam.DoFn.StateParam(VALUE),  # noqa: B008
-        total=beam.DoFn.StateParam(SUM),  # noqa: B008
-    ):
-        key, step = element
-        if step is None:
-            value.clear()
-            total.clear()
-        else:
-            value.write(f"<{step}>")
-            total.add(step)
-        self.note(key, value.read(), total.read())
-
-
-def test_values_and_combined_values(serve, tmp_path):
-    desk = Desk(tmp_path)
-    steps = [("a", 1), ("a", 2), ("b", 5), ("a", None), ("a", 4), ("b", 6)] + [("c", 1)] * 20
-    run(Values(desk), steps, serve)
-    assert desk.notes() == [
-        *("a <1> 1", "a <2> 3", "b <5> 5", "a None 0", "a <4> 4", "b <6> 11"),
-        *(f"c <1> {number}" for number in range(1, 21)),
-    ]
-
-
-class Sets(Steps):
-    SET = userstate.SetStateSpec("set", coders.StrUtf8Coder())
-
-    def process(self, element, held=beam.DoFn.StateParam(SET)):  # noqa: B008
-        key, step = element
-        if step:
-            held.add(step)
-        else:
-            held.clear()
-        self.note(key, *sorted(held.read()))
-
-
-def test_sets(serve, tmp_path):
-    desk = Desk(tmp_path)
-    steps = [("a", "x"), ("a", "y"), ("a", "x"), ("b", "z"), ("a", ""), ("a", "w")]
-    run(Sets(desk), steps, serve)
-    assert desk.notes() == ["a x", "a x y", "a x y", "b z", "a", "a w"]
-
-
 class Lists(Steps):
     LIST = userstate.OrderedListStateSpec("list", coders.StrUtf8Coder())
 

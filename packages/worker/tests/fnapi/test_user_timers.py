@@ -167,18 +167,6 @@ def test_a_timer_fires_once_with_its_time_and_state(serve, tmp_path):
     assert {cell.key for cell in host.state.bags} == {first.key, second.key}
 
 
-def test_families_and_dynamic_tags_are_timers_of_their_own(serve, tmp_path):
-    desk = Desk(tmp_path)
-    steps = [
-        ("a", ("event", "x", 12)),
-        ("a", ("event", "y", 11)),
-        ("a", ("other", "x", 10)),
-        ("a", ("event", "", 13)),
-    ]
-    ring(steps, desk, serve)
-    assert desk.notes() == ["a otherx at 10", "a eventy at 11", "a eventx at 12", "a event at 13"]
-
-
 def test_the_last_setting_counts_and_cleared_timers_do_not_fire(serve, tmp_path):
     desk = Desk(tmp_path)
     steps = [
@@ -199,14 +187,6 @@ def test_the_last_setting_counts_and_cleared_timers_do_not_fire(serve, tmp_path)
     assert all(timer.hold is None and not timer.pane for timer in cleared)
 
 
-def test_timers_set_timers(serve, tmp_path):
-    desk = Desk(tmp_path)
-    host = ring([("a", ("event", "loop", 20)), ("a", ("event", "", 31))], desk, serve)
-    expected = ["a eventloop at 20", "a eventloop at 30", "a event at 31", "a eventloop at 40"]
-    assert desk.notes() == expected
-    assert [time for _, time in rung(host)] == [20_000, 30_000, 31_000, 40_000]
-
-
 def test_processing_time_timers_hold_the_time_of_their_element(serve, tmp_path):
     desk = Desk(tmp_path)
     host = ring([("a", ("wall", "", 1_700_000_000))], desk, serve)
@@ -214,15 +194,6 @@ def test_processing_time_timers_hold_the_time_of_their_element(serve, tmp_path):
     first, second = host.state.changes
     assert (first.fire_at, first.hold) == (1_700_000_000_000, 5_000)
     assert (second.fire_at, second.hold) == (1_700_000_001_000, 1_700_000_001_000)
-
-
-def test_windows_have_timers_of_their_own(serve, tmp_path):
-    desk = Desk(tmp_path)
-    host = ring([("a", ("event", "", 25))], desk, serve, window.SlidingWindows(20, 10))
-    assert sorted(desk.notes()) == ["a event at 25 in -10", "a event at 25 in 0"]
-    windows = {timer.windows for timer in host.state.changes}
-    assert len(windows) == 2
-    assert {(cell.window,) for cell in host.state.bags} == windows
 
 
 def test_a_bundle_that_settles_is_one_bundle_for_the_host(serve, tmp_path):
