@@ -115,7 +115,7 @@ WITHOUT_A_STORE = (
 STREAMS = tuple(
     f"tests/pipelines/test_{name}.py"
     for name in (
-        *("commits_of_streams", "drain", "merging_streams", "stream_transforms", "streams"),
+        *("commits_of_streams", "drain", "merging_streams", "streams"),
         *("unbounded", "updated_side_inputs"),
     )
 )

@@ -63,8 +63,7 @@ _PIPELINES = (
 CHECKS = {
     "wordcount": ("tests/versions/test_wordcount.py",),
     "state, timers, streams": (
-        *("tests/pipelines/test_state.py", "tests/pipelines/test_streams.py"),
-        *("tests/pipelines/test_stream_transforms.py", "-k", "embedded"),
+        *("tests/pipelines/test_state.py", "tests/pipelines/test_streams.py", "-k", "embedded"),
     ),
     "200 MB of GroupByKey": (
         *("tests/memory/test_groups.py", "-k", "more_groups", f"--part={_OF_MEMORY}"),

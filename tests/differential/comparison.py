@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import attrs
 import streams
 from minimise import minimised
-from runners import Built, Refused, Runner, Telling, built, built_stream
+from runners import Built, Refused, Runner, Server, Telling, built, built_stream
 from sink import Outputs
 from spec import Spec
 from streams import StreamSpec
@@ -152,7 +152,8 @@ def _least_stream(name: str, spec: StreamSpec, runner: Telling) -> StreamSpec:
     return spec
 
 
-def stream_difference(name: str, spec: StreamSpec, runner: Telling) -> str | None:
+def stream_difference(name: str, spec: StreamSpec, runner: Telling | Server) -> str | None:
+    """Returns what differs of the outputs of a script, or nothing."""
     try:
         with built_stream(spec, name) as made:
             return difference(streams.expected(spec, name), runner.run_stream(made))
@@ -161,6 +162,7 @@ def stream_difference(name: str, spec: StreamSpec, runner: Telling) -> str | Non
 
 
 def difference(expected: Outputs, found: Outputs) -> str | None:
+    """Returns what differs of the outputs of pipelines, or nothing."""
     told = []
     for output in sorted(expected.keys() | found.keys()):
         wanted, got = expected.get(output, Counter()), found.get(output, Counter())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,21 +36,36 @@ def oracle() -> Iterator[Callable[[str], Outputs]]:
         yield outputs
 
 
+ENVIRONMENTS = ("embedded", "LOOPBACK")
+CASES = (
+    *itertools.product(ENVIRONMENTS, CORPUS),
+    *(("PROCESS", topic) for topic in ("groups", "side inputs", "state")),
+)
+
+
 @pytest.fixture
-def runner(pipelines: Pipelines, flags_of: Callable[[str], list[str]]) -> Server:
-    """The server in a kind of environment."""
-    return Server(pipelines.address, flags_of(pipelines.environment))
+def runner_in(
+    pipelines_in: Callable[[str], Pipelines], flags_of: Callable[[str], list[str]]
+) -> Callable[[str], Server]:
+    """Returns the server in a kind of environment."""
+    return lambda kind: Server(pipelines_in(kind).address, flags_of(kind))
 
 
-@pytest.mark.parametrize("topic", CORPUS)
+@pytest.mark.parametrize(("environment", "topic"), CASES, ids=map("-".join, CASES))
 def test_outputs_are_those_of_beams_runner(
-    runner: Server, oracle: Callable[[str], Outputs], topic: str
+    runner_in: Callable[[str], Server],
+    oracle: Callable[[str], Outputs],
+    environment: str,
+    topic: str,
 ) -> None:
     with built(CORPUS[topic]) as made:
-        found = runner.run(made)
+        found = runner_in(environment).run(made)
     assert difference(oracle(topic), found) is None
 
 
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("topic", STREAMS)
-def test_panes_of_a_stream_are_those_of_the_engine(runner: Server, topic: str) -> None:
-    assert stream_difference(topic, STREAMS[topic], runner) is None
+def test_panes_of_a_stream_are_those_of_the_engine(
+    runner_in: Callable[[str], Server], environment: str, topic: str
+) -> None:
+    assert stream_difference(topic, STREAMS[topic], runner_in(environment)) is None

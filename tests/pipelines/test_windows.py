@@ -1,39 +1,101 @@
-"""Elements meet in windows, and groups get the event time that their timestamp combiner says."""
+"""Windows of the user's own that merge, the ends of time, and elements of several windowings."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import apache_beam as beam
 import pytest
+from apache_beam.coders import Coder
+from apache_beam.coders.coders import IntervalWindowCoder
+from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
+    IntervalWindow,
     SlidingWindows,
     TimestampCombiner,
     TimestampedValue,
+    WindowFn,
 )
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from jobs import Pipelines, timestamped
 
 GLOBAL_END = GlobalWindows.windowed_value(None).windows[0].max_timestamp()
+Pair = tuple[str, int]
 
 
-class Describe(beam.DoFn):
-    """(key, sorted values, start and end of the window, event time), times in seconds."""
+class TouchingGaps(WindowFn):
+    """Sessions with a gap of five, that end where an element of a hundred and more comes."""
 
-    def process(
-        self,
-        element: Any,
-        window: Any = beam.DoFn.WindowParam,
-        timestamp: Any = beam.DoFn.TimestampParam,
-    ) -> Any:
-        key, values = element
-        if isinstance(window, type(GlobalWindows.windowed_value(None).windows[0])):
-            yield key, sorted(values), None, None, float(timestamp)
-        else:
-            yield key, sorted(values), float(window.start), float(window.end), float(timestamp)
+    def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
+        length = 1 if context.element[1] >= 100 else 5
+        return [IntervalWindow(context.timestamp, context.timestamp + length)]
+
+    def merge(self, context: WindowFn.MergeContext) -> None:
+        group: list[IntervalWindow] = []
+        for window in sorted(context.windows, key=lambda w: (w.start, w.end)):
+            if group and window.start >= max(w.end for w in group):
+                self._merge(context, group)
+                group = []
+            group.append(window)
+        self._merge(context, group)
+
+    def get_window_coder(self) -> Coder:
+        return IntervalWindowCoder()
+
+    @staticmethod
+    def _merge(context: WindowFn.MergeContext, group: list[IntervalWindow]) -> None:
+        if len(group) > 1:
+            start, end = min(w.start for w in group), max(w.end for w in group)
+            context.merge(group, IntervalWindow(start, end))
+
+
+def grouped(values: beam.PCollection) -> beam.PCollection:
+    return (
+        values
+        | beam.WindowInto(TouchingGaps())
+        | beam.GroupByKey()
+        | beam.Map(
+            lambda group, w=beam.DoFn.WindowParam: (
+                group[0],
+                sorted(group[1]),
+                int(w.start),
+                int(w.end),
+            )
+        )
+    )
+
+
+VALUES = [(("a", 1), 1), (("a", 100), 4), (("a", 2), 5), (("a", 3), 12), (("b", 4), 2)]
+EXPECTED = [("a", [1, 2, 100], 1, 10), ("a", [3], 12, 17), ("b", [4], 2, 7)]
+
+
+def test_windows_that_merge(pipelines: Pipelines) -> None:
+    with pipelines.new() as p:
+        assert_that(grouped(p | timestamped(VALUES, Pair)), equal_to(EXPECTED))
+
+
+@pytest.mark.parametrize("backwards", [False, True], ids=["in-order", "backwards"])
+def test_windows_that_merge_step_by_step(pipelines: Pipelines, backwards: bool) -> None:
+    stream = Stream().advance_watermark_to(0)
+    for value, time in reversed(VALUES) if backwards else VALUES:
+        stream = stream.add_elements([TimestampedValue(value, time)])
+    with pipelines.new("--streaming") as p:
+        found = grouped(p | stream.advance_watermark_to_infinity())
+        assert_that(found, equal_to(EXPECTED))
+
+
+def test_windows_that_merge_with_an_element_in_an_open_window(pipelines: Pipelines) -> None:
+    """The window of the second element is open already, and the third element's overlaps it."""
+    stream = (
+        Stream()
+        .advance_watermark_to(0)
+        .add_elements([TimestampedValue(("a", 1), 20)])
+        .add_elements([TimestampedValue(("a", 2), 20), TimestampedValue(("a", 3), 18)])
+        .advance_watermark_to_infinity()
+    )
+    with pipelines.new("--streaming") as p:
+        assert_that(grouped(p | stream), equal_to([("a", [1, 2, 3], 18, 25)]))
 
 
 def test_the_earliest_and_the_latest_time(pipelines: Pipelines) -> None:
@@ -75,8 +137,10 @@ def test_flatten_of_other_windows_keeps_the_windows_of_each_element(
             | f"{name} windows" >> beam.WindowInto(window_fn)
             for name, window_fn in (("f", FixedWindows(10)), ("s", SlidingWindows(10, 5)))
         ]
-        groups = both | beam.Flatten() | beam.GroupByKey() | beam.ParDo(Describe())
-        spans = groups | beam.Map(lambda group: (group[1], group[2], group[3]))
+        groups = both | beam.Flatten() | beam.GroupByKey()
+        spans = groups | beam.Map(
+            lambda group, w=beam.DoFn.WindowParam: (sorted(group[1]), int(w.start), int(w.end))
+        )
         expected = [
             (["s"], -5, 5),
             (["f", "s"], 0, 10),
