@@ -14,7 +14,6 @@ from beam_runner_runtime.channel.messages import CloseLane, FromWorker, JobWork,
 from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.channel.server import ChannelServer, WorkerLink
 from beam_runner_runtime.driver.ports import JobPlacement, Placement
-from processes import alive
 
 SECONDS = 120
 

@@ -6,9 +6,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
 from beam_runner_storage.stores.ports import StoreError
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec, parse_data_dir
+from waiting import wait_until
 
 from beam_runner_server.data_place import DataPlace
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import attrs
 import pytest
-from plain_threads import start_plain_thread
 from beam_runner_runtime.bundles.needs import Needs
 from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.channel.server import ChannelServer
 from beam_runner_storage.stores.spec import StoreSpec
+from plain_threads import start_plain_thread
 
 from beam_spark_executor.spark import first_tasks
 from beam_spark_executor.spark.first_tasks import check_executors, warm_up

@@ -12,7 +12,6 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from waiting import wait_until
 from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.endpoints import to_job
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
@@ -21,6 +20,7 @@ from beam_runner_runtime.channel.server import ChannelServer
 from plans import Build, plan_of
 from section_jobs import SectionJob, goes_to_workers, texts
 from section_runs import SHARDS, order_of
+from waiting import wait_until
 
 from beam_spark_executor.spark.exchange import Exchanges
 from beam_spark_executor.spark.pool import Slot, WorkerPools

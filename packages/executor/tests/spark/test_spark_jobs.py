@@ -11,11 +11,11 @@ from unittest.mock import Mock
 import attrs
 import pytest
 from beam_runner_engine.scheduler import Bundle, SectionPart
-from plain_threads import start_plain_thread
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import LaneOpened, RunBundle
 from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
 from beam_runner_runtime.tuning import TUNING
+from plain_threads import start_plain_thread
 
 from beam_spark_executor.spark import spark_jobs as module
 from beam_spark_executor.spark.pool import Slot

@@ -12,12 +12,12 @@ import attrs
 import pytest
 from beam_runner_model.stages import JobContext
 from beam_runner_planner.plan import JobPlan
-from waiting import wait_until
 from beam_runner_runtime.channel.endpoints import to_job
 from beam_runner_runtime.channel.messages import Abort, CloseLane, FromWorker, JobWork, LaneOpened
 from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.channel.server import ChannelServer, WorkerLink
 from beam_runner_runtime.channel.stand_by import ServeLane, StandDown
+from waiting import wait_until
 
 from beam_spark_executor.spark import stand_by
 from beam_spark_executor.spark.pool import Slot, WorkerPools
