@@ -45,7 +45,7 @@ def damages(session: nox.Session) -> None:
     """1,200 damages each to journal and job list of a server that was closed or killed, none of them silent; CI runs some of them."""
     install(session, distribution("executor"), *group("test"))
     count = os.environ.get("BEAM_DAMAGES", "1200")
-    suites = ("executor/tests/journal/test_damage.py", "jobservices/tests/test_damages.py")
+    suites = ("runtime/tests/driver/test_damage.py", "jobservices/tests/test_damages.py")
     tests = (*(f"packages/{suite}" for suite in suites), "-s", *session.posargs)
     run_pytest(session, *tests, BEAM_DAMAGES=count)
 

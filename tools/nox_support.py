@@ -41,8 +41,12 @@ PACKAGES = {
 # What their tests need beside pytest: Beam to compare with, on which the packages themselves must not depend, a browser's like, or a store of data.
 MORE_FOR_TESTS = {
     "urns": "oracle",
+    "model": "oracle",
     "engine": "oracle",
     "storage": "stores",
+    "planner": "planner",
+    "runtime": "runtime",
+    "io": "executor",
     "executor": "executor",
     "web": "web",
 }

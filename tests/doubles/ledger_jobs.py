@@ -33,7 +33,8 @@ from beam_runner_runtime.channel.messages import BundleReply
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.scheduling import roots_of
 from beam_runner_urns import metrics as metric_urns
-from small_plans import buffer, cut, plan_of, stage
+from sample_buffers import buffer
+from small_plans import cut, plan_of, stage
 
 COUNTED = (
     MonitoringInfo("beam:metric:x", metric_urns.SUM_INT64_TYPE, (("NAME", "bundles"),), b"\x01"),

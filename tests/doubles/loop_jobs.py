@@ -12,7 +12,8 @@ from beam_runner_runtime.bundles import loop as loop_module
 from beam_runner_runtime.channel.messages import RunLoop
 from beam_runner_runtime.tuning import TUNING
 from rig import Rig
-from small_plans import buffer, plan_of, stage
+from sample_buffers import buffer
+from small_plans import plan_of, stage
 from worker_doubles import FakeWorker
 
 # Two sources, so that the shards keep state between the data of one and of the other.

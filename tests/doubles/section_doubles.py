@@ -14,7 +14,8 @@ from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal, Us
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
 from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
 from beam_runner_worker.totals import Totals
-from small_plans import buffer, plan_of, stage
+from sample_buffers import buffer
+from small_plans import plan_of, stage
 from worker_doubles import FakeHarness, FakeWorker
 
 PLAN = plan_of(

@@ -24,7 +24,8 @@ from beam_runner_runtime.channel.messages import (
     JobWork,
     LaneOpened,
 )
-from small_plans import buffer, plan_of, stage
+from sample_buffers import buffer
+from small_plans import plan_of, stage
 from worker_doubles import FakeHarness
 
 SECONDS = 60

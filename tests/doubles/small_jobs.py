@@ -10,7 +10,8 @@ from beam_runner_model.buffers import BufferKind
 from beam_runner_runtime.channel.messages import RunBundle
 from beam_runner_runtime.driver.reporting import end_text
 from rig import Rig
-from small_plans import buffer, plan_of, stage
+from sample_buffers import buffer
+from small_plans import plan_of, stage
 from worker_doubles import FakeWorker, seen_in
 
 VALUES = [b"a", b"b", b"c", b"d"]

@@ -15,7 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_data.rows.refs import InlineRows, RowsRef
 from beam_runner_data.rows.row import elements_row
 from beam_runner_engine.scheduler import Bundle, Data, Input
-from beam_runner_model.buffers import BufferKind, BufferPlan, SideInputUse
+from beam_runner_model.buffers import BufferPlan, SideInputUse
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.stages import (
@@ -26,14 +26,11 @@ from beam_runner_model.stages import (
     OutputKind,
     StageSpec,
 )
-from beam_runner_model.strategy import WindowingStrategy
-from beam_runner_model.window_fns import GlobalWindows
 from beam_runner_planner.plan import JobPlan, StagePlan, TruncationPlan
 from beam_runner_runtime.bundles.stage_work import StageWork
 from beam_runner_runtime.channel.messages import JobWork
 
 _CODER = WindowedValueCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
-STRATEGY = WindowingStrategy(window_fn=GlobalWindows())
 
 
 def encoded(value: bytes, timestamp_ms: int = 0) -> bytes:
@@ -86,11 +83,6 @@ def stage(
     impulse = encoded(b"") if input_buffer is None else b""
     truncation = TruncationPlan(None, endless=False) if splittable else None
     return StagePlan(spec, True, input_buffer, impulse, outputs, side_inputs, truncation=truncation)
-
-
-def buffer(buffer_id: str, kind: BufferKind, *, bulk: bool = True) -> BufferPlan:
-    """A buffer in the global window."""
-    return BufferPlan(buffer_id, kind, STRATEGY, bulk)
 
 
 def plan_of(stages: Iterable[StagePlan], buffers: Iterable[BufferPlan] = ()) -> JobPlan:

@@ -34,7 +34,8 @@ from beam_runner_runtime.bundles.keyed import Stores
 from beam_runner_runtime.bundles.stateful import StatefulBundle
 from beam_runner_runtime.bundles.user_state import ShardUserState
 from beam_runner_runtime.channel.messages import RunBundle
-from small_plans import STRATEGY, bundle_of
+from sample_buffers import STRATEGY
+from small_plans import bundle_of
 
 GLOBAL = b""
 TRANSFORM = "Stateful"

@@ -40,7 +40,8 @@ from beam_runner_runtime.driver.kept import encode_entries
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.scheduling import roots_of
 from beam_runner_storage.journal.store import Store
-from small_plans import buffer, plan_of, stage
+from sample_buffers import buffer
+from small_plans import plan_of, stage
 
 BYTES = 10**12
 ROW_BYTES = 1 << 20

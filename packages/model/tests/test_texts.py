@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.log_records import LogRecord, Severity
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,16 +16,6 @@ def test_every_text_can_be_encoded_and_good_ones_stay(text: str) -> None:
     made.encode()
     if all(not 0xD800 <= ord(c) < 0xE000 for c in text):
         assert made == text
-
-
-@given(ANY_TEXT)
-def test_errors_and_log_records_can_be_encoded(text: str) -> None:
-    failed = BundleFailed(text, text, text)
-    record = LogRecord(Severity.INFO, 0, text, text, location=text)
-    for each in (failed.transform, failed.summary, failed.trace, str(failed)):
-        each.encode()
-    for each in (record.message, record.trace, record.location):
-        each.encode()
 
 
 def test_halves_of_pairs_are_shown() -> None:

@@ -14,7 +14,7 @@ from beam_runner_model.window_fns import FixedWindows, OpaqueWindows
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, OpaqueWindow
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from small_plans import buffer
+from sample_buffers import buffer
 
 from beam_runner_data.rows import written
 from beam_runner_data.rows.files import read_ref

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from beam_runner_engine.scheduler import Data
 from beam_runner_model.buffers import BufferKind
+from sample_buffers import buffer
 from sample_chunks import GLOBAL, keyed_chunk
-from small_plans import buffer
 
 from beam_runner_data.rows.errors import FileError
 from beam_runner_data.rows.outputs import row_port

@@ -9,8 +9,8 @@ import pytest
 from beam_runner_engine.scheduler import Data, SideInput
 from beam_runner_model.buffers import BufferKind, SideInputUse
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, Window
+from sample_buffers import buffer
 from sample_chunks import GLOBAL, keyed_chunk
-from small_plans import buffer
 
 from beam_runner_data.rows.errors import FileError
 from beam_runner_data.rows.outputs import row_port

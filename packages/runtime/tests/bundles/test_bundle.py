@@ -21,9 +21,9 @@ from beam_runner_model.times import MAX_TIMESTAMP
 from beam_runner_planner.plan import JobPlan
 from beam_runner_urns import metrics as metric_urns
 from beam_runner_worker.errors import BundleFailed, HarnessError
+from sample_buffers import buffer
 from sample_chunks import keyed_chunk
 from small_plans import (
-    buffer,
     bundle_of,
     chunk_of,
     cut,

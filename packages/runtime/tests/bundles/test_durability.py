@@ -23,8 +23,9 @@ from beam_runner_engine.scheduler import BundleDone, FailureKind
 from beam_runner_model.buffers import BufferKind
 from beam_runner_storage.stores.spec import NO_STORE
 from beam_runner_storage.unavailable import NeighbourUnavailable
+from sample_buffers import buffer
 from sample_chunks import keyed_chunk
-from small_plans import buffer, bundle_of, plan_of, stage
+from small_plans import bundle_of, plan_of, stage
 
 from beam_runner_runtime.bundles.durability import CommittedFiles, SharedFolder
 from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait

@@ -13,8 +13,9 @@ from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.scheduler import Data, Input
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.bundles import BundleSplit
+from sample_buffers import buffer
 from sample_chunks import keyed_chunk
-from small_plans import buffer, bundle_of, plan_of, stage, values_of, work_of
+from small_plans import bundle_of, plan_of, stage, values_of, work_of
 from worker_doubles import FakeHarness
 
 from beam_runner_runtime.bundles.bundle import RunningBundle

@@ -7,7 +7,8 @@ from beam_runner_engine.scheduler import Data, Input, SectionPart
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import MIN_TIMESTAMP
-from small_plans import buffer, plan_of, stage
+from sample_buffers import buffer
+from small_plans import plan_of, stage
 
 from beam_runner_runtime.bundles.section_plan import SectionPlan, shares
 

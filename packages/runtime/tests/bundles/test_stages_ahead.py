@@ -14,8 +14,9 @@ from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_model.buffers import BufferKind, SideInputUse
 from beam_runner_planner.plan import JobPlan
 from beam_runner_worker.errors import HarnessError
+from sample_buffers import buffer
 from served_process import SECONDS, Serve, Served, nothing
-from small_plans import buffer, bundle_of, elements, plan_of, stage
+from small_plans import bundle_of, elements, plan_of, stage
 from waiting import wait_until
 from worker_doubles import FakeHarness
 

@@ -17,7 +17,8 @@ from beam_runner_model.stages import OutputEdge, OutputKind
 from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_planner.plan import TruncationPlan
 from beam_runner_worker.errors import BundleFailed
-from small_plans import buffer, bundle_of, elements, encoded, plan_of, stage, values_of, work_of
+from sample_buffers import buffer
+from small_plans import bundle_of, elements, encoded, plan_of, stage, values_of, work_of
 from worker_doubles import FakeHarness, Transform
 
 from beam_runner_runtime.bundles.bundle import RunningBundle

@@ -10,7 +10,8 @@ from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.scheduler import Input
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.bundles import BundleSplit, ResidualElement
-from small_plans import buffer, bundle_of, elements, encoded, plan_of, stage, work_of
+from sample_buffers import buffer
+from small_plans import bundle_of, elements, encoded, plan_of, stage, work_of
 from worker_doubles import FakeHarness
 
 from beam_runner_runtime.bundles.bundle import RunningBundle

@@ -13,9 +13,10 @@ from beam_runner_engine.scheduler import DefaultSectionPolicy, FailJob, FinishJo
 from beam_runner_model.buffers import BufferKind
 from fake_processes import FakeProcesses
 from rig import NO_LOOP, Rig
+from sample_buffers import buffer
 from section_doubles import EXPECTED, PLAN, TRANSFORMS, broken, refused
 from servers import Reporter
-from small_plans import buffer, plan_of, stage
+from small_plans import plan_of, stage
 from worker_doubles import attempts_given, seen_in
 
 from beam_runner_runtime.channel.attempts import Attempt, UserFailure

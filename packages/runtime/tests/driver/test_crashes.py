@@ -18,7 +18,8 @@ from beam_runner_engine.scheduler import FinishJob, Outcome
 from beam_runner_model.buffers import BufferKind
 from beam_runner_storage.journal.journal import Journal
 from rig import ANYWHERE, NO_LOOP, Crashed, Crashes, Rig
-from small_plans import buffer, plan_of, stage
+from sample_buffers import buffer
+from small_plans import plan_of, stage
 from worker_doubles import seen_in
 
 from beam_runner_runtime.driver import coordinator as coordinator_module

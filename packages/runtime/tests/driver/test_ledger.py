@@ -31,7 +31,8 @@ from ledger_jobs import (
     segments,
     split,
 )
-from small_plans import buffer, plan_of, stage
+from sample_buffers import buffer
+from small_plans import plan_of, stage
 
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.driver.kept import Kept, Tally

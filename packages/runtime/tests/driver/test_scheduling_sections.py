@@ -19,7 +19,8 @@ from beam_runner_engine.scheduler import (
 )
 from beam_runner_model.buffers import BufferKind, MergingPlan
 from beam_runner_planner.plan import JobPlan, TestStreamPlan, TruncationPlan
-from small_plans import buffer, plan_of, stage
+from sample_buffers import buffer
+from small_plans import plan_of, stage
 
 from beam_runner_runtime.driver.scheduling import graph_of, roots_of
 

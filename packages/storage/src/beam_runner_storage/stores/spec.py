@@ -71,7 +71,7 @@ class StoreSpec:
         except ImportError as error:
             extra = "hdfs" if is_hdfs else "stores"
             raise StoreError(
-                f"{self.url} needs {error.name}: pip install 'beam-spark-executor[{extra}]', here and where executors run"
+                f"{self.url} needs {error.name}: pip install 'beam-runner-storage[{extra}]', here and where executors run"
             ) from error
 
 

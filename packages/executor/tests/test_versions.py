@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib.metadata import requires
 
 import pytest
-
 from beam_runner_runtime.versions import BEAM, SPARK, Range
 
 

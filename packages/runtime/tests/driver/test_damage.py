@@ -12,11 +12,11 @@ from beam_runner_data.rows.refs import InlineRows
 from beam_runner_data.rows.row import RowKind
 from beam_runner_engine.scheduler import BundleDone, Data, Output
 from beam_runner_model.facts import DataFacts
-from beam_runner_runtime.channel.messages import BundleReply
-from beam_runner_runtime.driver.kept import encode_entries
+from beam_runner_storage.journal.store import FILE, Store
 from journal_damages import JOBS, KILLED, left_folder, outcome, outcomes
 
-from beam_runner_storage.journal.store import FILE, Store
+from beam_runner_runtime.channel.messages import BundleReply
+from beam_runner_runtime.driver.kept import encode_entries
 
 DAMAGES = int(os.environ.get("BEAM_DAMAGES", "60"))
 

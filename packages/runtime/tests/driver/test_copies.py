@@ -12,18 +12,18 @@ from pathlib import Path
 
 import attrs
 import pytest
-from beam_runner_runtime.driver.job_data import StoredJobData
+from beam_runner_data.fetching.copies import LocalCopies
+from beam_runner_data.fetching.machine_files import MachineFiles
+from beam_runner_data.rows.files import RowFileWriter, read_ref
+from beam_runner_data.rows.refs import FileRows, Segment
+from beam_runner_data.rows.row import Row, RowKind
 from beam_runner_storage.stores.ports import StoreError
 from beam_runner_storage.unavailable import NeighbourUnavailable
 from faulty_store import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_data.fetching.copies import LocalCopies
-from beam_runner_data.fetching.machine_files import MachineFiles
-from beam_runner_data.rows.files import RowFileWriter, read_ref
-from beam_runner_data.rows.refs import FileRows, Segment
-from beam_runner_data.rows.row import Row, RowKind
+from beam_runner_runtime.driver.job_data import StoredJobData
 
 NAMES = "abcdefgh"
 
