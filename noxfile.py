@@ -34,13 +34,13 @@ from tools.nox_support import (
     ON_SPARK,
     PACKAGES,
     RESULTS,
-    REUSABLE,
     ROOT,
     RUNS_ALONE,
     SIDE_BY_SIDE,
     SOURCES,
     SUITES,
     WHEELS,
+    WITH_EXTRAS,
     WITH_RESULTS,
     distribution,
     group,
@@ -172,10 +172,10 @@ def layers(session: nox.Session) -> None:
 
 
 @nox.session(requires=needs("wheels"))
-@nox.parametrize("package", REUSABLE, ids=REUSABLE)
+@nox.parametrize("package", list(PACKAGES), ids=list(PACKAGES))
 def purity(session: nox.Session, package: str) -> None:
-    """Each reusable wheel, alone in an empty environment: every module imports and loads nothing it must not; examples run."""
-    install(session, distribution(package))
+    """Each wheel, alone in an empty environment: every module imports and loads nothing it must not; examples run."""
+    install(session, distribution(package) + WITH_EXTRAS.get(package, ""), compiled=False)
     session.run("python", "-I", "tools/check_purity.py", PACKAGES[package])
     for example in RUNS_ALONE.get(package, ()):
         session.run("python", "-I", example)

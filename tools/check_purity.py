@@ -10,6 +10,7 @@ import configparser
 import importlib
 import importlib.metadata
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -86,10 +87,29 @@ def undue_distributions(package: str) -> set[str]:
         found.name.lower().replace("-", "_") for found in importlib.metadata.distributions()
     }
     ours = {name for name in installed if name.startswith(OURS)}
-    undue = (ours | installed & SPARK) - allowed - {package}
+    spark = set() if "pyspark" in allowed else installed & SPARK
+    undue = (ours | spark) - allowed - {package}
     if "apache_beam" not in allowed:
-        undue |= installed - allowed - {package} - INSTALLERS
+        undue |= installed - brought_by(allowed) - {package} - INSTALLERS
     return undue
+
+
+def brought_by(distributions: set[str]) -> set[str]:
+    """Returns distributions with all that they need, by the names of their modules, as far as it is installed."""
+    found: set[str] = set()
+    waiting = list(distributions)
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        try:
+            needed = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        names = (re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0] for text in needed)
+        waiting += [one.lower().replace("-", "_") for one in names]
+    return found
 
 
 def main(package: str) -> int:

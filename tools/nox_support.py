@@ -50,8 +50,8 @@ MORE_FOR_TESTS = {
     "executor": "executor",
     "web": "web",
 }
-# These install and import alone: they are made to be used without this runner.
-REUSABLE = tuple(name for name in PACKAGES if name not in ("io", "executor"))
+# What a package can bring beside what it must, without which some of its modules can't be imported.
+WITH_EXTRAS = {"storage": "[hdfs,stores]"}
 # Examples of their documentation that need nothing but the package's own wheel.
 RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
