@@ -41,6 +41,17 @@ def test_pattern_without_root_or_scheme_is_relative(pattern: str, relative: bool
     assert [read.is_relative for read in reads if read.pattern] == [relative]
 
 
+def test_file_reads_are_in_the_order_of_their_names() -> None:
+    def matches(p: beam.Pipeline) -> None:
+        for number in range(20):
+            _ = p | f"match {number:02}" >> fileio.MatchFiles("*.csv")
+
+    names = [read.name for read in file_reads(samples.built(matches).SerializeToString())]
+
+    assert len(names) == 20
+    assert names == sorted(names)
+
+
 def test_damaged_display_data_is_ignored() -> None:
     pipeline = samples.built(everything)
     for node in pipeline.components.transforms.values():

@@ -51,12 +51,12 @@ class FileRead:
 
 
 def file_reads(pipeline: bytes) -> tuple[FileRead, ...]:
-    """Returns the steps of a serialized pipeline that read or match files.
+    """Returns the steps of a serialized pipeline that read or match files, in the order of their names.
 
     Display data isn't part of the computation, so a step without it is left out.
     """
     components = _protos.Pipeline.FromString(pipeline).components
-    return tuple(_reads(components))
+    return tuple(sorted(_reads(components), key=lambda read: read.name))
 
 
 def _reads(components: _protos.Components) -> Iterator[FileRead]:
