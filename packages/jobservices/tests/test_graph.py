@@ -11,8 +11,8 @@ from beam_runner_jobservices.graph import (
     PipelineGraph,
     TransformNode,
     WindowingNode,
-    check,
 )
+from beam_runner_jobservices.graph_checks import check
 
 GOOD = PipelineGraph(
     roots=("top",),

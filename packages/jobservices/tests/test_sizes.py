@@ -6,7 +6,8 @@ import attrs
 import pytest
 
 from beam_runner_jobservices import InvalidRequest
-from beam_runner_jobservices.graph import PCollectionNode, PipelineGraph, TransformNode, check
+from beam_runner_jobservices.graph import PCollectionNode, PipelineGraph, TransformNode
+from beam_runner_jobservices.graph_checks import check
 from beam_runner_jobservices.sizes import PipelineLimits, excesses
 
 SMALL = PipelineLimits(3, 3, 3, 3, 3, composites_deep=2, coders_deep=2, name_chars=5)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING
 
 import attrs
 
-if TYPE_CHECKING:
-    from beam_runner_jobservices.graph import PipelineGraph
+from beam_runner_jobservices.graph import PipelineGraph
 
 _SHOWN_CHARS = 60
 

@@ -1,0 +1,118 @@
+"""The check that no id in a submitted pipeline is missing, that nothing contains itself, and that nothing is too large."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+
+from beam_runner_jobservices.errors import InvalidRequest
+from beam_runner_jobservices.graph import PipelineGraph, TransformNode
+from beam_runner_jobservices.sizes import excesses
+
+_SHOWN = 5
+
+
+def check(graph: PipelineGraph) -> None:
+    """Check that every id in the pipeline is among its components, that no transform or coder
+    contains itself, that composites are a tree, and that nothing is too large (see `sizes`).
+
+    Linear in the size of the pipeline.
+
+    Raises:
+        InvalidRequest: it names the first few problems, with the full names of the transforms.
+    """
+    problems = list(_problems(graph))
+    if problems:
+        raise InvalidRequest(f"the pipeline is malformed: {_first_of(problems)}")
+    too_much = list(excesses(graph))
+    if too_much:
+        raise InvalidRequest(f"the pipeline is too large: {_first_of(too_much)}")
+
+
+def _first_of(problems: Sequence[str]) -> str:
+    text = "; ".join(problems[:_SHOWN])
+    if len(problems) > _SHOWN:
+        text += f"; and {len(problems) - _SHOWN} more problems"
+    return text
+
+
+def _problems(graph: PipelineGraph) -> Iterator[str]:
+    if not graph.roots and graph.transforms:
+        yield "it has transforms, but names no root transform"
+    for transform_id in graph.roots:
+        if transform_id not in graph.transforms:
+            yield f"root transform {transform_id!r} is not among its transforms"
+    for transform_id, transform in graph.transforms.items():
+        where = f"transform {transform.name!r} (id {transform_id!r})"
+        for problem in _transform_problems(graph, transform):
+            yield f"{where} {problem}"
+    yield from _pcollection_problems(graph)
+    yield from _windowing_problems(graph)
+    for coder_id, parts in graph.coders.items():
+        for part in parts:
+            if part not in graph.coders:
+                yield f"coder {coder_id!r} has the component coder {part!r}, which is not there"
+    names = {key: node.name for key, node in graph.transforms.items()}
+    subtransforms = {key: node.subtransforms for key, node in graph.transforms.items()}
+    if (circle := _in_cycle(subtransforms)) is not None:
+        yield f"transform {names[circle]!r} (id {circle!r}) contains itself"
+    parents = Counter(part for parts in (graph.roots, *subtransforms.values()) for part in parts)
+    for transform_id, count in parents.items():
+        if count > 1 and transform_id in names:
+            yield (
+                f"transform {names[transform_id]!r} (id {transform_id!r}) is listed {count} times among"
+                " roots and parts of composites"
+            )
+    if (circle := _in_cycle(graph.coders)) is not None:
+        yield f"coder {circle!r} contains itself"
+
+
+def _transform_problems(graph: PipelineGraph, transform: TransformNode) -> Iterator[str]:
+    for subtransform in transform.subtransforms:
+        if subtransform not in graph.transforms:
+            yield f"has the subtransform {subtransform!r}, which is not there"
+    for verb, ends in (("reads", transform.inputs), ("writes", transform.outputs)):
+        for tag, pcollection in ends.items():
+            if pcollection not in graph.pcollections:
+                yield f"{verb} the PCollection {pcollection!r} as {tag!r}, which is not there"
+    if transform.environment_id and transform.environment_id not in graph.environments:
+        yield f"runs in the environment {transform.environment_id!r}, which is not there"
+    for coder_id in transform.payload_coder_ids:
+        if coder_id not in graph.coders:
+            yield f"uses the coder {coder_id!r}, which is not there"
+    for tag in transform.side_input_tags:
+        if tag not in transform.inputs:
+            yield f"has the side input {tag!r}, which is not among its inputs"
+
+
+def _pcollection_problems(graph: PipelineGraph) -> Iterator[str]:
+    for pcollection_id, pcollection in graph.pcollections.items():
+        if pcollection.coder_id not in graph.coders:
+            yield (
+                f"PCollection {pcollection_id!r} has the coder {pcollection.coder_id!r},"
+                " which is not there"
+            )
+        if pcollection.windowing_strategy_id not in graph.windowings:
+            yield (
+                f"PCollection {pcollection_id!r} has the windowing strategy"
+                f" {pcollection.windowing_strategy_id!r}, which is not there"
+            )
+
+
+def _windowing_problems(graph: PipelineGraph) -> Iterator[str]:
+    for windowing_id, windowing in graph.windowings.items():
+        where = f"windowing strategy {windowing_id!r}"
+        if windowing.window_coder_id and windowing.window_coder_id not in graph.coders:
+            yield f"{where} has the window coder {windowing.window_coder_id!r}, which is not there"
+        if windowing.environment_id and windowing.environment_id not in graph.environments:
+            yield f"{where} has the environment {windowing.environment_id!r}, which is not there"
+
+
+def _in_cycle(edges: Mapping[str, Iterable[str]]) -> str | None:
+    """A node from which a way leads back to itself, if there is one."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return str(error.args[1][0])
+    return None
