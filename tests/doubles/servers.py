@@ -49,15 +49,21 @@ class Reporter:
     states: list[tuple[JobState, str | None]] = attrs.field(factory=list)
     messages: list[tuple[Importance, str, str | None]] = attrs.field(factory=list)
 
-    def state(self, state: JobState, reason: str | None = None) -> bool:
+    def state(self, state: JobState, reason: str | None = None, record: object = None) -> bool:
         self.states.append((state, reason))
         return not (self.refuses and state.is_terminal)
 
-    def message(self, importance: Importance, text: str, transform: str | None = None) -> None:
+    def message(
+        self,
+        importance: Importance,
+        text: str,
+        transform: str | None = None,
+        record: object = None,
+    ) -> None:
         self.messages.append((importance, text, transform))
 
     def log(self, lines: Iterable[MessageLine]) -> None:
-        self.messages.extend(lines)
+        self.messages.extend((one.importance, one.text, one.transform) for one in lines)
 
 
 @attrs.define(eq=False)

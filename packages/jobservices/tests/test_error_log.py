@@ -6,7 +6,11 @@ import attrs
 import pytest
 
 from beam_runner_jobservices import (
+    Ending,
+    EndingKind,
     Errors,
+    FailedBundle,
+    FailureCause,
     Importance,
     JobClient,
     JobMessage,
@@ -14,7 +18,7 @@ from beam_runner_jobservices import (
     Limits,
     StateEvent,
     StepNames,
-    grouped,
+    errors_among,
 )
 from beam_runner_jobservices.error_log import ErrorLog
 from beam_runner_jobservices.history import JobHistory
@@ -48,21 +52,48 @@ def test_errors_of_one_place_are_one_group() -> None:
     found = log().take([*same, other, quiet])
     assert [one.count for one in found.groups] == [3, 1]
     assert found.groups[0].failure.text == "3", "the latest is shown"
-    assert grouped([*same, other, quiet], NAMES) == found.groups
+    foreign = [attrs.evolve(one, message_id="x") for one in (*same, other, quiet)]
+    assert errors_among(foreign, NAMES).groups == found.groups
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "attempt 1 at a bundle failed, and it is tried again: ",
-        "attempt 12 at a bundle of 'Outer/It's + B' failed, and it is tried again in 64 s: ",
-    ],
-)
-def test_attempts_that_were_followed_by_another_count(said: str) -> None:
-    again = error(1, f"{said}{text()}")
-    again = attrs.evolve(again, importance=Importance.WARNING)
-    (found,) = log().take([again, error(2, text())]).groups
+def failed(number: int, kind: FailureCause = FailureCause.USER_CODE) -> JobMessage:
+    """A message of an attempt that is followed by another."""
+    record = FailedBundle("s", 7, ("Count",), 1, kind, "Count", "ValueError: no", "'x'")
+    warning = attrs.evolve(error(number, f"whatever: {text()}"), importance=Importance.WARNING)
+    return attrs.evolve(warning, record=record)
+
+
+def test_attempts_that_were_followed_by_another_count() -> None:
+    (found,) = log().take([failed(1), error(2, text())]).groups
     assert (found.count, found.retried, found.failure.step) == (2, 1, "t3")
+
+
+def test_failure_of_an_attempt_has_element_and_cause_of_its_record() -> None:
+    (found,) = log().take([failed(1, FailureCause.LOST_PROCESS)]).groups
+    assert (found.failure.element, found.failure.cause) == ("'x'", "lost_process")
+
+
+def test_failure_that_ended_a_job_has_element_and_cause_of_its_record() -> None:
+    record = FailedBundle("s", 7, kind=FailureCause.USER_CODE, step="Count", element="'x'")
+    ended = attrs.evolve(error(1, text()), record=Ending(EndingKind.BUNDLE, "no", record))
+    stuck = attrs.evolve(error(2, "it is stuck"), record=Ending(EndingKind.STUCK, "it is stuck"))
+    first, second = log().take([ended, stuck]).groups
+    assert (first.failure.step, first.failure.element) == ("t3", "'x'")
+    assert (first.failure.cause, second.failure.cause) == ("user_code", "stuck")
+    assert (second.failure.text, second.retried) == ("it is stuck", 0)
+
+
+def test_warnings_are_counted_without_attempts_that_failed() -> None:
+    quiet = attrs.evolve(error(1, "slow"), importance=Importance.WARNING)
+    last = attrs.evolve(quiet, message_id="4", text="[Count] slower", transform="Count")
+    away = failed(3, FailureCause.UNAVAILABLE)
+    found = log().take([quiet, failed(2), away, last, error(5, text())])
+    assert found.warnings == 3
+    assert found.last_warning is not None
+    assert (found.last_warning.step, found.last_warning.text) == ("Count", "slower")
+    after_a_restart = log(record_of(Errors, decode(encode(found))))
+    more = after_a_restart.take([attrs.evolve(last, message_id="6")])
+    assert (more.warnings, len(more.groups)) == (4, 1)
 
 
 def test_a_message_counts_once_however_often_it_is_seen() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_runner_jobservices import StepNames
+from beam_runner_jobservices import FailedBundle, FailureCause, StepNames
 from beam_runner_jobservices.failures import failure_of
 
 STEPS = {
@@ -39,11 +39,19 @@ def test_the_users_innermost_line_is_found(names: StepNames) -> None:
     assert failure.users_frame.code == "int(text)"
 
 
-def test_the_element_that_was_processed_is_told(names: StepNames) -> None:
-    text = f"ValueError: no [while running 'Count']\nThe element: ('a', <b>)\n{trace(4)}"
-    failure = failure_of(text, names)
-    assert (failure.element, failure.text) == ("('a', <b>)", "no")
-    assert failure_of(f"ValueError: no\n{trace(4)}", names).element == ""
+def test_element_step_and_cause_are_those_of_the_record(names: StepNames) -> None:
+    text = f"ValueError: no [while running 'Read']\nThe element: ('a', <b>)\n{trace(4)}"
+    record = FailedBundle("s", 1, kind="user_code", step="Count", element="('a', <b>)")
+    failure = failure_of(text, names, record)
+    assert (failure.element, failure.text, failure.step) == ("('a', <b>)", "no", "t3")
+    assert failure.cause == FailureCause.USER_CODE
+    assert failure_of(text, names).element == failure_of(text, names).cause == ""
+
+
+def test_failure_without_a_traceback_is_told_by_its_record(names: StepNames) -> None:
+    lost = FailedBundle("s", 1, kind=FailureCause.LOST_PROCESS, error="process 47 was lost")
+    failure = failure_of("attempt 2 at a bundle failed: process 47 was lost", names, lost)
+    assert (failure.type, failure.text, failure.step) == ("", "process 47 was lost", "")
 
 
 def test_an_error_as_an_sdk_over_the_fn_api_tells_it(names: StepNames) -> None:

@@ -23,7 +23,6 @@ print("imported")
 """
 
 OTHERS = {
-    "beam_runner_engine",
     "beam_runner_worker",
     "beam_spark_executor",
     "pyspark",

@@ -7,6 +7,7 @@ import sqlite3
 import time
 import tracemalloc
 from contextlib import closing
+from unittest.mock import patch
 
 import attrs
 import pytest
@@ -15,6 +16,10 @@ from beam_runner_model.observation import JobTimes
 
 from beam_runner_jobservices import (
     Artifact,
+    Ending,
+    EndingKind,
+    FailedBundle,
+    FailureCause,
     Importance,
     JobMessage,
     JobMetrics,
@@ -24,8 +29,11 @@ from beam_runner_jobservices import (
     NotFound,
     StateEvent,
     Unavailable,
+    Wait,
+    WaitKind,
+    message_records,
 )
-from beam_runner_jobservices.archive import Archive
+from beam_runner_jobservices.archive import Archive, pack, unpack
 from beam_runner_jobservices.error_log import ErrorLog, Errors
 from beam_runner_jobservices.errors import Damaged
 from beam_runner_jobservices.job_file import FILE, JobFile
@@ -99,6 +107,49 @@ def test_jobs_are_read_back_as_they_were_recorded(file, folder):
         entries = (*first.entries, message(1), StateEvent(JobState.STARTING, 2.25))
         assert again.jobs == (attrs.evolve(first, entries=entries, taken_on=True), second)
         assert again.damage == ()
+
+
+FAILED = FailedBundle("s", 7, ("A", "B"), 3, FailureCause.USER_CODE, "B", "no", "'x'", next_in=4.0)
+STUCK = Ending(EndingKind.STUCK, "stuck", waits=(Wait(WaitKind.HOLD, "s", ("A",), shard=3),))
+
+
+@pytest.mark.parametrize("record", [FAILED, STUCK, Ending(EndingKind.BUNDLE, "no", FAILED)])
+def test_records_of_messages_are_read_back_of_jobs_that_run_and_that_have_ended(
+    file, folder, record
+):
+    job = kept("a")
+    told = attrs.evolve(message(1), worker="host:12", record=record)
+    file.add(job)
+    file.messages("a", [told], 1, Errors())
+    with reopened(file, folder) as again:
+        assert again.jobs[0].entries[-1] == told
+        end(again, job, told)
+    with closing(JobFile(folder)) as again:
+        assert told in again.read("a").entries
+
+
+def test_record_of_a_kind_of_another_version_is_left_out(file, folder):
+    job, told = kept("a"), attrs.evolve(message(1), record=FAILED)
+    file.add(job)
+    with patch.dict(message_records._KINDS, {"tomorrow": FailedBundle}, clear=True):
+        file.messages("a", [told], 1, Errors())
+    with reopened(file, folder) as again:
+        assert again.jobs[0].entries[-1] == message(1)
+        assert again.damage == ()
+
+
+def test_messages_that_an_earlier_version_kept_are_read(file, folder):
+    """They have no record, in the file of a job that runs as in the archive of one that has ended."""
+    job, told = kept("a"), attrs.evolve(message(1), transform="A", worker="host:12")
+    file.add(job)
+    file.messages("a", [told], 1, Errors())
+    with closing(sqlite3.connect(folder / FILE)) as connection:
+        (origin,) = connection.execute(
+            "SELECT origin FROM history WHERE text IS NOT NULL"
+        ).fetchone()
+    assert origin == '["A", "host:12"]'
+    last = StateEvent(JobState.DONE, 3.0)
+    assert unpack(pack(Archive(b"", (told, last), JobMetrics()))).entries == (told, last)
 
 
 def test_of_ended_jobs_only_the_list_is_read_until_more_is_asked_for(file, folder):

@@ -7,11 +7,10 @@ import pytest
 from beam_runner_model.observation import Execution as Record
 
 from beam_runner_jobservices import (
-    UNAVAILABLE,
-    USER_CODE,
-    AwaitedNeighbour,
+    BundlePlace,
     Execution,
     FailedBundle,
+    FailureCause,
     JobApiError,
     JobClient,
     JobServer,
@@ -20,18 +19,24 @@ from beam_runner_jobservices import (
     StackFrame,
     StageSeries,
     ThreadStack,
+    Wait,
+    WaitKind,
 )
 from beam_runner_jobservices.observation_json import decode, encode, record_of
 
 from .fakes import Clock, FakeExecutor, FakeJob
 
-BUNDLE = RunningBundle("s", 7, 2, ("A", "B"), "host", 12, 3.5, 1.25, 0.5, "an SDK harness")
+BUNDLE = RunningBundle("s", 7, 2, ("A", "B"), "host", 12, 3.5, 1.25, 0.5, BundlePlace.HARNESS)
+USER, AWAY = FailureCause.USER_CODE, FailureCause.UNAVAILABLE
 FAILED = (
-    FailedBundle("s", 7, ("A", "B"), 3, USER_CODE, "B", "ValueError: no", "'x'", next_in=4.0),
-    FailedBundle("s", 8, ("A",), kind=UNAVAILABLE, error="full", neighbour="the disk", away=9.5),
+    FailedBundle("s", 7, ("A", "B"), 3, USER, "B", "ValueError: no", "'x'", next_in=4.0),
+    FailedBundle("s", 8, ("A",), kind=AWAY, error="full", neighbour="the disk", away=9.5),
 )
-NEIGHBOURS = (AwaitedNeighbour("Spark", "no cores", 61.0, 8.0),)
-EXECUTION = Execution((BUNDLE,), 4, "http://spark:4040", FAILED, NEIGHBOURS)
+WAITS = (
+    Wait(WaitKind.NEIGHBOUR, neighbour="Spark", reason="no cores", seconds=61.0, until=8_000),
+    Wait(WaitKind.SIDE_INPUT, "s", ("A",), side_input="A:x", givers=("B", "C"), watermark=-1),
+)
+EXECUTION = Execution((BUNDLE,), FAILED, WAITS, 7.5, 1_000, "http://spark:4040")
 STACK = ThreadStack("host", 12, "main", (StackFrame("a.py", 3, "f", "x()"),))
 
 SERIES = StageSeries("s", ((1.5, 2, 3, 4, 5), (11.5, 12, 13, 14, 15)))
@@ -116,8 +121,12 @@ def test_a_newer_server_may_tell_more() -> None:
     sent["new"] = 1
     sent["bundles"][0]["new"] = 2
     del sent["bundles"][0]["pid"]
+    sent["bundles"][0]["where"] = "a new place"
+    sent["waits"] = [{"kind": "a new kind", "new": 3}]
     found = record_of(Record, decode(json.dumps(sent).encode()))
     assert (found.bundles[0].bundle, found.bundles[0].pid) == (7, 0)
+    assert found.bundles[0].where is BundlePlace.PROCESS
+    assert found.waits == (Wait(WaitKind.OTHER),)
 
 
 def test_list_of_jobs_tells_of_which_ended_jobs_the_state_is_kept(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
 from beam_runner_jobservices import (
+    BundlePlace,
     Credentials,
     Execution,
     JobClient,
@@ -20,6 +21,8 @@ from beam_runner_jobservices import (
     RunningBundle,
     StageSeries,
     ThreadStack,
+    Wait,
+    WaitKind,
 )
 from starlette.testclient import TestClient
 
@@ -182,13 +185,9 @@ def stage(key: str, name: str, field: str, value: int) -> MonitoringInfo:
     )
 
 
-def waits(key: str, name: str, text: str) -> MonitoringInfo:
-    encoded = text.encode()
-    payload = (1).to_bytes(4, "big") + varint(len(encoded)) + encoded
-    labels = {"STAGE": key, "PTRANSFORM": name}
-    return MonitoringInfo(
-        "beam_spark:stage:waits:v1", "beam:metrics:set_string:v1", payload, labels
-    )
+def waits(key: str, step: str, giver: str) -> Wait:
+    """The wait of a step for its side input."""
+    return Wait(WaitKind.SIDE_INPUT, key, (step,), side_input=f"{step}:in", givers=(giver,))
 
 
 class Observed(Job):
@@ -219,11 +218,22 @@ def eventually(condition: Any, limit: float = 20.0) -> bool:
     return False
 
 
-def bundle(number: int, seconds: float, still: float, where: str = "this process") -> RunningBundle:
+def bundle(
+    number: int, seconds: float, still: float, where: BundlePlace = BundlePlace.PROCESS
+) -> RunningBundle:
     return RunningBundle("s", number, 1, ("Count",), "node", 47, seconds, still, 0.4, where)
 
 
 def causes(web: TestClient, job: Any) -> list[tuple[str, str]]:
     """Weight and text of each sentence."""
-    found = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
-    return [(one["weight"], one["text"]) for one in found]
+    return [(one["weight"], one["text"]) for one in all_causes(web, job)]
+
+
+def kinds(web: TestClient, job: Any) -> list[str]:
+    """The kind of each sentence."""
+    return [one["kind"] for one in all_causes(web, job)]
+
+
+def all_causes(web: TestClient, job: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
+    return found

@@ -7,7 +7,9 @@ from typing import Any
 import attrs
 import pytest
 from beam_runner_jobservices import (
+    BundlePlace,
     Execution,
+    FailedBundle,
     Importance,
     JobInfo,
     JobMetrics,
@@ -15,6 +17,8 @@ from beam_runner_jobservices import (
     MonitoringInfo,
     StackFrame,
     ThreadStack,
+    Wait,
+    WaitKind,
     describe_pipeline,
 )
 from starlette.testclient import TestClient
@@ -31,10 +35,12 @@ from beam_runner_web.watching import Sample, Snapshot
 from .conftest import (
     Observed,
     Server,
+    all_causes,
     bundle,
     causes,
     count,
     eventually,
+    kinds,
     stage,
     varint,
     waits,
@@ -56,11 +62,8 @@ def job(server: Server) -> Any:
 
 
 def test_the_line_at_which_a_bundle_stands_is_in_the_sentence(web: TestClient, job: Any) -> None:
-    job.runs = Execution((bundle(7, 23.0, 21.5),))
+    job.runs = Execution((bundle(7, 23.0, 21.5),), waits=(waits("w", "Write", "Count"),))
     job.threads = (ThreadStack("node", 47, "lane", (LIBRARY, ASK)),)
-    job.given = JobMetrics(
-        (waits("w", "Write", "Write waits for its side input, which Count has not given yet"),)
-    )
     wanted = (
         "Count has worked on one bundle for 23 s, without coming any further, at words.py:31 in ask"
         " (process 47 on node): time.sleep(20)"
@@ -85,19 +88,15 @@ def test_where_no_step_has_told_of_its_time_none_is_accused(web: TestClient, job
     # What a process told before it fell silent is not of this bundle's.
     job.given = JobMetrics((wall("Count", 5_000),))
     assert eventually(lambda: causes(web, job)[0][1].startswith("Count has worked on one bundle"))
-    job.runs = Execution((attrs.evolve(one, silent=20.0),))
-    job.reporter.message(
-        Importance.BASIC,
-        "nothing has been committed for 20 s: Python worker 47 on node, at work on 'Count', has not answered "
-        "for 20 s: code in C holds Python's lock, or the process was stopped; if that never ends, cancel the "
-        "job; 'Count' has bundles running: 1",
-    )
+    silent = Wait(WaitKind.PROCESS, "s", ("Count",), host="node", pid=47, seconds=20.0)
+    runs = Wait(WaitKind.BUNDLES, "s", ("Count",), count=1)
+    job.runs = Execution((attrs.evolve(one, silent=20.0),), waits=(silent, runs), still=20.0)
     wanted = (
         "Read, Count or Write has worked on one bundle for 23 s, and process 47 on node has not answered for "
         "20 s: code in C holds Python's lock, or the process was stopped"
     )
     assert eventually(lambda: causes(web, job)[0][1] == wanted)
-    assert not any("committed" in text for _, text in causes(web, job))
+    assert kinds(web, job) == [WaitKind.PROCESS]
     assert "py-spy dump --pid 47 on node" in web.get(f"/jobs/{job.id}").text
 
 
@@ -105,27 +104,26 @@ def test_where_no_step_has_told_of_its_time_none_is_accused(web: TestClient, job
 def test_a_step_to_which_little_has_come_only_waits_for_its_turn(
     web: TestClient, job: Any, waiting: int, weight: str
 ) -> None:
-    text = "Write waits for its side input, which Count has not given yet"
-    job.given = JobMetrics(
-        (waits("w", "Write", text), stage("w", "Write", "backlog_bytes", waiting))
-    )
-    assert (weight, text) in causes(web, job)
+    job.runs = Execution(waits=(waits("w", "Write", "Count"),))
+    job.given = JobMetrics((stage("w", "Write", "backlog_bytes", waiting),))
+    (told,) = (one for one in all_causes(web, job) if one["kind"] == WaitKind.SIDE_INPUT)
+    assert (told["weight"], told["step"]) == (weight, "t4")
+    assert told["text"].startswith("Write waits for its side input")
+    assert "which Count has not given yet" in told["text"]
 
 
-def test_what_waits_is_the_step_that_the_sentence_names(web: TestClient, job: Any) -> None:
-    text = "Count waits for its side input, which Read has not given yet"
-    name = "Count + Write"
-    job.given = JobMetrics((waits("s", name, text), stage("s", name, "backlog_bytes", 9_999)))
-    (told,) = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
-    assert (told["text"], told["step"]) == (text, "t3")
+def test_step_that_waits_is_the_one_of_the_record(web: TestClient, job: Any) -> None:
+    job.runs = Execution(waits=(waits("s", "Count", "Read"),))
+    job.given = JobMetrics((stage("s", "Count + Write", "backlog_bytes", 9_999),))
+    (told,) = all_causes(web, job)
+    assert (told["kind"], told["step"]) == (WaitKind.SIDE_INPUT, "t3")
 
 
 def test_parts_of_one_composite_that_wait_for_each_other_are_no_news(
     web: TestClient, job: Any
 ) -> None:
-    text = "Read/Lines waits for its side input, which Read/Open has not given yet"
-    little = stage("w", "Read/Lines", "backlog_bytes", 12)
-    job.given = JobMetrics((waits("w", "Read/Lines", text), little))
+    job.runs = Execution(waits=(waits("w", "Read/Lines", "Read/Open"),), still=9.0)
+    job.given = JobMetrics((stage("w", "Read/Lines", "backlog_bytes", 12),))
     assert [weight for weight, _ in causes(web, job)] == ["GOOD"]
 
 
@@ -133,9 +131,10 @@ def test_attempts_that_failed_with_an_error_are_told_with_it_alone(
     web: TestClient, job: Any
 ) -> None:
     error = "ConnectionError: hung up [while running 'Count']"
-    job.reporter.message(
-        Importance.WARNING, f"attempt 1 at a bundle failed, and it is tried again: {error}"
+    failed = FailedBundle(
+        "s", 1, attempts=1, kind="user_code", step="Count", error="ConnectionError: hung up"
     )
+    job.reporter.message(Importance.WARNING, f"tried again: {error}", record=failed)
     job.given = JobMetrics((stage("s", "Count", "bundles_retried", 1),))
     (said,) = [text for weight, text in causes(web, job) if weight != "GOOD"]
     assert said == (
@@ -180,8 +179,6 @@ def test_a_slow_stage_of_a_stream_does_not_keep_up(server: Server, web: TestClie
 def test_the_last_warning_is_quoted(web: TestClient, job: Any) -> None:
     job.reporter.message(Importance.WARNING, "the exchange is slow\nreally", "Count")
     job.reporter.message(Importance.WARNING, "the exchange does not answer", "Count")
-    # What a server says of its log in place of what it dropped is none of the job's.
-    job.reporter.message(Importance.WARNING, "(7 earlier messages are no longer kept)")
     found = [text for _, text in causes(web, job)]
     assert "2 warnings, the last of Count: the exchange does not answer" in found
 
@@ -200,7 +197,7 @@ def _fused(field: str, value: int) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("sdk", ["", "python"])
 def test_a_place_is_told_where_only_one_thread_can_be_meant(sdk: str) -> None:
-    here = bundle(1, 20.0, 20.0, "an SDK harness")
+    here = bundle(1, 20.0, 20.0, BundlePlace.HARNESS)
     pid = 0 if sdk else 47
     at_work = ThreadStack("node", pid, "a", (LIBRARY, HARNESS, ASK), sdk)
     elsewhere = ThreadStack("node", pid, "b", (LIBRARY, HARNESS, MAIN), sdk)
@@ -318,7 +315,9 @@ def test_a_stream_whose_sources_give_nothing_is_idle(
 
 
 def test_what_waits_for_a_place_is_told_with_why(web: TestClient, job: Any) -> None:
-    job.runs = Execution(without_place=3, interface="http://spark:4040")
-    (told,) = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
-    assert told["text"] == "3 bundles wait for a place on the cluster"
+    slot = Wait(WaitKind.SLOT, count=3)
+    job.runs = Execution(waits=(slot,), interface="http://spark:4040")
+    (told,) = all_causes(web, job)
+    assert told["kind"] == WaitKind.SLOT
+    assert told["text"] == "bundles wait for a worker process: 3"
     assert told["more"].endswith("no executor has come yet: see http://spark:4040")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from beam_runner_jobservices import (
-    AwaitedNeighbour,
     Execution,
     FailedBundle,
     JobMetrics,
@@ -18,6 +17,8 @@ from beam_runner_jobservices import (
     StackFrame,
     StageSeries,
     ThreadStack,
+    Wait,
+    WaitKind,
 )
 from starlette.testclient import TestClient
 
@@ -41,10 +42,15 @@ def test_whatever_workers_tell_is_text(web: TestClient, observed: Any, text: str
     frame = StackFrame(f"/home/me/{text}.py", 3, text, text)
     job.runs = Execution(
         (RunningBundle("s", 1, 2, (text, "Count"), text, 5, 30.0, 30.0, 0.5, text),),
-        3,
-        text,
         (FailedBundle("s", 2, (text,), 3, text, text, text, text, text, 5.0, 6.0),),
-        (AwaitedNeighbour(text, text, 5.0, 6.0),),
+        tuple(
+            Wait(kind, stage, (text,), 1, 1, 1, 1, 1, text, text, text, (text,), text, text, text)
+            for kind in ((*WaitKind, text) if len(text) < 1_000 else (WaitKind.SIDE_INPUT,))
+            for stage in ("s", text, "")
+        ),
+        30.0,
+        1,
+        text,
     )
     job.threads = (
         ThreadStack(text, 5, text, (frame,)),

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
-from beam_runner_jobservices import STARTING_HARNESS, Execution, Importance, JobMetrics, JobState
+from beam_runner_jobservices import (
+    BundlePlace,
+    Execution,
+    FailedBundle,
+    FailureCause,
+    Importance,
+    JobMetrics,
+    JobState,
+    Wait,
+    WaitKind,
+)
 from starlette.testclient import TestClient
 
-from .conftest import Observed, Server, bundle, causes, eventually, stage
+from beam_runner_web.facts import CauseKind
+
+from .conftest import Observed, Server, bundle, causes, eventually, kinds, stage
 
 
 @pytest.fixture
@@ -17,23 +30,42 @@ def job(server: Server) -> Any:
     return server.submit()
 
 
+BUNDLES = Wait(WaitKind.BUNDLES, "s", ("Count",), count=1)
+SILENT = Wait(WaitKind.PROCESS, "s", ("Count",), host="node", pid=47, seconds=9.0)
+END = Wait(WaitKind.END_OF_INPUT, "w", ("Write",))
+
+
 @pytest.mark.parametrize(
-    ("reasons", "told"),
+    ("waits", "before", "after"),
     [
-        ("'Count' has bundles running: 1", False),
-        ("Python worker 47 on node has not answered for 9 s; 'Count' has bundles running: 1", True),
+        ((BUNDLES,), WaitKind.BUNDLES, None),
+        ((SILENT, BUNDLES), WaitKind.PROCESS, WaitKind.PROCESS),
+        ((END, BUNDLES), WaitKind.END_OF_INPUT, WaitKind.END_OF_INPUT),
     ],
 )
-def test_that_nothing_is_committed_is_not_said_twice(
-    web: TestClient, job: Any, reasons: str, told: bool
+def test_job_that_stands_tells_of_waits_that_no_other_sentence_tells_of(
+    web: TestClient, job: Any, waits: Any, before: WaitKind, after: WaitKind | None
 ) -> None:
-    job.reporter.message(Importance.BASIC, f"nothing has been committed for 10 s: {reasons}")
-    found = [text for _, text in causes(web, job)]
-    assert any(text.startswith("Nothing has been committed") for text in found)
-    job.runs = Execution((bundle(7, 23.0, 21.5),))
-    assert eventually(lambda: causes(web, job)[0][1].startswith("Count has worked"))
-    found = [text for _, text in causes(web, job)]
-    assert any(text.startswith("Nothing has been committed") for text in found) == told
+    job.runs = Execution(waits=waits, still=10.0)
+    assert eventually(lambda: kinds(web, job) == ["well", before] or kinds(web, job) == [before])
+    assert "Nothing has been committed for 10 s" in causes(web, job)[0][1]
+    job.runs = Execution((bundle(7, 23.0, 21.5),), waits=waits, still=10.0)
+    wanted = [CauseKind.STANDING_BUNDLE, *([after] if after else [])]
+    assert eventually(lambda: kinds(web, job) == wanted), kinds(web, job)
+
+
+def test_job_that_moves_tells_of_no_wait_that_may_pass(web: TestClient, job: Any) -> None:
+    job.runs = Execution(waits=(SILENT, END, BUNDLES))
+    assert kinds(web, job) == [CauseKind.WELL]
+
+
+@pytest.mark.parametrize("kind", list(WaitKind))
+def test_wait_of_each_kind_has_a_sentence_or_is_left_out(
+    web: TestClient, job: Any, kind: WaitKind
+) -> None:
+    job.runs = Execution(waits=(Wait(kind, "s", ("Count",), count=1, givers=("Read",)),), still=9.0)
+    for_its_time = (WaitKind.RESUMPTION, WaitKind.TIMER, WaitKind.WATERMARK, WaitKind.UPSTREAM)
+    assert kinds(web, job) == [CauseKind.WELL if kind in for_its_time else kind]
 
 
 def test_a_drain_that_waits_for_a_bundle_that_never_ends_says_so_first(
@@ -56,26 +88,21 @@ def test_a_stream_whose_source_and_timers_wait_is_not_said_to_stand(
 ) -> None:
     server.kind = Observed
     job = server.submit(streaming=True)
-    job.runs = Execution((bundle(7, 7.0, 1.0),))
-    reasons = "'Read' has bundles running: 1; 'Count' has a timer in shard 2 for 179553 ms; "
-    reasons += "'Count' waits in shard 2 for the watermark 99 ms; it is 5 ms"
-    for more, told in (("", False), ("; 'Write' waits for the end", True)):
-        job.reporter.message(
-            Importance.BASIC, f"nothing has been committed for 7 s: {reasons}{more}"
-        )
-        end = f"came after it{more}"
-        job.reporter.message(Importance.WARNING, end)
-        assert eventually(lambda end=end: any(t.endswith(end) for _, t in causes(web, job)))
-        assert any("committed" in text for _, text in causes(web, job)) == told
+    timer = Wait(WaitKind.TIMER, "s", ("Count",), shard=2, until=179_553)
+    mark = Wait(WaitKind.WATERMARK, "s", ("Count",), shard=2, until=99, watermark=5)
+    runs = Execution((bundle(7, 7.0, 1.0),), waits=(BUNDLES, timer, mark), still=7.0)
+    job.runs = runs
+    assert kinds(web, job) == [CauseKind.WELL]
+    job.runs = attrs.evolve(runs, waits=(*runs.waits, END))
+    assert eventually(lambda: kinds(web, job) == [WaitKind.END_OF_INPUT])
 
 
 def test_a_process_that_was_lost_is_told_with_what_may_have_ended_it(
     web: TestClient, job: Any
 ) -> None:
     text = "the worker process 47 on node was lost"
-    job.reporter.message(
-        Importance.WARNING, f"attempt 1 at a bundle failed, and it is tried again: {text}"
-    )
+    failed = FailedBundle("s", 1, (), 1, FailureCause.LOST_PROCESS, error=text, host="node", pid=47)
+    job.reporter.message(Importance.WARNING, f"tried again: {text}", record=failed)
     told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
     assert told["text"] == f"An error came once, and what it stopped was tried again: {text}"
     assert "where memory was short" in told["more"]
@@ -84,18 +111,18 @@ def test_a_process_that_was_lost_is_told_with_what_may_have_ended_it(
 def test_a_bundle_that_waits_for_its_harness_is_not_told_as_one_that_stands(
     web: TestClient, job: Any
 ) -> None:
-    job.runs = Execution((bundle(7, 90.0, 90.0, STARTING_HARNESS),))
+    job.runs = Execution((bundle(7, 90.0, 90.0, BundlePlace.STARTING_HARNESS),))
     told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
     assert "waits for its SDK harness, which has been starting for" in told["text"]
     assert "(process 47 on node)" in told["text"]
     assert "prints" in told["more"]
 
 
-@pytest.mark.parametrize("where", ["an SDK harness", "this process"])
+@pytest.mark.parametrize("where", [BundlePlace.HARNESS, BundlePlace.PROCESS])
 def test_where_to_look_is_told_of_a_harness_that_cannot_be_asked(
-    web: TestClient, job: Any, where: str
+    web: TestClient, job: Any, where: BundlePlace
 ) -> None:
     job.runs = Execution((bundle(7, 23.0, 21.5, where),))
     told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
     assert "without coming any further (process 47 on node)" in told["text"]
-    assert ("LOOPBACK" in told["more"]) == (where == "an SDK harness")
+    assert ("LOOPBACK" in told["more"]) == (where is BundlePlace.HARNESS)

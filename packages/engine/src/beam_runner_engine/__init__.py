@@ -8,6 +8,7 @@ package's `pyproject.toml` spells them out.
 from __future__ import annotations
 
 from beam_runner_model.facts import DataFacts
+from beam_runner_model.failures import Ending, EndingKind, FailedBundle, FailureCause
 from beam_runner_model.panes import (
     NO_FIRING,
     ONLY_FIRING,
@@ -16,6 +17,7 @@ from beam_runner_model.panes import (
     decode_pane,
     encode_pane,
 )
+from beam_runner_model.rendering import render, render_waits
 from beam_runner_model.strategy import (
     AccumulationMode,
     ClosingBehavior,
@@ -51,6 +53,7 @@ from beam_runner_model.triggers import (
     fires_once,
     may_fire_early,
 )
+from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_model.window_coders import (
     WindowCoder,
     decode_instant,
@@ -139,6 +142,10 @@ __all__ = [
     "Due",
     "Duration",
     "ElementsSorted",
+    "Ending",
+    "EndingKind",
+    "FailedBundle",
+    "FailureCause",
     "FixedWindows",
     "GlobalWindow",
     "GlobalWindows",
@@ -173,6 +180,8 @@ __all__ = [
     "Trigger",
     "TriggeredGrouper",
     "ValueState",
+    "Wait",
+    "WaitKind",
     "Window",
     "WindowCoder",
     "WindowExpired",
@@ -194,6 +203,8 @@ __all__ = [
     "fires_once",
     "may_fire_early",
     "merge_sessions",
+    "render",
+    "render_waits",
 ]
 __all__ += dispatch.__all__
 __all__ += scheduler.__all__

@@ -11,6 +11,7 @@ import os
 import pickle
 
 import pytest
+from beam_runner_model.failures import EndingKind
 from beam_runner_model.summary import EMPTY_SUMMARY
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -204,7 +205,7 @@ class JobRun(RuleBasedStateMachine):
             assert self.stopped or self.job.unbounded or end.outcome is Outcome.DONE
             return
         assert isinstance(end, FailJob)
-        if end.reason.startswith("the job is stuck because"):
+        if end.kind is EndingKind.STUCK:
             leaking = [name for (name, _), keep in self.host.keeps.items() if keep.leak is not None]
             assert any(
                 f"stage {name!r} holds its output watermark" in end.reason for name in leaking

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from beam_runner_model.failures import EndingKind
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_model.waits import Wait, WaitKind
 
+from beam_runner_engine.scheduler.commands import FailJob
 from beam_runner_engine.scheduler.events import BundleDone, Drain, Output, Residual, Start
-from beam_runner_engine.scheduler.reports import StageReport, Wait, WaitFor, describe_waits
+from beam_runner_engine.scheduler.reports import StageReport
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageKind, StageSpec
 
@@ -35,54 +38,34 @@ def running() -> Scheduler:
     return scheduler
 
 
-def test_every_stage_says_what_it_waits_for() -> None:
+def test_every_stage_reports_what_it_waits_for() -> None:
     assert running().waits() == (
-        Wait("read", WaitFor.PROCESSING_TIME, "has residuals to resume later: 1"),
-        Wait(
-            "count",
-            WaitFor.WATERMARK,
-            "waits in shard 0 for the watermark 9 ms; it is 5 ms",
-        ),
-        Wait("count", WaitFor.PROCESSING_TIME, "has a timer in shard 1 for 70 ms"),
-        Wait(
-            "write",
-            WaitFor.UPSTREAM,
-            "waits for collection 'count.out', whose watermark is 3 ms",
-        ),
+        Wait(WaitKind.RESUMPTION, "read", count=1),
+        Wait(WaitKind.WATERMARK, "count", shard=0, until=9, watermark=5),
+        Wait(WaitKind.TIMER, "count", shard=1, until=70),
+        Wait(WaitKind.UPSTREAM, "write", collection="count.out", watermark=3),
     )
 
 
-def test_a_stage_with_bundles_says_so() -> None:
+def test_stage_with_bundles_reports_their_number() -> None:
     scheduler = running()
     scheduler.handle(Drain())
-    assert scheduler.waits()[0].why == "has bundles running: 1"
+    assert scheduler.waits()[0] == Wait(WaitKind.BUNDLES, "read", count=1)
 
 
-def test_the_end_and_the_beginning_of_time_are_told_in_words() -> None:
+def test_stage_behind_an_input_without_watermark_reports_the_beginning_of_time() -> None:
+    wait = Wait(WaitKind.UPSTREAM, "read", collection="root", watermark=MIN_TIMESTAMP)
+    assert Scheduler(JOB).waits()[0] == wait
+
+
+def test_hold_without_a_timer_fails_the_job_as_stuck() -> None:
     scheduler = Scheduler(JOB)
-    assert next(wait.why for wait in scheduler.waits()) == (
-        "waits for collection 'root', whose watermark is the beginning of time"
-    )
     scheduler.handle(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
     scheduler.handle(BundleDone(0, 1, (Output("read.out", data("d", 1, 0)),)))
-    scheduler.handle(
-        BundleDone(1, 1, summary=ShardSummary(next_processing_timer=MAX_TIMESTAMP + 1))
-    )
-    assert scheduler.waits()[0].why.endswith("has a timer in shard 0 for the end of time")
-
-
-def test_many_causes_are_counted() -> None:
-    waits = [Wait("s", WaitFor.HOLD, f"cause {number}") for number in range(10)]
-    upstream = Wait("t", WaitFor.UPSTREAM, "consequence")
-    told = describe_waits([upstream, *waits])
-    assert told.startswith("stage 's' cause 0; stage 's' cause 1")
-    assert told.endswith("cause 7; 2 more like these")
-    assert describe_waits([upstream]) == "stage 't' consequence"
-
-
-def test_a_host_has_words_of_its_own_for_stages() -> None:
-    wait = Wait("t", WaitFor.HOLD, "waits for Godot")
-    assert describe_waits([wait], {"t": "The tree"}.__getitem__) == "The tree waits for Godot"
+    commands = scheduler.handle(BundleDone(1, 1, summary=ShardSummary({3: 1})))
+    (end,) = (command for command in commands if isinstance(command, FailJob))
+    assert end.kind is EndingKind.STUCK
+    assert Wait(WaitKind.HOLD, "count", shard=0, until=3) in scheduler.waits()
 
 
 def test_a_report_counts_the_backlog() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 from beam_runner_model.summary import EMPTY_SUMMARY
+from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_engine.scheduler.commands import (
     Bundle,
@@ -25,7 +26,7 @@ from beam_runner_engine.scheduler.events import (
     Start,
     Tick,
 )
-from beam_runner_engine.scheduler.reports import Retry, Wait, WaitFor
+from beam_runner_engine.scheduler.reports import Retry
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     AdvanceProcessingTime,
@@ -271,11 +272,10 @@ def test_retry_reports_the_failure_and_the_next_attempt() -> None:
     job.scheduler.handle(event)
     paused = job.scheduler.paused_bundles[0]
     assert job.scheduler.retries() == (Retry(paused, 0, event, 1_000, 0),)
-    why = "has bundles that failed and run again later: 1"
-    assert job.scheduler.waits() == (Wait("read", WaitFor.RETRY, why),)
+    assert job.scheduler.waits() == (Wait(WaitKind.RETRY, "read", count=1),)
     job.pause()
     assert job.scheduler.retries() == (Retry(paused, 0, event, None, 0),)
-    assert job.scheduler.waits()[0].what is WaitFor.BUNDLES
+    assert job.scheduler.waits()[0].kind is WaitKind.BUNDLES
     job.fail(USER)
     (retry,) = job.scheduler.retries()
     assert (retry.attempts, retry.outage_since, retry.due) == (1, None, 2_000)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
+from beam_runner_model.failures import EndingKind
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_model.window_fns import FixedWindows, OpaqueWindows, SlidingWindows
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow
 
@@ -228,11 +231,13 @@ def test_who_waits_for_a_side_input_that_never_comes() -> None:
     )
     scheduler.handle(Start(roots=roots))
     commands = scheduler.handle(BundleDone(0, 1, summary=ShardSummary({4: 1})))
-    reason = only(commands, FailJob).reason
-    assert "stage 'hold' holds its output watermark at 4 ms in shard 0" in reason
-    assert (
-        "stage 'main' has data that waits (1 pieces) for IntervalWindow(start=0, end=10) of side"
-        " input 'names', collection 'side', whose watermark is 4 ms"
-    ) in reason
-    assert "for the end of side input 'names'" in reason
+    assert only(commands, FailJob).kind is EndingKind.STUCK
+    missing = Wait(
+        WaitKind.SIDE_INPUT, "main", count=1, side_input="names", collection="side", watermark=4
+    )
+    assert scheduler.waits() == (
+        Wait(WaitKind.HOLD, "hold", shard=0, until=4),
+        attrs.evolve(missing, window=str(W0)),
+        missing,
+    )
     assert scheduler.report("main").upstream_watermark == MAX_TIMESTAMP

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 from beam_runner_model.times import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_engine.scheduler.commands import (
     FailJob,
@@ -184,8 +185,8 @@ def test_whole_input_waits_for_the_end() -> None:
     scheduler.handle(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
     read_done(scheduler, data("a", 1), watermark=5)
     read_done(scheduler, data("b", 6), watermark=7)
-    assert [wait.why for wait in scheduler.waits() if wait.stage == "section"] == [
-        "waits for the end of its input, whose watermark is 7 ms"
+    assert [wait for wait in scheduler.waits() if wait.stage == "section"] == [
+        Wait(WaitKind.END_OF_INPUT, "section", watermark=7)
     ]
     whole = only(scheduler.handle(BundleDone(reading(scheduler), 1)), OpenBundles)
     assert [refs(bundle) for bundle in whole.bundles] == [["a", "b"]]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from beam_runner_model.errors import Unavailable
+from beam_runner_model.failures import Ending, EndingKind, FailedBundle, FailureCause
 from beam_runner_model.jobs import (
     Artifact,
     Importance,
@@ -15,19 +16,15 @@ from beam_runner_model.jobs import (
     JobSpec,
     JobState,
     MessageLine,
+    MessageRecord,
     MonitoringInfo,
     OptionType,
     PipelineOption,
     StateEvent,
 )
 from beam_runner_model.observation import (
-    OUTSIDE,
-    STARTING_HARNESS,
-    UNAVAILABLE,
-    USER_CODE,
-    AwaitedNeighbour,
+    BundlePlace,
     Execution,
-    FailedBundle,
     JobTimes,
     RunningBundle,
     SeriesPoint,
@@ -35,6 +32,8 @@ from beam_runner_model.observation import (
     StageSeries,
     ThreadStack,
 )
+from beam_runner_model.rendering import render, render_waits
+from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_jobservices.channels import Credentials
 from beam_runner_jobservices.client import JobClient
@@ -45,7 +44,7 @@ from beam_runner_jobservices.description import (
     StepDescription,
 )
 from beam_runner_jobservices.door import Door
-from beam_runner_jobservices.error_log import Errors, FailureGroup, grouped
+from beam_runner_jobservices.error_log import Errors, FailureGroup, errors_among
 from beam_runner_jobservices.errors import (
     AddressError,
     ExecutorFailed,
@@ -59,7 +58,7 @@ from beam_runner_jobservices.errors import (
     TooMany,
     Unguarded,
 )
-from beam_runner_jobservices.failures import Failure, Frame, is_retried, is_users
+from beam_runner_jobservices.failures import Failure, Frame, is_users
 from beam_runner_jobservices.guard import Guard
 from beam_runner_jobservices.job_log import LogQuery, LogRecord, Logs, select_logs
 from beam_runner_jobservices.limits import Limits
@@ -73,22 +72,21 @@ from beam_runner_jobservices.wire.jobs import Prepared
 from beam_runner_jobservices.wire.pipelines import check_pipeline
 
 __all__ = [
-    "OUTSIDE",
-    "STARTING_HARNESS",
-    "UNAVAILABLE",
-    "USER_CODE",
     "AddressError",
     "Artifact",
-    "AwaitedNeighbour",
+    "BundlePlace",
     "Credentials",
     "Distribution",
     "Door",
+    "Ending",
+    "EndingKind",
     "EnvironmentDescription",
     "Errors",
     "Execution",
     "ExecutorFailed",
     "FailedBundle",
     "Failure",
+    "FailureCause",
     "FailureGroup",
     "Frame",
     "Guard",
@@ -116,6 +114,7 @@ __all__ = [
     "LogRecord",
     "Logs",
     "MessageLine",
+    "MessageRecord",
     "MetricValue",
     "MonitoringInfo",
     "NotFound",
@@ -136,12 +135,15 @@ __all__ = [
     "TooMany",
     "Unavailable",
     "Unguarded",
+    "Wait",
+    "WaitKind",
     "check_pipeline",
     "describe_pipeline",
-    "grouped",
-    "is_retried",
+    "errors_among",
     "is_users",
     "metric_value",
+    "render",
+    "render_waits",
     "seconds_of",
     "select_logs",
 ]

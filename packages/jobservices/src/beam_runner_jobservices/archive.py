@@ -14,6 +14,7 @@ from beam_runner_model.observation import StageSeries
 from beam_runner_jobservices.error_log import Errors
 from beam_runner_jobservices.errors import Damaged
 from beam_runner_jobservices.history import Entry
+from beam_runner_jobservices.message_records import of_plain, plain
 from beam_runner_jobservices.observation_json import record_of
 from beam_runner_jobservices.texts import one_line
 from beam_runner_jobservices.wire.jobs import metrics_bytes, metrics_of_bytes
@@ -75,7 +76,7 @@ def unpack(data: bytes) -> Archive:
 def _row(entry: Entry) -> list[Any]:
     if isinstance(entry, StateEvent):
         return [entry.time, entry.state.value]
-    return [
+    row = [
         entry.time,
         int(entry.message_id),
         entry.importance.value,
@@ -83,12 +84,19 @@ def _row(entry: Entry) -> list[Any]:
         entry.transform,
         entry.worker,
     ]
+    return row if entry.record is None else [*row, plain(entry.record)]
 
 
 def _entry(row: list[Any]) -> Entry:
     if len(row) == 2:
         return StateEvent(JobState(row[1]), float(row[0]))
-    time, number, importance, text, transform, worker = row
+    time, number, importance, text, transform, worker, *record = row
     return JobMessage(
-        str(int(number)), str(time), Importance(importance), str(text), str(transform), str(worker)
+        str(int(number)),
+        str(time),
+        Importance(importance),
+        str(text),
+        str(transform),
+        str(worker),
+        of_plain(record[0]) if record else None,
     )

@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable, Iterable
 
 import attrs
+from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import Importance, JobMessage
 
-from beam_runner_jobservices.failures import Failure, failure_of, is_retried
+from beam_runner_jobservices.failures import Failure, failure_of
+from beam_runner_jobservices.job_log import LogRecord
 from beam_runner_jobservices.step_names import StepNames
 from beam_runner_jobservices.texts import cut, seconds_of
 
@@ -54,17 +56,20 @@ class FailureGroup:
 
 @attrs.frozen
 class Errors:
-    """The errors of a job so far.
+    """The errors and warnings of a job so far.
 
     - `groups`: by type, step and line, the latest last; those seen longest ago are dropped beyond
       200, or some hundred thousand characters.
     - `dropped`: how many groups were.
     - `through`: the id of the last message that is in them.
+    - `warnings`: how many warnings there were that tell of no failed attempt; `last_warning` is the latest.
     """
 
     groups: tuple[FailureGroup, ...] = ()
     dropped: int = 0
     through: int = 0
+    warnings: int = 0
+    last_warning: LogRecord | None = None
 
 
 class ErrorLog:
@@ -92,6 +97,7 @@ class ErrorLog:
         """Take up messages, oldest first; those that were before are skipped."""
         with self._lock:
             through, dropped = self._errors.through, self._errors.dropped
+            warnings, last_warning = self._errors.warnings, self._errors.last_warning
             for message in messages:
                 number = int(message.message_id)
                 if number > through:
@@ -99,8 +105,11 @@ class ErrorLog:
                     if is_error(message):
                         self._add(message)
                         dropped += self._drop()
+                    elif message.importance is Importance.WARNING:
+                        warnings, last_warning = warnings + 1, _warning(message)
             if through > self._errors.through:
-                self._errors = Errors(tuple(self._groups.values()), dropped, through)
+                groups = tuple(self._groups.values())
+                self._errors = Errors(groups, dropped, through, warnings, last_warning)
             return self._errors
 
     def _add(self, message: JobMessage) -> None:
@@ -128,12 +137,14 @@ class ErrorLog:
 
 def is_error(message: JobMessage) -> bool:
     """Whether a message tells of something raised: also of an attempt that is followed by another."""
-    return message.importance >= Importance.ERROR or is_retried(message.text)
+    record = message.record
+    failed = isinstance(record, FailedBundle) and record.kind is not FailureCause.UNAVAILABLE
+    return failed or message.importance >= Importance.ERROR
 
 
 def group_of(message: JobMessage, names: StepNames) -> FailureGroup:
     """The group of one error message, shortened."""
-    found = failure_of(cut(message.text, _LONGEST_MESSAGE), names)
+    found = failure_of(cut(message.text, _LONGEST_MESSAGE), names, message.record)
     frames = (
         attrs.evolve(
             one,
@@ -152,18 +163,24 @@ def group_of(message: JobMessage, names: StepNames) -> FailureGroup:
         element=cut(found.element, _LONGEST_TEXT),
     )
     time = seconds_of(message.time)
-    return FailureGroup(failure, 1, time, time, int(is_retried(message.text)))
+    return FailureGroup(failure, 1, time, time, int(isinstance(message.record, FailedBundle)))
 
 
-def grouped(messages: Iterable[JobMessage], names: StepNames) -> tuple[FailureGroup, ...]:
-    """The errors among messages of any server, whatever their ids, the latest group last."""
-    groups: dict[tuple[object, ...], FailureGroup] = {}
-    for message in messages:
-        if is_error(message):
-            group = group_of(message, names)
-            known = groups.pop(group.key, None)
-            groups[group.key] = group if known is None else _both(known, group)
-    return tuple(groups.values())
+def errors_among(messages: Iterable[JobMessage], names: StepNames) -> Errors:
+    """The errors and warnings among messages of any server, whatever their ids."""
+    numbered = (attrs.evolve(one, message_id=str(at)) for at, one in enumerate(messages, 1))
+    return ErrorLog(lambda: names).take(numbered)
+
+
+def _warning(message: JobMessage) -> LogRecord:
+    return LogRecord(
+        int(message.message_id),
+        seconds_of(message.time),
+        message.importance.name,
+        cut(message.transform, _LONGEST_LINE),
+        message.worker,
+        cut(message.line, _LONGEST_TEXT),
+    )
 
 
 def _both(known: FailureGroup, latest: FailureGroup) -> FailureGroup:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 import attrs
+from beam_runner_model.failures import Ending, FailedBundle
+from beam_runner_model.jobs import MessageRecord
 
 from beam_runner_jobservices.step_names import StepNames
 
@@ -17,10 +19,6 @@ _FRAME = re.compile(
     re.MULTILINE,
 )
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$")
-_ELEMENT = re.compile(r"^The element: (?P<element>.+)$", re.MULTILINE)
-_AGAIN = re.compile(
-    r"^attempt \d+ at a bundle(?: of '.{,2000}?')? failed, and it is tried again(?: in \d+ s)?: "
-)
 _TRACEBACK = "Traceback (most recent call last):"
 _NOT_THE_USERS = (
     "/apache_beam/",
@@ -55,7 +53,8 @@ class Frame:
 class Failure:
     """What was raised, and where; `step` is a transform's id, or empty.
 
-    `element` is what was processed, as the worker has shown it.
+    `element` is what was processed, as the worker has shown it. `cause` is the value of a `FailureCause`, or of
+    an `EndingKind` if no bundle is to blame; it is empty in what another server tells.
     """
 
     type: str
@@ -64,6 +63,7 @@ class Failure:
     frames: tuple[Frame, ...] = ()
     trace: str = ""
     element: str = ""
+    cause: str = ""
 
     @property
     def users_frame(self) -> Frame | None:
@@ -71,15 +71,13 @@ class Failure:
         return next((frame for frame in reversed(self.frames) if frame.users), None)
 
 
-def is_retried(text: str) -> bool:
-    """Whether a message tells of an attempt that is followed by another."""
-    return _AGAIN.match(text) is not None
-
-
-def failure_of(text: str, names: StepNames) -> Failure:
-    """What an error message tells."""
-    step, body = names.step_of(_AGAIN.sub("", text))
-    if not step and (where := _WHERE.search(body)):
+def failure_of(text: str, names: StepNames, record: MessageRecord = None) -> Failure:
+    """What an error message tells; its record if it has one, else its text."""
+    failed = record.failure if isinstance(record, Ending) else record
+    step, body = names.step_of(text)
+    if failed is not None:
+        step = names.find(failed.step)
+    elif not step and (where := _WHERE.search(body)):
         named = _named(body[where.start("step") :][:_LONGEST_NAME], names)
         step = named or names.find(where["step"])
     before, found, after = body.partition(_TRACEBACK)
@@ -95,10 +93,10 @@ def failure_of(text: str, names: StepNames) -> Failure:
         )
         for one in _FRAME.finditer(trace)
     )
-    kind, words = _raised(before, trace)
-    shown = _ELEMENT.search(before)
-    element = shown["element"] if shown else ""
-    return Failure(kind, words, step, frames, (found + after).strip(), element)
+    kind, words = _raised(record.error if isinstance(record, FailedBundle) else before, trace)
+    cause = "" if record is None else (record if failed is None else failed).kind
+    element = "" if failed is None else failed.element
+    return Failure(kind, words, step, frames, (found + after).strip(), element, str(cause))
 
 
 def _named(text: str, names: StepNames) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
+from beam_runner_model.jobs import Importance, JobMessage, JobState, MessageRecord, StateEvent
 
 from beam_runner_jobservices.error_log import ErrorLog, Errors
 from beam_runner_jobservices.job_log import LogQuery, Logs, select_logs
@@ -95,15 +95,22 @@ class JobHistory:
         return self._first_message_id
 
     def new_message(
-        self, importance: Importance, text: str, time: float, transform: str = "", worker: str = ""
+        self,
+        importance: Importance,
+        text: str,
+        time: float,
+        transform: str = "",
+        worker: str = "",
+        record: MessageRecord = None,
     ) -> JobMessage:
         """A message with the next id, cut to the limit, for `add_messages`."""
         text = cut(f"[{transform}] {text}" if transform else text, self._limits.text_chars)
         # As it stands in the text.
         transform = cut(transform, self._limits.text_chars)
         with self._changed:
+            message_id = str(self._next_message_id)
             message = JobMessage(
-                str(self._next_message_id), iso_time(time), importance, text, transform, worker
+                message_id, iso_time(time), importance, text, transform, worker, record
             )
             self._next_message_id += 1
         return message

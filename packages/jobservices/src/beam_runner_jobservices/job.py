@@ -15,6 +15,7 @@ from beam_runner_model.jobs import (
     JobSpec,
     JobState,
     MessageLine,
+    MessageRecord,
     StateEvent,
 )
 from beam_runner_model.observation import JobTimes, StageSeries
@@ -23,6 +24,7 @@ from beam_runner_jobservices.archive import Archive
 from beam_runner_jobservices.errors import JobRejected, NotReady
 from beam_runner_jobservices.history import JobHistory
 from beam_runner_jobservices.kept_series import joined, thinned
+from beam_runner_jobservices.message_records import fit
 from beam_runner_jobservices.ports import JobHandle, JobObserver
 from beam_runner_jobservices.recorder import Recorder
 from beam_runner_jobservices.states import is_entered
@@ -69,7 +71,9 @@ class Job:
             self.spec.options,
         )
 
-    def state(self, state: JobState, reason: str | None = None) -> bool:
+    def state(
+        self, state: JobState, reason: str | None = None, record: MessageRecord = None
+    ) -> bool:
         # Before the lock is taken, since the executor may report something meanwhile.
         asked = self._collect_metrics() if state.is_terminal else None
         with self._lock:
@@ -81,7 +85,7 @@ class Job:
                 return False
             if reason is not None:
                 importance = Importance.ERROR if state is JobState.FAILED else Importance.BASIC
-                self._add_message(importance, reason)
+                self._add_messages((MessageLine(importance, reason, record=record),))
             event = StateEvent(state, self._clock())
             if state.is_terminal:
                 archive = Archive(
@@ -105,22 +109,27 @@ class Job:
         _LOGGER.info("job %s is %s", self.spec.job_id, state.name)
         return True
 
-    def message(self, importance: Importance, text: str, transform: str | None = None) -> None:
-        self.log((MessageLine(importance, text, transform or ""),))
+    def message(
+        self,
+        importance: Importance,
+        text: str,
+        transform: str | None = None,
+        record: MessageRecord = None,
+    ) -> None:
+        self.log((MessageLine(importance, text, transform or "", record=record),))
 
     def log(self, lines: Iterable[MessageLine]) -> None:
         with self._lock:
             if not self._suspended and not self.history.current.state.is_terminal:
                 self._add_messages(lines)
 
-    def _add_message(self, importance: Importance, text: str) -> None:
-        self._add_messages((MessageLine(importance, text),))
-
     def _add_messages(self, lines: Iterable[MessageLine]) -> None:
         """Add messages, recorded before readers see them: their ids are never given again."""
         now = self._clock()
         new = [
-            self.history.new_message(line.importance, line.text, now, line.transform, line.worker)
+            self.history.new_message(
+                line.importance, line.text, now, line.transform, line.worker, fit(line.record)
+            )
             for line in lines
         ]
         if new:

@@ -15,7 +15,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
-from beam_runner_model.jobs import Artifact, Importance, JobMessage, JobState, StateEvent
+from beam_runner_model.jobs import (
+    Artifact,
+    Importance,
+    JobMessage,
+    JobState,
+    MessageRecord,
+    StateEvent,
+)
 from beam_runner_model.observation import JobTimes
 from beam_runner_storage.durable.databases import Schema
 from beam_runner_storage.durable.seals import SEAL_TABLE, Change
@@ -23,6 +30,7 @@ from beam_runner_storage.durable.seals import SEAL_TABLE, Change
 from beam_runner_jobservices.archive import Archive, pack
 from beam_runner_jobservices.errors import Damaged
 from beam_runner_jobservices.history import Entry, last_error
+from beam_runner_jobservices.message_records import of_plain, plain
 from beam_runner_jobservices.observation_json import decode, encode
 from beam_runner_jobservices.texts import one_line
 
@@ -42,7 +50,7 @@ _TABLES = (
     )
     """,
     # Of jobs that have not ended; a state has the number of the last message before it. The origin of a message
-    # is its transform and its worker, as JSON; NULL where it has neither.
+    # is its transform, its worker and its record if it has one, as JSON; NULL where it has none of them.
     """
     CREATE TABLE history (
         number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, time NOT NULL, state INTEGER,
@@ -182,9 +190,10 @@ def put_messages(
 
 
 def _origin(message: JobMessage) -> str | None:
-    if not message.transform and not message.worker:
-        return None
-    return json.dumps([message.transform, message.worker])
+    found = [message.transform, message.worker]
+    if message.record is not None:
+        found.append(plain(message.record))
+    return json.dumps(found) if any(found) else None
 
 
 def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry, ...], bool]:
@@ -211,14 +220,20 @@ def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry
                     str(time),
                     Importance(importance),
                     str(text),
-                    *(json.loads(origin) if origin else ()),
+                    *_origin_of(origin),
                 )
             )
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, LookupError) as error:
             raise Damaged(one_line(error)) from error
     if not any(isinstance(entry, StateEvent) for entry in entries):
         raise Damaged("it has no state")
     return tuple(entries), whole and _are_whole(numbers, told)
+
+
+def _origin_of(text: str | None) -> tuple[str, str, MessageRecord]:
+    """What `_origin` was given."""
+    transform, worker, *record = json.loads(text) if text else ("", "")
+    return str(transform), str(worker), of_plain(record[0]) if record else None
 
 
 def _checksum(content: tuple[Any, ...]) -> int:

@@ -24,14 +24,9 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import attrs
-from beam_runner_model.observation import (
-    AwaitedNeighbour,
-    Execution,
-    FailedBundle,
-    RunningBundle,
-    StackFrame,
-    ThreadStack,
-)
+from beam_runner_model.failures import Ending, FailedBundle
+from beam_runner_model.observation import Execution, RunningBundle, StackFrame, ThreadStack
+from beam_runner_model.waits import Wait
 
 from beam_runner_jobservices.error_log import Errors, FailureGroup
 from beam_runner_jobservices.failures import Failure, Frame
@@ -44,9 +39,12 @@ _Record = TypeVar("_Record", bound=attrs.AttrsInstance)
 _PARTS: Mapping[tuple[type, str], type] = {
     (Execution, "bundles"): RunningBundle,
     (Execution, "failed"): FailedBundle,
-    (Execution, "neighbours"): AwaitedNeighbour,
+    (Execution, "waits"): Wait,
+    (Ending, "failure"): FailedBundle,
+    (Ending, "waits"): Wait,
     (ThreadStack, "frames"): StackFrame,
     (Errors, "groups"): FailureGroup,
+    (Errors, "last_warning"): LogRecord,
     (FailureGroup, "failure"): Failure,
     (Failure, "frames"): Frame,
     (Logs, "lines"): LogRecord,
@@ -80,7 +78,7 @@ def record_of(kind: type[_Record], found: Mapping[str, Any]) -> _Record:
             part = _PARTS.get((kind, field.name))
             if part is not None and isinstance(value, Mapping):
                 value = record_of(part, value)
-            elif part is not None:
+            elif part is not None and value is not None:
                 value = tuple(record_of(part, one) for one in value)
             values[field.name] = _frozen(value)
     return kind(**values)

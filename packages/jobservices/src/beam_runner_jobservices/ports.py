@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
-from beam_runner_model.jobs import Importance, JobMetrics, JobSpec, JobState, MessageLine
+from beam_runner_model.jobs import (
+    Importance,
+    JobMetrics,
+    JobSpec,
+    JobState,
+    MessageLine,
+    MessageRecord,
+)
 from beam_runner_model.observation import Execution, StageSeries, ThreadStack
 
 
@@ -59,13 +66,15 @@ class JobReporter(Protocol):
     for readers. A server that keeps its jobs writes states to the disk before it returns.
     """
 
-    def state(self, state: JobState, reason: str | None = None) -> bool:
+    def state(
+        self, state: JobState, reason: str | None = None, record: MessageRecord = None
+    ) -> bool:
         """Report that the job entered `state`; whether the job has now entered it.
 
         The job is STARTING when the executor is called; the executor reports RUNNING and, once, a
         terminal state (DONE, FAILED, CANCELLED, DRAINED), after which nothing of the job may run.
         `reason` becomes a message directly before the state, so that it is the last error a client
-        reads; give it with FAILED.
+        reads; give it with FAILED, and as `record` the same for programs.
 
         Returns False, and changes nothing, where the report lost a race that an executor cannot
         avoid: the job is already in this state or in a terminal one, or it is CANCELLING and the
@@ -77,8 +86,16 @@ class JobReporter(Protocol):
             IllegalTransition: the present state does not lead to `state`.
         """
 
-    def message(self, importance: Importance, text: str, transform: str | None = None) -> None:
+    def message(
+        self,
+        importance: Importance,
+        text: str,
+        transform: str | None = None,
+        record: MessageRecord = None,
+    ) -> None:
         """Add a line to the job's message stream, shown with the transform's full name if given.
+
+        `record` is what the text tells, for programs.
 
         Very long texts are cut; messages after the terminal state are dropped, since streams have
         ended.

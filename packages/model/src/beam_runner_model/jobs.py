@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import attrs
+
+from beam_runner_model.failures import Ending, FailedBundle
 
 
 class JobState(enum.Enum):
@@ -60,6 +62,10 @@ class StateEvent:
     time: float
 
 
+MessageRecord: TypeAlias = FailedBundle | Ending | None
+"""What a message tells, for programs: an attempt that is followed by another, or why the job failed."""
+
+
 @attrs.frozen
 class JobMessage:
     """One line of a job's message stream.
@@ -68,7 +74,7 @@ class JobMessage:
     server's text for the moment (ISO 8601, UTC, from our own server; other servers write what they
     like). `text` is what clients are shown, and begins with the name of the `transform` that it is about, in brackets.
 
-    `transform`, by its full name, and `worker`, the process that the line came from as `host:process`, are
+    `transform`, by its full name, `worker`, the process that the line came from as `host:process`, and `record` are
     known where the message was made; they are not in the stream, and so empty in what a client reads there.
     """
 
@@ -78,6 +84,7 @@ class JobMessage:
     text: str
     transform: str = ""
     worker: str = ""
+    record: MessageRecord = None
 
     @property
     def line(self) -> str:
@@ -87,13 +94,14 @@ class JobMessage:
 
 class MessageLine(NamedTuple):
     """A line that a job logs: `transform` is a full name, `worker` the process in which the line was logged, as
-    `host:process`; empty where there is none.
+    `host:process`; empty where there is none. `record` is what the text tells, for programs.
     """
 
     importance: Importance
     text: str
     transform: str = ""
     worker: str = ""
+    record: MessageRecord = None
 
 
 @attrs.frozen

@@ -5,12 +5,15 @@ All times are wall-clock seconds since the epoch. All lengths of time are second
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
 from typing import TypeAlias
 
 import attrs
 
+from beam_runner_model.failures import FailedBundle
 from beam_runner_model.jobs import JobState, StateEvent
+from beam_runner_model.waits import Wait
 
 
 @attrs.frozen
@@ -44,8 +47,21 @@ class JobTimes:
         )
 
 
-STARTING_HARNESS = "an SDK harness that is still being started"
-"""Where the user code of a bundle will run, while that has not connected."""
+class BundlePlace(enum.StrEnum):
+    """What runs the user code of a bundle."""
+
+    PROCESS = "process"
+    """The worker process itself."""
+    HARNESS = "harness"
+    """An SDK harness."""
+    STARTING_HARNESS = "starting_harness"
+    """An SDK harness that has not connected yet."""
+    SECTION = "section"
+    """Tasks of the cluster."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> BundlePlace:
+        return cls.PROCESS
 
 
 @attrs.frozen
@@ -56,9 +72,9 @@ class RunningBundle:
     - `host`, `pid`: the process that runs it.
     - `seconds`: for how long it has run; `still` for how long it has come no further.
     - `fraction`: of its input that is done, from 0 to 1.
-    - `where`: what runs its user code: `this process`, or `an SDK harness`; or `STARTING_HARNESS` while
-      it waits for that.
+    - `where`: what runs its user code.
     - `silent`: for how long the process has not answered; 0 if it does.
+    - `tasks`: how many tasks its section has, and `tasks_done` how many of them have ended.
     """
 
     stage: str
@@ -70,54 +86,10 @@ class RunningBundle:
     seconds: float = 0.0
     still: float = 0.0
     fraction: float = 0.0
-    where: str = ""
+    where: BundlePlace = attrs.field(default=BundlePlace.PROCESS, converter=BundlePlace)
     silent: float = 0.0
-
-
-@attrs.frozen
-class FailedBundle:
-    """A bundle that is not committed, and of which an attempt failed.
-
-    - `steps`: the full names of the transforms in its stage.
-    - `attempts`: how many attempts failed; one that found a neighbour unavailable isn't counted.
-    - `kind`: the cause of the last failure, `USER_CODE`, `OUTSIDE` or `UNAVAILABLE`.
-    - `step`: the full name of the transform that failed, empty if it isn't known.
-    - `error`: what the last failure reported, in one line; `element`: the element, if it is known.
-    - `neighbour`: the name of what is unavailable, if something is.
-    - `away`: for how long the neighbour has been unavailable.
-    - `next_in`: how long until the next attempt begins; None while it runs.
-    """
-
-    stage: str
-    bundle: int
-    steps: tuple[str, ...] = ()
-    attempts: int = 0
-    kind: str = ""
-    step: str = ""
-    error: str = ""
-    element: str = ""
-    neighbour: str = ""
-    away: float = 0.0
-    next_in: float | None = None
-
-
-USER_CODE, OUTSIDE, UNAVAILABLE = "user code", "outside", "unavailable"
-"""The causes of failures, as `FailedBundle.kind`."""
-
-
-@attrs.frozen
-class AwaitedNeighbour:
-    """Something outside of the job that the whole job waits for.
-
-    - `neighbour`: its name; `reason`: why it is unavailable, in one line.
-    - `away`: for how long it has been unavailable.
-    - `next_in`: how long until the runner tries again.
-    """
-
-    neighbour: str
-    reason: str = ""
-    away: float = 0.0
-    next_in: float = 0.0
+    tasks: int = 0
+    tasks_done: int = 0
 
 
 @attrs.frozen
@@ -125,17 +97,20 @@ class Execution:
     """What a job does now.
 
     - `bundles`: the attempts that run, those first that have run for longest.
-    - `without_place`: how many bundles wait for a place on the cluster.
-    - `interface`: the address of the cluster's own pages, empty where it has none.
     - `failed`: the bundles of which an attempt failed, those first that failed most often.
-    - `neighbours`: what the whole job waits for.
+    - `waits`: what parts of the job wait for; of many waits of one kind in a stage only the first are here.
+    - `still`: for how long nothing has been committed, and no bundle has told of progress; 0 while the
+      job moves, or waits for the clock alone.
+    - `now`: the processing time of the job (ms).
+    - `interface`: the address of the cluster's own pages, empty where it has none.
     """
 
     bundles: tuple[RunningBundle, ...] = ()
-    without_place: int = 0
-    interface: str = ""
     failed: tuple[FailedBundle, ...] = ()
-    neighbours: tuple[AwaitedNeighbour, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    still: float = 0.0
+    now: int = 0
+    interface: str = ""
 
 
 SeriesPoint: TypeAlias = tuple[float, int, int, int, int]

@@ -12,7 +12,9 @@ from beam_runner_engine.scheduler import BundleFailed, FailureKind
 from beam_runner_jobservices.metric_values import metric_value
 from beam_runner_model.bundles import ResidualElement
 from beam_runner_model.jobs import Importance, MonitoringInfo
+from beam_runner_model.rendering import render, render_waits
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from beam_runner_model.waits import WaitKind
 from fake_processes import FakeProcesses
 from rig import Rig
 from servers import Reporter
@@ -155,7 +157,9 @@ def test_a_harness_that_still_starts_is_a_reason(tmp_path: Path) -> None:
     assert lane.prepares
     lane.began -= 90
     (text,) = watch.look(2 * STILL_SECONDS)
-    assert "an SDK harness has been starting for 100 s, in which bundles are to run: 1;" in text
+    assert "an SDK harness has been starting for 100 s" in text
+    (wait,) = (one for one in watch.condition.waits if one.kind is WaitKind.HARNESS)
+    assert (wait.count, wait.seconds) == (1, 100.0)
     rig.coordinator.heard(lane.link, BundleProgressed(attempt, 0.0, 700, ()))
     assert not lane.prepares
     (text,) = watch.look(5 * STILL_SECONDS)
@@ -166,10 +170,11 @@ def test_who_waits_for_what_is_told_at_growing_intervals(tmp_path: Path) -> None
     watch = Watch(rig_of(tmp_path))
     assert watch.look(STILL_SECONDS - 1) == []
     (text,) = watch.look(STILL_SECONDS)
-    assert text == (
-        "nothing has been committed for 5 s: bundles wait for a worker process: 1; "
-        "'the read step' has bundles running: 1"
-    )
+    waits = watch.condition.waits
+    assert [wait.kind for wait in waits[:2]] == [WaitKind.SLOT, WaitKind.BUNDLES]
+    assert (waits[1].stage, waits[1].steps) == ("read", ("the read step",))
+    assert text == f"nothing has been committed for 5 s: {render_waits(waits)}"
+    assert watch.condition.still == STILL_SECONDS
     assert watch.look(STILL_SECONDS + 1) == []
     assert watch.look(2 * STILL_SECONDS - 1) == []
     assert len(watch.look(2 * STILL_SECONDS)) == 1
@@ -204,10 +209,13 @@ def test_a_stream_that_only_waits_for_the_clock_is_no_news(tmp_path: Path) -> No
 
 def test_a_process_that_can_not_speak_is_named_with_its_step(tmp_path: Path) -> None:
     watch = Watch(rig_of(tmp_path))
-    name = watch.rig.plan.stages["see"].spec.name
     watch.processes.silent = [Silence(Hello("job", "there", 7), 9.4, "see")]
     (text,) = watch.look(STILL_SECONDS + 1)
-    assert f"Python worker 7 on there, at work on '{name}', has not answered for 9 s" in text
+    (wait, *_) = watch.condition.waits
+    assert (wait.kind, wait.steps) == (WaitKind.PROCESS, ("the see step",))
+    assert render(wait) in text
     watch.processes.silent = [Silence(Hello("job", "there", 8), 20, "")]
     (text,) = watch.look(4 * STILL_SECONDS)
-    assert "Python worker 8 on there has not answered for 20 s" in text
+    (wait, *_) = watch.condition.waits
+    assert (wait.pid, wait.steps, wait.seconds) == (8, (), 20)
+    assert render(wait) in text

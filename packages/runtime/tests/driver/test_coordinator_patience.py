@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from beam_runner_data.rows.errors import RowsError
 from beam_runner_engine.scheduler import FailJob, Pauses
+from beam_runner_model.failures import FailureCause
 from beam_runner_storage.unavailable import NeighbourUnavailable
 from beam_runner_worker.errors import BundleFailed
 from rig import NO_LOOP, Rig
@@ -144,7 +145,7 @@ def test_record_of_a_failed_bundle_names_step_element_attempts_and_next_attempt(
     rig.run(until=lambda: bool(rig.ledger.retries()))
     (record,) = failed_bundles(rig.ledger, rig.plan, rig.coordinator.clock.now())
     assert (record.stage, record.steps, record.attempts) == ("see", ("the see step",), 1)
-    assert (record.kind, record.step) == ("user code", "Outer/Inner")
+    assert (record.kind, record.step) == (FailureCause.USER_CODE, "Outer/Inner")
     assert (record.error, record.element) == ("ValueError: no", "('k', 1)")
     assert record.next_in == pytest.approx(60, abs=5)
 

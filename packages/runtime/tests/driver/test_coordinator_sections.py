@@ -11,6 +11,8 @@ import attrs
 import pytest
 from beam_runner_engine.scheduler import DefaultSectionPolicy, FailJob, FinishJob, Outcome
 from beam_runner_model.buffers import BufferKind
+from beam_runner_model.observation import BundlePlace
+from beam_runner_model.waits import WaitKind
 from fake_processes import FakeProcesses
 from rig import NO_LOOP, Rig
 from sample_buffers import buffer
@@ -283,19 +285,21 @@ def test_people_see_sections_that_run(tmp_path: Path, monkeypatch: pytest.Monkey
     rig.sections.tasks = Tasks(3, 1, 4)
     rig.coordinator.work()
     observing = JobObserving(rig.plan, tuple, str)
-    observing.look(rig.coordinator)
+    observing.look(rig.coordinator, (), 0.0)
     (bundle,) = observing.execution().bundles
     assert (bundle.stage, bundle.steps) == ("read", ("the read step", "the count step"))
     assert (bundle.host, bundle.fraction) == ("Spark", 0.75)
-    assert bundle.where == "section of the read step to the count step: 3 of 4 tasks"
+    assert bundle.where is BundlePlace.SECTION
+    assert (bundle.tasks, bundle.tasks_done) == (4, 3)
     assert rig.ledger.opened().keys() == {"read", "count"}
     reporter = Reporter()
     condition = JobCondition(rig.plan, reporter, FakeProcesses())
     later = rig.coordinator.moved + STILL_SECONDS + 1
     with patch.object(condition_module.time, "monotonic", lambda: later):
         condition.look(rig.ledger, rig.coordinator)
-    ((_, text, _),) = reporter.messages
-    assert "section of the read step to the count step: 3 of 4 tasks" in text
+    assert len(reporter.messages) == 1
+    (wait,) = (wait for wait in condition.waits if wait.kind is WaitKind.TASKS)
+    assert (wait.steps, wait.count, wait.done) == (("the read step", "the count step"), 4, 3)
     finish(rig)
-    observing.look(rig.coordinator)
+    observing.look(rig.coordinator, (), 0.0)
     assert observing.execution().bundles == ()

@@ -11,6 +11,7 @@ import attrs
 import pytest
 from beam_runner_engine.scheduler import FailJob, Pauses
 from beam_runner_model.jobs import JobState
+from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_planner.plan import JobPlan, TruncationPlan
 from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.unavailable import NeighbourUnavailable
@@ -79,7 +80,8 @@ def test_job_whose_journal_has_no_room_for_a_while_goes_on(
     assert server.seen == EXPECTED
     assert left == [0]
     (told,) = [text for _, text, _ in server.reporter.messages if "the job waits" in text][:1]
-    assert "the disk of /state is unavailable: disk is full" in told
+    assert told.startswith("the job waits for the disk of /state")
+    assert "disk is full" in told
     assert len(server.reporter.messages) < 6, "told less often as it lasts"
 
 
@@ -93,8 +95,13 @@ def test_job_is_cancelled_while_its_journal_has_no_room(
     monkeypatch.setattr(patient_journal, "_PAUSES", Pauses(60_000, 60_000))
     monkeypatch.setattr(type(server.journal), "append", refuse)
     server.start()
-    wait_until(lambda: bool(server.job.execution().neighbours), 30, "the outage is shown")
-    (shown,) = server.job.execution().neighbours
+
+    def outages() -> list[Wait]:
+        waits = server.job.execution().waits
+        return [wait for wait in waits if wait.kind is WaitKind.NEIGHBOUR]
+
+    wait_until(lambda: bool(outages()), 30, "the outage is shown")
+    (shown,) = outages()
     assert (shown.neighbour, shown.reason) == ("the disk of /state", "disk is full")
     began = time.monotonic()
     server.job.cancel()

@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import attrs
-from beam_runner_model.observation import STARTING_HARNESS, StackFrame, ThreadStack
+from beam_runner_model.observation import BundlePlace, StackFrame, ThreadStack
 from small_jobs import rig_of
 
 from beam_runner_runtime.channel.attempts import Attempt
@@ -26,7 +26,7 @@ def test_a_bundle_that_runs_is_told_with_its_process(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     observing = JobObserving(rig.plan, tuple, lambda: "http://spark")
     rig.open_lanes()
-    observing.look(rig.coordinator)
+    observing.look(rig.coordinator, (), 0.0)
     (bundle,) = observing.execution().bundles
     (lane,) = rig.coordinator.lanes.busy()
     assert lane.link is not None
@@ -35,11 +35,11 @@ def test_a_bundle_that_runs_is_told_with_its_process(tmp_path: Path) -> None:
     assert bundle.silent == 0.0
     assert observing.execution().interface == "http://spark"
     lane.link.heard = time.monotonic() - SILENT_SECONDS - 3
-    observing.look(rig.coordinator)
+    observing.look(rig.coordinator, (), 0.0)
     (bundle,) = observing.execution().bundles
     assert bundle.silent >= SILENT_SECONDS + 3
     rig.run()
-    observing.look(rig.coordinator)
+    observing.look(rig.coordinator, (), 0.0)
     assert observing.execution().bundles == ()
 
 
@@ -52,11 +52,11 @@ def test_a_bundle_that_waits_for_its_harness_is_told_as_such(tmp_path: Path) -> 
     assert lane.link is not None
     assert lane.running is not None
     attempt = Attempt.of(lane.running)
-    for starts, where in ((True, STARTING_HARNESS), (False, "an SDK harness")):
+    for starts, where in ((True, BundlePlace.STARTING_HARNESS), (False, BundlePlace.HARNESS)):
         rig.coordinator.heard(lane.link, BundleProgressed(attempt, 0.0, 7, (), starts=starts))
-        observing.look(rig.coordinator)
+        observing.look(rig.coordinator, (), 0.0)
         (bundle,) = observing.execution().bundles
-        assert bundle.where == where
+        assert bundle.where is where
 
 
 def test_nobody_asks_until_somebody_does(tmp_path: Path) -> None:

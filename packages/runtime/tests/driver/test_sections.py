@@ -102,7 +102,7 @@ def test_how_far_they_are_is_asked_now_and_then(tmp_path: Path, clock: Clock) ->
     running.sections.run([section()])
     running.host.tasks = Tasks(1, 2, 9)
     assert running.sections.look()
-    assert running.sections.told() == "1 of 9 tasks"
+    assert (running.sections.tasks.done, running.sections.tasks.known) == (1, 9)
     running.host.tasks = Tasks(2, 2, 9)
     assert not running.sections.look(), "it has just looked"
     clock.now += LOOK_SECONDS

@@ -36,14 +36,14 @@ def test_worker_outages_each_neighbour_is_there_once_from_its_first_wait() -> No
 def test_outage_messages_begin_and_end_are_told_once() -> None:
     outages, messages = WorkerOutages(), OutageMessages()
     outages.told(FIRST, NeighbourAwaited(STORE, "refused"), 10.0)
-    assert messages.look(outages.current(), 10.5) == [
-        f"worker processes wait for a neighbour: {STORE} is unavailable: refused"
-    ]
+    (text,) = messages.look(outages.current(), 10.5)
+    assert text.startswith(f"the job waits for {STORE}, which has been unavailable for ")
+    assert text.endswith(": refused")
     outages.told(FIRST, NeighbourAwaited(STORE, "no answer"), 40.0)
     assert messages.look(outages.current(), 41.0) == []
     outages.told(FIRST, NeighbourAwaited(), 70.0)
     assert messages.look(outages.current(), 70.0) == [
-        f"worker processes wait no longer for {STORE}, after 60 s"
+        f"the job waits no longer for {STORE}, after 60 s"
     ]
     assert messages.look(outages.current(), 71.0) == []
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 
 from beam_runner_jobservices.ports import JobReporter
-from beam_runner_model.jobs import Importance, JobMetrics, JobState, MessageLine
+from beam_runner_model.jobs import Importance, JobMetrics, JobState, MessageLine, MessageRecord
 from beam_runner_model.texts import shortened
 from beam_runner_planner.file_reads import FileRead
 from beam_runner_urns import metrics as metric_urns
@@ -33,14 +33,22 @@ class EmptyReadsReporter:
         self._reads = reads
         self._metrics = metrics
 
-    def state(self, state: JobState, reason: str | None = None) -> bool:
+    def state(
+        self, state: JobState, reason: str | None = None, record: MessageRecord = None
+    ) -> bool:
         if state is JobState.DONE and self._reads:
             for text in empty_reads(self._reads, self._metrics()):
                 self._reporter.message(Importance.WARNING, text)
-        return self._reporter.state(state, reason)
+        return self._reporter.state(state, reason, record)
 
-    def message(self, importance: Importance, text: str, transform: str | None = None) -> None:
-        self._reporter.message(importance, text, transform)
+    def message(
+        self,
+        importance: Importance,
+        text: str,
+        transform: str | None = None,
+        record: MessageRecord = None,
+    ) -> None:
+        self._reporter.message(importance, text, transform, record)
 
     def log(self, lines: Iterable[MessageLine]) -> None:
         self._reporter.log(lines)

@@ -131,6 +131,7 @@ _PARTS: Mapping[str, Callable[[JobView, Request], Any]] = {
     "errors": lambda view, request: view.failures,
     "metrics": lambda view, request: view.figures.user,
     "bundles": lambda view, request: view.snapshot.execution and view.snapshot.execution.bundles,
+    "waits": lambda view, request: view.snapshot.execution and view.snapshot.execution.waits,
     "failed-bundles": lambda view, request: (
         view.snapshot.execution and view.snapshot.execution.failed
     ),
@@ -143,6 +144,8 @@ def plain(value: Any) -> Any:
     if attrs.has(type(value)):
         fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
         return plain(fields)
+    if isinstance(value, enum.StrEnum):
+        return value.value
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, Mapping):

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from beam_runner_jobservices import STARTING_HARNESS, RunningBundle
+from beam_runner_jobservices import BundlePlace, RunningBundle, WaitKind
 
-from .facts import Cause, Facts, Weight
+from .facts import Cause, CauseKind, Facts, Weight
 from .figures import StageFigures
 from .standing import OLD_SECONDS, STILL_SECONDS, is_silent, stands, thread_of
 from .texts import duration, number, one_line
 
 _OLD_BUNDLE_MS = 10_000
 _STRAGGLES = 5
-_IN_A_HARNESS = "an SDK harness"
 _UNSEEN = (
     "The SDK harness has not told what its threads do. Python's and Go's do where they run in processes and docker, those "
     "of newer Python SDKs also in the program that submitted its job with LOOPBACK. py-spy dump of its process shows it, too"
@@ -53,10 +52,11 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
         text = f"{facts.any_of(steps) or name} {worked}, and {process} has not answered for {duration(one.silent)}"
         text += ": code in C holds Python's lock, or the process was stopped"
         more = f"py-spy dump --pid {one.pid} on {one.host} shows the line. If that never ends, end the job"
-        return Cause(Weight.WARN, text, "now", step, more)
-    if one.where == STARTING_HARNESS:
+        return Cause(WaitKind.PROCESS, Weight.WARN, text, "now", step, more)
+    if one.where is BundlePlace.STARTING_HARNESS:
         text = f"{name} waits for its SDK harness, which has been starting for {length} ({process})"
-        return Cause(Weight.WARN, text, "logs", step, "What it prints is in the job's log")
+        more = "What it prints is in the job's log"
+        return Cause(WaitKind.HARNESS, Weight.WARN, text, "logs", step, more)
     usual = stage.bundle_msecs.mean / 1000 if stage and stage.bundle_msecs else 0.0
     straggles = 0 < usual < one.seconds / _STRAGGLES
     grouped = straggles and stage is not None and bool(facts.grouping(stage))
@@ -65,15 +65,16 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
         text = f"{name} {worked}, {still}"
         if grouped:
             text += f"; others took {duration(usual)}: a key with far more values would do that"
-        unseen = one.where == _IN_A_HARNESS and not facts.snapshot.threads
-        return Cause(Weight.WARN, text, "stacks", step, more=_UNSEEN if unseen else "")
+        unseen = one.where is BundlePlace.HARNESS and not facts.snapshot.threads
+        more = _UNSEEN if unseen else ""
+        return Cause(CauseKind.STANDING_BUNDLE, Weight.WARN, text, "stacks", step, more)
     if straggles:
         text = f"{name} {worked}, where one takes {duration(usual)} on average ({process})"
         if grouped:
             text += ": a key with far more values than others would do that"
-        return Cause(Weight.WARN, text, "stacks", step)
+        return Cause(CauseKind.LONG_BUNDLE, Weight.WARN, text, "stacks", step)
     text = f"{name} is at work on {many}, for {length} ({process}): see what its code does"
-    return Cause(Weight.NOTE, text, "stacks", step)
+    return Cause(CauseKind.LONG_BUNDLE, Weight.NOTE, text, "stacks", step)
 
 
 def _no_further(facts: Facts, one: RunningBundle, process: str) -> str:
@@ -98,6 +99,7 @@ def _old_bundles(facts: Facts) -> Iterator[Cause]:
     for stage in sorted(running, key=lambda s: -(s.commit_lag or 0))[:3]:
         age = duration((stage.commit_lag or 0) / 1000)
         yield Cause(
+            CauseKind.LONG_BUNDLE,
             Weight.WARN,
             f"{facts.name(stage)} has worked on one bundle for {age}",
             facts.card(stage),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from beam_runner_jobservices import JobState
 
-from .facts import GROUP_BY_KEY, Cause, Facts, Weight
+from .facts import GROUP_BY_KEY, Cause, CauseKind, Facts, Weight
 from .figures import StageFigures
 from .texts import clock, duration, is_end, is_start, number
 from .timeline import points_of
@@ -55,7 +55,7 @@ def _of_stage(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause
             ran = f"its oldest bundle has run for {duration(oldest)}"
             text = f"{facts.name(stage)} does not keep up: {behind}, and {ran}"
             text += f" ({many} are not done)" if many > 1 else ""
-        return Cause(Weight.WARN, text, facts.card(stage), step)
+        return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), step)
     return _of_source(facts, stage, mark, lag) if is_source else None
 
 
@@ -74,7 +74,7 @@ def _untold(facts: Facts, stage: StageFigures) -> Cause | None:
     if not source or stage.waits or (facts.snapshot.seconds or 0) < _STANDS_SECONDS:
         return None
     text = f"{facts.snapshot.tree.steps[source].name} has told of no event time yet: no window after it can close"
-    return Cause(Weight.WARN, text, facts.card(stage), source)
+    return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), source)
 
 
 def _of_source(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause | None:
@@ -92,11 +92,11 @@ def _of_source(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Caus
         text = (
             f"{facts.name(stage)} catches up: {behind}, and at this pace it is up to date in {left}"
         )
-        return Cause(Weight.NOTE, text, facts.card(stage), facts.step(stage))
+        return Cause(CauseKind.LATE, Weight.NOTE, text, facts.card(stage), facts.step(stage))
     if _busy(facts, stage):
         comes = ", and comes no nearer" if moved is not None else ""
         text = f"{facts.name(stage)} does not keep up with its source: {behind}{comes}"
-        return Cause(Weight.WARN, text, facts.card(stage), facts.step(stage))
+        return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), facts.step(stage))
     since = next((time for time, at in points if at == mark), now)
     name = facts.snapshot.tree.steps[source].name
     if now - since >= _STANDS_SECONDS:
@@ -105,8 +105,10 @@ def _of_source(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Caus
             f"{duration(lag)} behind, and no later window after it can close"
         )
         more = "A source that has nothing to give must say how far event time has come, by its watermark"
-        return Cause(Weight.WARN, text, facts.card(stage), source, more)
-    return Cause(Weight.NOTE, f"{name} is late: {behind}", facts.card(stage), source)
+        return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), source, more)
+    return Cause(
+        CauseKind.LATE, Weight.NOTE, f"{name} is late: {behind}", facts.card(stage), source
+    )
 
 
 def _busy(facts: Facts, stage: StageFigures) -> bool:
@@ -136,7 +138,7 @@ def _dropped(facts: Facts) -> Iterator[Cause]:
                 "last firing of their trigger"
             )
             more = "A longer allowed lateness keeps windows open; a trigger fires again within Repeatedly"
-            yield Cause(Weight.WARN, text, facts.card(stage), step, more)
+            yield Cause(CauseKind.DROPPED, Weight.WARN, text, facts.card(stage), step, more)
 
 
 def _gathers(facts: Facts) -> Iterator[Cause]:
@@ -156,7 +158,7 @@ def _gathers(facts: Facts) -> Iterator[Cause]:
             windows = " ".join(collections[one].windows for one in given if one in collections)
             open_ = "its trigger has not fired" if "trigger" in windows else "no window has closed"
             text = f"{name} gathers values, and has given no group yet: {open_} so far ({windows})"
-            yield Cause(Weight.NOTE, text, facts.card(stage), key)
+            yield Cause(CauseKind.GATHERS, Weight.NOTE, text, facts.card(stage), key)
 
 
 def _gatherer(facts: Facts, stage: StageFigures) -> str:

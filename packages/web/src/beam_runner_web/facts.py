@@ -9,7 +9,7 @@ from functools import cached_property
 from urllib.parse import quote
 
 import attrs
-from beam_runner_jobservices import FailureGroup
+from beam_runner_jobservices import FailureGroup, WaitKind
 
 from .figures import StageFigures
 from .states import StepState
@@ -29,10 +29,42 @@ class Weight(enum.IntEnum):
     NOTE = 3
 
 
+class CauseKind(enum.StrEnum):
+    """What a sentence about a job is about, if it is not a `WaitKind`."""
+
+    WELL = "well"
+    IDLE = "idle"
+    SERVER_AWAY = "server_away"
+    FAILED = "failed"
+    ERROR = "error"
+    DRAIN = "drain"
+    FAILED_BUNDLE = "failed_bundle"
+    RETRIED = "retried"
+    STANDING_BUNDLE = "standing_bundle"
+    LONG_BUNDLE = "long_bundle"
+    SMALL_BUNDLES = "small_bundles"
+    BACKLOG = "backlog"
+    LATE = "late"
+    DROPPED = "dropped"
+    GATHERS = "gathers"
+    HOT_STEP = "hot_step"
+    WARNING = "warning"
+
+
 @attrs.frozen
 class Cause:
-    """A sentence, and where to read more: `page` is one of the job's, and a place on it; `step` what it is about."""
+    """A sentence, and where to read more.
 
+    Attributes:
+        kind: what it is about, for programs.
+        weight: how bad it is.
+        text: the sentence.
+        page: one of the pages of the job, and a place on it.
+        step: the id of the step that it is about.
+        more: a second sentence.
+    """
+
+    kind: CauseKind | WaitKind
     weight: Weight
     text: str
     page: str = ""

@@ -6,7 +6,7 @@ Whatever a runner does not tell is None here, and left out of the pages.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 from beam_runner_jobservices import (
@@ -15,6 +15,8 @@ from beam_runner_jobservices import (
     Latest,
     MetricValue,
     MonitoringInfo,
+    Wait,
+    WaitKind,
     metric_value,
 )
 
@@ -27,6 +29,7 @@ _BYTES = "beam:metric:sampled_byte_size:v1"
 _WALL = "beam:metric:ptransform_execution_time:total_msecs:v1"
 _USER = "beam:metric:user:"
 _STAGE = "beam_spark:stage:"
+_HELD_UP = (WaitKind.SIDE_INPUT, WaitKind.HOLD)
 _OWN = (_COUNT, _BYTES, _WALL, "beam:metric:pardo_execution_time:")
 
 
@@ -46,7 +49,8 @@ class StageFigures:
     """A fused stage of a runner that tells of them: watermarks in event time (ms), lag in ms; when it
     began and was last at work in wall-clock ms.
 
-    `steps` are the ids of the pipeline's steps in it; `paused` bundles failed and run again later.
+    `steps` are the ids of the pipeline's steps in it; `paused` bundles failed and run again later. `waits` are what
+    it waits for, if that is more than its turn.
     """
 
     id: str
@@ -64,7 +68,7 @@ class StageFigures:
     last: int | None = None
     bundle_msecs: Distribution | None = None
     dropped: int | None = None
-    waits: tuple[str, ...] = ()
+    waits: tuple[Wait, ...] = ()
     paused: int | None = None
 
     @property
@@ -105,8 +109,8 @@ class Figures:
     samples: Mapping[str, tuple[bytes, ...]] = attrs.field(factory=dict)
 
 
-def figures_of(metrics: JobMetrics, tree: StepTree) -> Figures:
-    """Reads metrics; attempted ones where a figure is only one."""
+def figures_of(metrics: JobMetrics, tree: StepTree, waits: Sequence[Wait] = ()) -> Figures:
+    """Reads metrics; attempted ones where a figure is only one. `waits` are those of the job."""
     infos = metrics.attempted or metrics.committed
     counts: dict[str, int] = defaultdict(int)
     sizes: dict[str, Distribution] = {}
@@ -131,7 +135,7 @@ def figures_of(metrics: JobMetrics, tree: StepTree) -> Figures:
             others.append(OtherMetric(info.urn, info.labels, metric_value(info)))
     return Figures(
         steps=_steps(tree, counts, sizes, walls),
-        stages=tuple(_stage(key, found, tree) for key, found in stages.items()),
+        stages=tuple(_stage(key, found, tree, waits) for key, found in stages.items()),
         user=_user_metrics(metrics, tree),
         other=tuple(others),
         counts=dict(counts),
@@ -174,14 +178,15 @@ def _sum_of(pcollections: Iterable[str], counts: Mapping[str, int]) -> int | Non
     return sum(known) if known else None
 
 
-def _stage(key: str, found: Mapping[str, MonitoringInfo], tree: StepTree) -> StageFigures:
+def _stage(
+    key: str, found: Mapping[str, MonitoringInfo], tree: StepTree, waits: Sequence[Wait]
+) -> StageFigures:
     values = {name: metric_value(info) for name, info in found.items()}
     name = next(filter(None, (info.labels.get("PTRANSFORM") for info in found.values())), key)
     told = values.get("transforms")
     names = name.split(" + ")
     if isinstance(told, frozenset) and set(names) != told:
         names = sorted(told)
-    waits = values.get("waits")
     durations = values.get("bundle_msecs")
     return StageFigures(
         id=key,
@@ -199,7 +204,7 @@ def _stage(key: str, found: Mapping[str, MonitoringInfo], tree: StepTree) -> Sta
         last=_whole(values.get("last_at_work")),
         bundle_msecs=durations if isinstance(durations, Distribution) else None,
         dropped=_whole(values.get("dropped_values")),
-        waits=tuple(sorted(waits)) if isinstance(waits, frozenset) else (),
+        waits=tuple(one for one in waits if one.stage == key and one.kind in _HELD_UP),
         paused=_whole(values.get("paused_bundles")),
     )
 

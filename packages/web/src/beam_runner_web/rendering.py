@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from beam_runner_jobservices import seconds_of
+from beam_runner_jobservices import render, seconds_of
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -55,6 +55,7 @@ class Renderer:
         ):
             self._env.filters[helper.__name__] = helper
         self._env.filters["sample"] = samples.shown
+        self._env.filters["told"] = lambda wait, now=None: render(wait, now=now)
         self._env.globals["ui"] = self._env.get_template("macros.html").module
 
     def link(self, path: str, *parts: str, **query: Any) -> Markup:
@@ -80,9 +81,9 @@ class Renderer:
         for name in self._with_bases(template):
             loaded = self._env.get_template(name)
             context = loaded.new_context(dict(values))
-            for block, render in loaded.blocks.items():
+            for block, fill in loaded.blocks.items():
                 if block.startswith(_LIVE) and block not in parts:
-                    parts[block] = "".join(render(context))
+                    parts[block] = "".join(fill(context))
         return parts
 
     def _with_bases(self, template: str) -> tuple[str, ...]:

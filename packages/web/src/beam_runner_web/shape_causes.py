@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from beam_runner_jobservices import JobState
 
-from .facts import Cause, Facts, Weight
+from .facts import Cause, CauseKind, Facts, Weight
 from .figures import StageFigures
 from .standing import stands
 from .texts import duration, number, percent
@@ -42,7 +42,7 @@ def _idle(facts: Facts) -> Iterator[Cause]:
             f"Nothing has come in for {length} or longer: the sources have nothing to give, and all that "
             "they gave is processed"
         )
-        yield Cause(Weight.GOOD, text)
+        yield Cause(CauseKind.IDLE, Weight.GOOD, text)
 
 
 def _small_bundles(facts: Facts) -> Iterator[Cause]:
@@ -64,7 +64,8 @@ def _small_bundles(facts: Facts) -> Iterator[Cause]:
             f"{number(times.count)} bundles so far; {percent(around)} of their time went into beginning and "
             "committing them"
         )
-        yield Cause(Weight.WARN, text, facts.card(stage), facts.step(stage))
+        card, step = facts.card(stage), facts.step(stage)
+        yield Cause(CauseKind.SMALL_BUNDLES, Weight.WARN, text, card, step)
 
 
 def _elements(facts: Facts, stage: StageFigures) -> int:

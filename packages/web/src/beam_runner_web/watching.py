@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import attrs
 from beam_runner_jobservices import (
+    Errors,
     Execution,
     FailureGroup,
     JobApiError,
@@ -18,11 +19,12 @@ from beam_runner_jobservices import (
     JobMessage,
     JobState,
     LogQuery,
+    LogRecord,
     Logs,
     SeriesPoint,
     StateEvent,
     describe_pipeline,
-    grouped,
+    errors_among,
 )
 
 from .figures import Figures, figures_of
@@ -63,6 +65,7 @@ class Snapshot:
     - `history`: how stages were getting on before anybody looked, oldest first.
     - `failures`: its errors by type, step and line, the latest last.
     - `threads`: those in the user's code, while a bundle comes no further.
+    - `warnings`: how many there were that tell of no failed attempt; `last_warning` is the latest.
     - `away`: why the server does not answer now, empty if it does; the rest is then as it was.
     """
 
@@ -78,6 +81,8 @@ class Snapshot:
     failures: tuple[FailureGroup, ...] = ()
     history: Mapping[str, tuple[SeriesPoint, ...]] = attrs.field(factory=dict)
     threads: tuple[Thread, ...] = ()
+    warnings: int = 0
+    last_warning: LogRecord | None = None
 
     @property
     def state(self) -> JobState:
@@ -181,12 +186,14 @@ class JobWatch:
     def _ask(self) -> Snapshot:
         # The state before the rest: what is told of an ended job is final then.
         state = self._client.state(self._job_id).state
-        figures = figures_of(self._client.metrics(self._job_id), self._tree)
+        execution = None if state.is_terminal else self._execution()
+        waits = () if execution is None else execution.waits
+        figures = figures_of(self._client.metrics(self._job_id), self._tree, waits)
         self._feed.settle(ended=state.is_terminal)
         events, messages = self._feed.read()
         now = time.time()
         self._samples.append(Sample(now, figures))
-        execution = None if state.is_terminal else self._execution()
+        errors = self._errors(messages)
         return Snapshot(
             job=attrs.evolve(self._job, state=state),
             tree=self._tree,
@@ -196,7 +203,9 @@ class JobWatch:
             samples=tuple(self._samples),
             taken=now,
             execution=execution,
-            failures=self._failures(messages),
+            failures=errors.groups,
+            warnings=errors.warnings,
+            last_warning=errors.last_warning,
             history=self._history(),
             threads=self._standing.threads(execution),
         )
@@ -221,18 +230,19 @@ class JobWatch:
         """What the job does now."""
         return self._told("execution", lambda: self._client.execution(self._job_id), *_NOT_NOW)
 
-    def _failures(self, messages: tuple[JobMessage, ...]) -> tuple[FailureGroup, ...]:
+    def _errors(self, messages: tuple[JobMessage, ...]) -> Errors:
         """The job's errors: those of all times where the server tells, else those among `messages`."""
         found = self._told("errors", lambda: self._client.errors(self._job_id))
         if found is None:
-            return grouped(messages, self._tree.names)
+            return errors_among(messages, self._tree.names)
         # Steps that only wrap all others are not in the tree.
-        return tuple(
+        groups = (
             attrs.evolve(
                 one, failure=attrs.evolve(one.failure, step=self._tree.find(one.failure.step))
             )
             for one in found.groups
         )
+        return attrs.evolve(found, groups=tuple(groups))
 
     def _history(self) -> Mapping[str, tuple[SeriesPoint, ...]]:
         """What was before anybody looked; asked for once, since from then on it is seen here."""

@@ -52,9 +52,7 @@ Traceback (most recent call last):
   File "/home/me/words.py", line 12, in look_up
     return {'a': 1}[word]
 KeyError: 'b'"""
-BLOCKED = Execution(
-    (RunningBundle("s", 7, 2, ("Count",), "node-3", 4711, 23.0, 21.5, 0.4, "this process"),)
-)
+BLOCKED = Execution((RunningBundle("s", 7, 2, ("Count",), "node-3", 4711, 23.0, 21.5, 0.4),))
 STACKS = (
     ThreadStack(
         "node-3",
@@ -124,7 +122,6 @@ def figures(job: Any) -> None:
             stage("s", "Count", "last_at_work", 1_790_000_009_000),
             stage("w", "Write", "began", 1_790_000_004_000),
             stage("w", "Write", "last_at_work", 1_790_000_009_000),
-            waits("w", "Write", "'Write' waits for the side input of 'Count'"),
         ),
         (user("Count", "seen", 4),),
     )
@@ -175,11 +172,13 @@ def test_a_failed_job_leads_to_the_users_line_in_one_click(server: Server, open_
 def test_a_job_that_waits_for_a_side_input_says_so_in_a_sentence(
     server: Server, open_page: Open
 ) -> None:
+    server.kind = Observed
     job = server.submit()
     figures(job)
+    job.runs = Execution(waits=(waits("w", "Write", "Count"),))
     page = open_page(f"/jobs/{job.id}")
-    page.locator("#live_causes a", has_text="'Write' waits for the side input of 'Count'").click()
-    page.locator("#live_stages .wait", has_text="waits for the side input").wait_for()
+    page.locator("#live_causes a", has_text="Write waits for its side input").click()
+    page.locator("#live_stages .wait", has_text="waits for its side input").wait_for()
 
 
 def test_a_call_that_blocks_is_named_with_step_process_and_line(

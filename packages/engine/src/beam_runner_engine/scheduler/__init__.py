@@ -52,13 +52,7 @@ from beam_runner_engine.scheduler.policy import (
     SectionPolicy,
     SplittingPolicy,
 )
-from beam_runner_engine.scheduler.reports import (
-    Retry,
-    StageReport,
-    Wait,
-    WaitFor,
-    describe_waits,
-)
+from beam_runner_engine.scheduler.reports import Retry, StageReport
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     AddElements,
@@ -137,9 +131,6 @@ __all__ = [
     "TestStreamSpec",
     "TestStreamStep",
     "Tick",
-    "Wait",
-    "WaitFor",
     "WakeAt",
     "WindowMapping",
-    "describe_waits",
 ]

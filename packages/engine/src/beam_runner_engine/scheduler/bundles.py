@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from beam_runner_model.failures import EndingKind
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import Duration
 
@@ -143,6 +144,7 @@ def _give_up(state: SchedulerState, record: BundleRecord, event: BundleFailed) -
     fail_job(
         state,
         f"{what} failed after {tried}, by {event.kind.value}: {event.cause}",
+        EndingKind.BUNDLE,
         stage,
         causes or (event.cause,),
         record,
@@ -156,6 +158,7 @@ def _attempts(record: BundleRecord) -> int:
 def fail_job(
     state: SchedulerState,
     reason: str,
+    kind: EndingKind,
     stage: str | None = None,
     causes: tuple[str, ...] = (),
     culprit: BundleRecord | None = None,
@@ -164,7 +167,7 @@ def fail_job(
     state.phase = Phase.FAILED
     stop_bundles(state, culprit)
     attempts = 0 if culprit is None else _attempts(culprit)
-    state.commands.append(FailJob(reason, stage, causes, attempts))
+    state.commands.append(FailJob(reason, stage, causes, attempts, kind))
 
 
 def stop_bundles(state: SchedulerState, ended: BundleRecord | None = None) -> None:

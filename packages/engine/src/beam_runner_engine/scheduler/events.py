@@ -10,6 +10,7 @@ import enum
 from typing import Any, TypeAlias
 
 import attrs
+from beam_runner_model.failures import EndingKind
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import Duration, Timestamp
 from beam_runner_model.windows import Window
@@ -186,6 +187,7 @@ class Abort:
     """The host can't go on with the job, for this `reason`: it ends as failed."""
 
     reason: str
+    kind: EndingKind = attrs.field(default=EndingKind.OTHER, converter=EndingKind)
 
 
 Event: TypeAlias = (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from beam_runner_model.failures import EndingKind
 from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
+from beam_runner_model.waits import Wait
 
 from beam_runner_engine.scheduler.attempts import lose_attempts
 from beam_runner_engine.scheduler.bundles import commit, fail, fail_job
@@ -34,7 +36,7 @@ from beam_runner_engine.scheduler.policy import (
     SectionPolicy,
     SplittingPolicy,
 )
-from beam_runner_engine.scheduler.reports import Retry, StageReport, Wait, report, retries, waits
+from beam_runner_engine.scheduler.reports import Retry, StageReport, report, retries, waits
 from beam_runner_engine.scheduler.section_bundles import commit_section, refuse
 from beam_runner_engine.scheduler.sections import find_sections
 from beam_runner_engine.scheduler.specs import AddElements, GraphSpec, Limits
@@ -88,7 +90,7 @@ class Scheduler:
             _act(state, event)
             settle(state)
         except HostCodeError as error:
-            fail_job(state, str(error), error.stage, (error.problem,))
+            fail_job(state, str(error), EndingKind.SERVER, error.stage, (error.problem,))
         return _take_commands(state)
 
     @property
@@ -191,8 +193,8 @@ def _act(state: SchedulerState, event: Event) -> None:
             drain(state)
         case Cancel():
             cancel(state)
-        case Abort(reason):
-            fail_job(state, reason)
+        case Abort(reason, kind):
+            fail_job(state, reason, kind)
 
 
 def _start(state: SchedulerState, event: Start) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from beam_runner_model.failures import EndingKind
+from beam_runner_model.rendering import render_waits
 from beam_runner_model.times import MAX_TIMESTAMP
 
 from beam_runner_engine.scheduler.bundles import fail_job, open_bundles
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome, ReleaseState
-from beam_runner_engine.scheduler.reports import describe_waits, waits
+from beam_runner_engine.scheduler.reports import waits
 from beam_runner_engine.scheduler.section_bundles import decide, is_held
 from beam_runner_engine.scheduler.state import SchedulerState, StageState
 from beam_runner_engine.scheduler.teststream import scripts_ended, take_step
@@ -30,7 +32,8 @@ def settle(state: SchedulerState) -> None:
         elif not take_step(state):
             if state.clock_wakes:
                 return
-            fail_job(state, f"the job is stuck because {describe_waits(waits(state))}")
+            reason = f"the job is stuck because {render_waits(waits(state))}"
+            fail_job(state, reason, EndingKind.STUCK)
 
 
 def _look_at_touched(state: SchedulerState) -> None:

@@ -19,7 +19,12 @@ from beam_runner_jobservices._protos import (
     primitives,
 )
 from beam_runner_jobservices.errors import InvalidRequest
-from beam_runner_jobservices.graph import PCollectionNode, PipelineGraph, TransformNode, WindowingNode
+from beam_runner_jobservices.graph import (
+    PCollectionNode,
+    PipelineGraph,
+    TransformNode,
+    WindowingNode,
+)
 from beam_runner_jobservices.graph_checks import check
 from beam_runner_jobservices.sizes import PIPELINE_LIMITS
 from beam_runner_jobservices.staging import Dependency, Staged

@@ -59,6 +59,32 @@ class FailedStep:
 
 
 @attrs.frozen
+class LostProcess:
+    """The worker process that an attempt was lost with, as the record `BundleFailed.detail`.
+
+    Attributes:
+        host: its machine; empty if another process has taken its place before it was known to be lost.
+        pid: the process.
+    """
+
+    host: str = ""
+    pid: int = 0
+
+    @property
+    def text(self) -> str:
+        """What happened to it."""
+        if not self.host:
+            return "its worker process was replaced"
+        return f"the worker process {self.pid} on {self.host} was lost"
+
+
+def lost_with(bundle: Bundle, reason: str, process: LostProcess | None) -> BundleFailed:
+    """Returns the event of a bundle that was lost from outside of user code, with a process or without."""
+    attempt, kind = (bundle.number, bundle.attempt), FailureKind.OUTSIDE
+    return BundleFailed(*attempt, reason, kind, detail=process)
+
+
+@attrs.frozen
 class BundleBroke:
     """An attempt at a bundle failed; nothing of it counts.
 

@@ -10,7 +10,6 @@ metrics, and messages when nothing moves, and when an attempt failed that is fol
 | ``beam_spark:stage:paused_bundles:v1`` | bundles | those of which an attempt failed, and the next one begins later |
 | ``beam_spark:stage:commit_lag:v1`` | ms | for how long the oldest of these has not been |
 | ``beam_spark:stage:transforms:v1`` | names | the transforms in the stage |
-| ``beam_spark:stage:waits:v1`` | sentences | what the stage waits for, if it is not just its turn |
 | ``beam_spark:stage:bundles_begun:v1`` | attempts | how often worker processes have begun one of its bundles, as they have told this server |
 | ``beam_spark:stage:bundles_committed:v1`` | bundles | how many of the stage were committed |
 | ``beam_spark:stage:bundles_failed:v1`` | attempts | how many attempts at its bundles failed |
@@ -21,38 +20,35 @@ metrics, and messages when nothing moves, and when an attempt failed that is fol
 | ``beam_spark:stage:last_at_work:v1`` | ms | when it was last |
 | ``beam_spark:stage:bundle_msecs:v1`` | ms | how long each of its bundles took that was committed; comes with the bundles |
 
-Those after ``waits`` are there of jobs that have ended, too. Each has the label ``STAGE``, and as ``PTRANSFORM`` the stage's name, by which Beam's clients know it. The job itself has
+Those from ``transforms`` on are there of jobs that have ended, too. Each has the label ``STAGE``, and as ``PTRANSFORM`` the stage's name, by which Beam's clients know it. The job itself has
 ``beam_spark:job:losses:v1``: how many of its worker processes have ended without being asked to, and how many loops inside tasks broke off, as far as this server knows.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import attrs
-from beam_runner_engine.scheduler import StageReport, Wait, WaitFor, describe_waits
+from beam_runner_engine.scheduler import StageReport
 from beam_runner_model.jobs import Importance, MonitoringInfo
 from beam_runner_model.lengths import encode_count
+from beam_runner_model.rendering import render, render_waits
 from beam_runner_model.varints import encode_varint
+from beam_runner_model.waits import Wait
 from beam_runner_planner.plan import JobPlan
 from beam_runner_urns import metrics as metric_urns
 
 from beam_runner_runtime.driver.coordinator import Coordinator
-from beam_runner_runtime.driver.failure_reports import (
-    FailureMessages,
-    OutageMessages,
-    outage_text,
-    waits_for_retries,
-)
+from beam_runner_runtime.driver.failure_reports import FailureMessages, OutageMessages
 from beam_runner_runtime.driver.kept import Tally
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.patient_journal import Outage
 from beam_runner_runtime.driver.ports import JobReporter
 from beam_runner_runtime.driver.processes import Silence
-from beam_runner_runtime.driver.reasons import reasons
 from beam_runner_runtime.driver.stage_history import StageHistory
+from beam_runner_runtime.driver.waiting import job_waits, neighbour_wait, waits_for_clock
 
 LOOK_SECONDS = 0.5
 """How old the metrics of stages are at most, apart from a loop inside a task."""
@@ -69,7 +65,6 @@ class _Seen:
         time: of the look (ms).
         stages: what each stage was at.
         opened: by stage, when (ms) the oldest of its open bundles was opened.
-        waits: by stage, what it waits for, in sentences; none where nobody has asked lately.
         tallies: by stage, how many of its bundles came to what.
         sections: by stage, how many attempts at sections have ended.
         broken_loops: how many loops inside tasks broke off.
@@ -78,7 +73,6 @@ class _Seen:
     time: int = 0
     stages: tuple[StageReport, ...] = ()
     opened: Mapping[str, int] = attrs.field(factory=dict)
-    waits: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     tallies: Mapping[str, Tally] = attrs.field(factory=dict)
     sections: Mapping[str, int] = attrs.field(factory=dict)
     broken_loops: int = 0
@@ -109,6 +103,10 @@ class JobCondition:
         plan: the job's.
         reporter: who is told that nothing moves.
         processes: the job's worker processes.
+
+    Attributes:
+        waits: what the job waited for at the last look, as far as somebody wanted to know.
+        still: for how many seconds nothing had moved then; 0 below `STILL_SECONDS`.
     """
 
     def __init__(self, plan: JobPlan, reporter: JobReporter, processes: ProcessesSeen) -> None:
@@ -123,6 +121,8 @@ class JobCondition:
         self._worker_outages = OutageMessages()
         self._outage: Outage | None = None
         self._outage_pause = 0.0
+        self.waits: tuple[Wait, ...] = ()
+        self.still = 0.0
 
     def metrics(self) -> tuple[MonitoringInfo, ...]:
         """Those of all stages, as of the last look; of a job that has ended what became of them."""
@@ -155,28 +155,43 @@ class JobCondition:
         now = coordinator.clock.now()
         first = not self._seen.time
         self._seen = attrs.evolve(
-            self._see(ledger, now, asked=asked),
+            self._see(ledger, now),
             tallies=dict(ledger.tallies),
             sections=dict(coordinator.sections.begun),
             broken_loops=coordinator.broken_loops,
         )
-        for text in self._failures.look(ledger, now, skips=first) if ledger.end is None else ():
-            self._reporter.message(Importance.WARNING, text)
+        if ledger.end is None:
+            self._reporter.log(self._failures.look(ledger, now, skips=first))
         self.tell_outage(coordinator.lane_failures.outage)
         if ledger.end is None:
             for text in self._worker_outages.look(coordinator.outages.current(), moment):
                 self._reporter.message(Importance.WARNING, text)
         self.history.look(time.time(), self._seen.stages or ledger.reports(), ledger.tallies)
-        self._tell_if_still(ledger, coordinator, moment, self._processes.look())
+        silent = self._processes.look()
+        still = moment - coordinator.moved
+        tells = still >= self._pause and ledger.end is None
+        if asked or tells:
+            waits = ledger.waits()
+            self.waits = job_waits(coordinator, self._plan, silent, waits)
+            is_idle = still < STILL_SECONDS or waits_for_clock(ledger, waits)
+            self.still = 0.0 if is_idle else still
+        if tells and self.still:
+            text = (
+                f"nothing has been committed for {still:.0f} s: {render_waits(self.waits, now=now)}"
+            )
+            self._reporter.message(Importance.BASIC, text)
+        if still < STILL_SECONDS:
+            self._pause = STILL_SECONDS
+        elif tells:
+            self._pause = 2 * still
 
-    def _see(self, ledger: Ledger, now: int, *, asked: bool) -> _Seen:
+    def _see(self, ledger: Ledger, now: int) -> _Seen:
         if ledger.end is not None:
             return _Seen(now)
         return _Seen(
             now,
             tuple(ledger.reports()),
             {} if self._plan.scripts_clock else ledger.opened(),
-            reasons(ledger.waits(), self._plan) if asked else {},
         )
 
     def _stage(self, report: StageReport, seen: _Seen) -> Iterator[MonitoringInfo]:
@@ -193,10 +208,6 @@ class JobCondition:
             urn = f"beam_spark:stage:{name}:v1"
             payload = encode_varint(seen.time) + encode_varint(value)
             yield MonitoringInfo(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
-        waits = seen.waits.get(report.stage, ())
-        if waits:
-            urn = "beam_spark:stage:waits:v1"
-            yield MonitoringInfo(urn, metric_urns.SET_STRING_TYPE, _texts(waits), labels)
 
     def _totals(self, stage: str, seen: _Seen, begun: int) -> Iterator[MonitoringInfo]:
         """What has become of a stage's bundles."""
@@ -228,53 +239,8 @@ class JobCondition:
         lasted = outage.next_try - outage.since
         if begins or lasted >= 2 * self._outage_pause:
             self._outage_pause = lasted
-            self._reporter.message(Importance.WARNING, outage_text(outage))
-
-    def _tell_if_still(
-        self, ledger: Ledger, coordinator: Coordinator, moment: float, silent: Sequence[Silence]
-    ) -> None:
-        still = moment - coordinator.moved
-        if still < STILL_SECONDS:
-            self._pause = STILL_SECONDS
-        elif still >= self._pause and ledger.end is None:
-            self._pause = 2 * still
-            waits = ledger.waits()
-            if not _only_waits_for_the_clock(ledger, waits):
-                told = "; ".join(
-                    (*self._silences(silent), *self._reasons(waits, ledger, coordinator))
-                )
-                self._reporter.message(
-                    Importance.BASIC, f"nothing has been committed for {still:.0f} s: {told}"
-                )
-
-    def _silences(self, silent: Iterable[Silence]) -> Iterator[str]:
-        for one in silent:
-            stage = self._plan.stages.get(one.stage)
-            where = "" if stage is None else f", at work on '{stage.spec.title}',"
-            yield (
-                f"Python worker {one.hello.pid} on {one.hello.host}{where} has not answered for "
-                f"{one.seconds:.0f} s: code in C holds Python's lock, or the process was stopped; "
-                "if that never ends, cancel the job"
-            )
-
-    def _reasons(
-        self, waits: Sequence[Wait], ledger: Ledger, coordinator: Coordinator
-    ) -> Iterator[str]:
-        for outage in coordinator.outages.current():
-            yield f"worker processes wait: {outage.away}"
-        yield from waits_for_retries(ledger.retries(), self._plan, coordinator.clock.now())
-        sections = coordinator.sections
-        for section in sections.running():
-            yield f"{sections.name(section.bundle)}: {sections.told()}"
-        waiting = coordinator.lanes.without_place
-        if waiting:
-            yield f"bundles wait for a worker process: {waiting}"
-        if starting := [lane for lane in coordinator.lanes.busy() if lane.prepares]:
-            seconds = time.monotonic() - min(lane.began for lane in starting)
-            yield f"an SDK harness has been starting for {seconds:.0f} s, in which bundles are to run: {len(starting)}"
-        waits = [wait for wait in waits if wait.what is not WaitFor.RETRY]
-        if waits:
-            yield describe_waits(waits, lambda name: f"'{self._plan.stages[name].spec.title}'")
+            text = render(neighbour_wait(outage, 0), now=0)
+            self._reporter.message(Importance.WARNING, text)
 
 
 def _texts(texts: Sequence[str]) -> bytes:
@@ -282,12 +248,3 @@ def _texts(texts: Sequence[str]) -> bytes:
     encoded = [text.encode() for text in texts]
     parts = (encode_varint(len(text)) + text for text in encoded)
     return encode_count(len(encoded)) + b"".join(parts)
-
-
-def _only_waits_for_the_clock(ledger: Ledger, waits: Iterable[Wait]) -> bool:
-    """Whether a job is idle because its sources and timers are: that is no news."""
-    return (
-        ledger.next_wake is not None
-        and not ledger.open_bundles
-        and not any(wait.what in (WaitFor.SIDE_INPUT, WaitFor.RETRY) for wait in waits)
-    )

@@ -19,15 +19,15 @@ from beam_runner_engine.scheduler import (
     Cancel,
     Command,
     Drain,
-    FailureKind,
     GiveWay,
     OpenBundles,
     Progress,
     SectionRefused,
     SplitDone,
 )
+from beam_runner_model.failures import EndingKind
 
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
+from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, LostProcess, lost_with
 from beam_runner_runtime.channel.messages import (
     BundleProgressed,
     BundleReply,
@@ -161,7 +161,7 @@ class Coordinator:
         match message:
             case LaneOpened(lane):
                 self.lane_failures.end()
-                self.lose(self.lanes.opened(lane, link), "its worker process was replaced")
+                self.lose(self.lanes.opened(lane, link), LostProcess().text, LostProcess())
             case BundleProgressed(attempt) if self.sections.runs(attempt):
                 self._metrics.progressed(attempt, message.metrics, link.hello.folder)
             case BundleProgressed(attempt, starts=True):
@@ -199,8 +199,8 @@ class Coordinator:
         """A worker process has ended."""
         self._litter.process_lost(link.hello)
         self.outages.gone(link)
-        where = f"{link.hello.pid} on {link.hello.host}"
-        self.lose(self.lanes.lost(link), f"the worker process {where} was lost")
+        process = LostProcess(link.hello.host, link.hello.pid)
+        self.lose(self.lanes.lost(link), process.text, process)
 
     def lane_ended(self, number: int, error: str) -> None:
         """A lane has ended, with an error or without."""
@@ -211,7 +211,7 @@ class Coordinator:
         pause = self.lane_failures.add(error, time.monotonic())
         if pause is None:
             reason = f"worker processes could not be had, the last time because: {error}"
-            self._end(Abort(reason))
+            self._end(Abort(reason, EndingKind.PROCESSES))
         else:
             self.lanes.start_none(pause)
 
@@ -264,15 +264,14 @@ class Coordinator:
         self.lanes.close_idle(at_once=self.sections.alive)
         self._litter.remove(self.ledger.files)
 
-    def lose(self, loss: Loss, reason: str) -> None:
-        """What ran in a lane is gone, and nothing of it was committed."""
+    def lose(self, loss: Loss, reason: str, process: LostProcess | None = None) -> None:
+        """What ran in a lane is gone, and nothing of it was committed; `process` is what it was lost with."""
         reason += self._kills.hint() if loss.loop or loss.bundle is not None else ""
         if loss.loop and self._loop.is_out:
             self.take_loop_back(reason)
         if (bundle := loss.bundle) is not None:
             _LOGGER.warning("job %s: bundle %s: %s", self._job_id, bundle.number, reason)
-            kind = FailureKind.OUTSIDE
-            self._waiting.append(BundleFailed(bundle.number, bundle.attempt, reason, kind))
+            self._waiting.append(lost_with(bundle, reason, process))
 
     @property
     def is_loop_lost(self) -> bool:
@@ -317,7 +316,7 @@ class Coordinator:
                 self._metrics.failed(attempt)
             commands += self.ledger.apply(entry)
         if overtaken := first_overtaken(self.ledger):
-            commands += self.record((Abort(overtaken),))
+            commands += self.record((Abort(overtaken, EndingKind.SERVER),))
         self._settings.data.remove(self.ledger.take_garbage())
         self._since_snapshot += len(entries)
         if self._since_snapshot >= _ENTRIES_PER_SNAPSHOT:

@@ -1,28 +1,31 @@
-"""Failed bundles and absent neighbours, for people: messages of the job, and records for its page."""
+"""Failed bundles and absent neighbours, as records and as messages of the job."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from beam_runner_engine.scheduler import Bundle, BundleFailed, FailureKind, Retry
-from beam_runner_model.observation import (
-    OUTSIDE,
-    UNAVAILABLE,
-    USER_CODE,
-    AwaitedNeighbour,
-    FailedBundle,
-)
+import attrs
+from beam_runner_engine.scheduler import BundleFailed, FailureKind, Retry
+from beam_runner_jobservices.ports import MessageLine
+from beam_runner_model.failures import FailedBundle, FailureCause
+from beam_runner_model.jobs import Importance
+from beam_runner_model.rendering import render
 from beam_runner_planner.plan import JobPlan
 
-from beam_runner_runtime.channel.attempts import FailedStep
+from beam_runner_runtime.channel.attempts import FailedStep, LostProcess
 from beam_runner_runtime.driver.ledger import Ledger, stages_of
 from beam_runner_runtime.driver.patient_journal import Outage
+from beam_runner_runtime.driver.waiting import neighbour_wait
 
 MOST_MESSAGES = 20
 """Of one look at a job: many bundles may fail at a time, and for the same reason."""
 _MOST_RECORDS = 50
-_KINDS = {FailureKind.USER: USER_CODE, FailureKind.UNAVAILABLE: UNAVAILABLE}
+_CAUSES = {
+    FailureKind.USER: FailureCause.USER_CODE,
+    FailureKind.OUTSIDE: FailureCause.OUTSIDE,
+    FailureKind.UNAVAILABLE: FailureCause.UNAVAILABLE,
+    FailureKind.PERMANENT: FailureCause.PERMANENT,
+}
 
 
 class FailureMessages:
@@ -36,7 +39,7 @@ class FailureMessages:
         self._plan = plan
         self._told: set[tuple[int, int]] = set()
 
-    def look(self, ledger: Ledger, now: int, *, skips: bool) -> list[str]:
+    def look(self, ledger: Ledger, now: int, *, skips: bool) -> list[MessageLine]:
         """Returns messages for the failures since the last look, at processing time `now` (ms).
 
         Args:
@@ -51,22 +54,20 @@ class FailureMessages:
             failures.append(last)
         before, self._told = self._told, {(one.bundle, one.attempt) for one in failures}
         new = [one for one in failures if not skips and (one.bundle, one.attempt) not in before]
-        texts = [self._text(one, retries.get(one.bundle), now) for one in new[:MOST_MESSAGES]]
+        lines = [self._line(one, retries.get(one.bundle), now) for one in new[:MOST_MESSAGES]]
         if len(new) > MOST_MESSAGES:
-            texts.append(f"{len(new) - MOST_MESSAGES} more bundles failed at the same time")
-        return texts
+            text = f"{len(new) - MOST_MESSAGES} more bundles failed at the same time"
+            lines.append(MessageLine(Importance.WARNING, text))
+        return lines
 
-    def _text(self, last: BundleFailed, retry: Retry | None, now: int) -> str:
-        where = "" if retry is None else f" of '{title_of(retry.bundle, self._plan)}'"
-        due = None if retry is None else retry.due
-        pause = "" if due is None else f" in {_seconds(due - now)} s"
-        if last.kind is FailureKind.UNAVAILABLE:
-            return (
-                f"a bundle{where} waits for a neighbour, and is tried again{pause}, which counts as no"
-                f" attempt: {last.cause}"
-            )
-        number = last.attempt if retry is None else retry.attempts
-        return f"attempt {number} at a bundle{where} failed, and it is tried again{pause}: {last.cause}"
+    def _line(self, last: BundleFailed, retry: Retry | None, now: int) -> MessageLine:
+        if retry is None:
+            record = failure_of(last, attempts=last.attempt)
+        else:
+            record = failed_bundle(retry, self._plan, now)
+        # The whole cause has the element and the traceback, too.
+        text = render(attrs.evolve(record, error=last.cause, element=""))
+        return MessageLine(Importance.WARNING, text, record=record)
 
 
 class OutageMessages:
@@ -80,80 +81,48 @@ class OutageMessages:
         away = {one.away.neighbour: one for one in outages}
         over = [name for name in self._told if name not in away]
         new = [name for name in away if name not in self._told]
-        texts = [f"worker processes wait for a neighbour: {away[n].away}" for n in new]
+        texts = [render(neighbour_wait(away[name], 0)) for name in new]
         texts += [
-            f"worker processes wait no longer for {name}, after {now - self._told[name]:.0f} s"
+            f"the job waits no longer for {name}, after {now - self._told[name]:.0f} s"
             for name in over
         ]
         self._told = {name: one.since for name, one in away.items()}
         return texts
 
 
-def waits_for_retries(retries: Iterable[Retry], plan: JobPlan, now: int) -> Iterator[str]:
-    """Yields a sentence for each bundle that waits for its next attempt, at processing time `now` (ms)."""
-    for retry in retries:
-        if retry.due is None:
-            continue
-        title, pause = title_of(retry.bundle, plan), _seconds(retry.due - now)
-        if retry.last.kind is FailureKind.UNAVAILABLE:
-            yield f"'{title}' waits for {retry.last.neighbour}, and tries again in {pause} s"
-        else:
-            times = "once" if retry.attempts == 1 else f"{retry.attempts} times"
-            yield f"'{title}' waits {pause} s for another attempt at a bundle that failed {times}"
-
-
 def failed_bundles(ledger: Ledger, plan: JobPlan, now: int) -> tuple[FailedBundle, ...]:
     """Returns the records of failed bundles at processing time `now` (ms), those first that failed most often."""
     retries = sorted(ledger.retries(), key=lambda retry: -retry.attempts)
-    return tuple(_record(retry, plan, now) for retry in retries[:_MOST_RECORDS])
+    return tuple(failed_bundle(retry, plan, now) for retry in retries[:_MOST_RECORDS])
 
 
-def awaited_neighbours(outages: Iterable[Outage | None]) -> tuple[AwaitedNeighbour, ...]:
-    """Returns the records of what the whole job waits for."""
-    now = time.monotonic()
-    return tuple(
-        AwaitedNeighbour(
-            one.away.neighbour,
-            one.away.reason,
-            round(now - one.since, 1),
-            round(max(0.0, one.next_try - now), 1),
-        )
-        for one in outages
-        if one is not None
-    )
-
-
-def outage_text(outage: Outage) -> str:
-    """Returns the message about something that the whole job waits for."""
-    pause = max(0.0, outage.next_try - time.monotonic())
-    return f"the job waits: {outage.away}; the next try is in {pause:.0f} s"
-
-
-def title_of(bundle: Bundle, plan: JobPlan) -> str:
-    """Returns the name of a bundle's stage, or of the first and last stage of a section."""
-    titles = [plan.stages[stage].spec.title for stage in stages_of(bundle)]
-    return titles[0] if len(titles) == 1 else f"section of {titles[0]} to {titles[-1]}"
-
-
-def _record(retry: Retry, plan: JobPlan, now: int) -> FailedBundle:
-    last, since = retry.last, retry.outage_since
-    detail = last.detail if isinstance(last.detail, FailedStep) else None
+def failed_bundle(retry: Retry, plan: JobPlan, now: int) -> FailedBundle:
+    """Returns the record of a bundle that is tried again, at processing time `now` (ms)."""
+    since = retry.outage_since
     names = (plan.stages[stage].spec.name for stage in stages_of(retry.bundle))
-    return FailedBundle(
+    return attrs.evolve(
+        failure_of(retry.last, attempts=retry.attempts),
         stage=retry.bundle.stage,
-        bundle=retry.bundle.number,
         steps=tuple(step for name in names for step in name.split(" + ")),
-        attempts=retry.attempts,
-        kind=_KINDS.get(last.kind, OUTSIDE),
-        step="" if detail is None else detail.transform,
-        error=last.cause.partition("\n")[0] if detail is None else detail.summary,
-        element="" if detail is None else detail.element,
-        neighbour=last.neighbour,
         away=0.0 if since is None else max(0, now - since) / 1000,
         next_in=None if retry.due is None else max(0, retry.due - now) / 1000,
     )
 
 
-def _seconds(milliseconds: int) -> int:
-    """Returns whole seconds, at least 1."""
-    return max(1, round(milliseconds / 1000))
+def failure_of(last: BundleFailed, *, attempts: int, stage: str = "") -> FailedBundle:
+    """Returns the record of the latest failure of a bundle, without what follows from it."""
+    detail = last.detail
+    step = detail if isinstance(detail, FailedStep) else None
+    process = detail if isinstance(detail, LostProcess) else LostProcess()
+    return FailedBundle(
+        stage=stage,
+        bundle=last.bundle,
+        attempts=attempts,
+        kind=FailureCause.LOST_PROCESS if detail is process else _CAUSES[last.kind],
+        step="" if step is None else step.transform,
+        error=last.cause.partition("\n")[0] if step is None else step.summary,
+        element="" if step is None else step.element,
+        neighbour=last.neighbour,
+        host=process.host,
+        pid=process.pid,
+    )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
+from beam_runner_model.failures import EndingKind
 from beam_runner_model.jobs import Importance, JobMetrics, JobState
 from beam_runner_model.observation import Execution, StageSeries, ThreadStack
 from beam_runner_model.threads import start_essential
@@ -46,9 +47,10 @@ from beam_runner_runtime.driver.patient_journal import Outage, PatientJournal
 from beam_runner_runtime.driver.ports import JobPlacement, JobReporter
 from beam_runner_runtime.driver.processes import JobProcesses
 from beam_runner_runtime.driver.remains import JobRemains
-from beam_runner_runtime.driver.reporting import end_text, report_logs
+from beam_runner_runtime.driver.reporting import end_text, ending_of, report_logs
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots
+from beam_runner_runtime.driver.waiting import neighbour_wait
 from beam_runner_runtime.driver.watch import JobWatch
 from beam_runner_runtime.driver.winding_up import wind_up
 
@@ -226,7 +228,7 @@ class RunningJob:
         if self._suspended_at is not None:
             return
         reason = f"the server failed: {type(error).__name__}: {error}"
-        end = self._ledger.end = self._ledger.end or FailJob(reason)
+        end = self._ledger.end = self._ledger.end or FailJob(reason, kind=EndingKind.SERVER)
         try:
             gone = self._processes.end(abort=True, seconds=_ABORT_SECONDS)
             self._placement.cancel()
@@ -250,7 +252,8 @@ class RunningJob:
             if not self._ends_with_placement():
                 _LOGGER.exception("job %s failed in the server", self.job_id)
                 reason = f"the server failed: {type(unexpected).__name__}: {unexpected}"
-                self._ledger.end = self._ledger.end or FailJob(reason)
+                end = FailJob(reason, kind=EndingKind.SERVER)
+                self._ledger.end = self._ledger.end or end
 
     def _wait_for_turn(self) -> None:
         """Returns when it is the job's turn to begin, or something is wanted of it."""
@@ -274,7 +277,8 @@ class RunningJob:
             asked = self._observing.is_asked
             self._condition.look(self._ledger, self._coordinator, asked=asked)
             if asked:
-                self._observing.look(self._coordinator)
+                condition = self._condition
+                self._observing.look(self._coordinator, condition.waits, condition.still)
             self._watch.look(self._coordinator)
 
     def _ends_with_placement(self) -> bool:
@@ -285,13 +289,15 @@ class RunningJob:
             _LOGGER.warning("job %s stops, and is left to the next server", self.job_id)
             self._suspended_at = time.monotonic()
         else:
-            self._ledger.end = self._ledger.end or FailJob(self._placement.loss)
+            end = FailJob(self._placement.loss, kind=EndingKind.PLACEMENT)
+            self._ledger.end = self._ledger.end or end
         return True
 
     def _wait_for_disk(self, outage: Outage) -> bool:
         """Waits while the journal takes nothing; returns False as soon as the job is to end or to stop."""
+        wait = neighbour_wait(outage, self._coordinator.clock.now())
         self._condition.tell_outage(outage)
-        self._observing.awaits(outage)
+        self._observing.awaits(wait)
         goes_on = self._inbox.is_quiet(max(0.0, outage.next_try - time.monotonic()))
         self._observing.awaits(None)
         return goes_on and self._placement.is_alive
@@ -305,7 +311,8 @@ class RunningJob:
             self._suspended_at = time.monotonic()
         elif not self._ends_with_placement():
             reason = f"the journal of the job can't be written: {away}"
-            self._ledger.end = self._ledger.end or FailJob(reason)
+            end = FailJob(reason, kind=EndingKind.JOURNAL)
+            self._ledger.end = self._ledger.end or end
 
     def _is_suspended(self) -> bool:
         """Whether the job is to be left, with what was done until then on record, if it came soon."""
@@ -387,5 +394,6 @@ class RunningJob:
     def _report_end(self, end: FinishJob | FailJob) -> bool:
         if isinstance(end, FinishJob):
             return self._reporter.state(_STATES[end.outcome])
-        text = end_text(end, self._ledger.last_failure, self._plan)
-        return self._reporter.state(JobState.FAILED, text)
+        last = self._ledger.last_failure
+        ending = ending_of(end, last, self._plan, self._ledger.waits)
+        return self._reporter.state(JobState.FAILED, end_text(end, last, self._plan), ending)

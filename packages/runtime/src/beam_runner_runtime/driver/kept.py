@@ -16,7 +16,7 @@ from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_planner import plan
 from beam_runner_storage.journal.codec import FormError, Layout, Registry
 
-from beam_runner_runtime.channel.attempts import FailedStep
+from beam_runner_runtime.channel.attempts import FailedStep, LostProcess
 from beam_runner_runtime.channel.messages import BundleReply, Entry
 from beam_runner_runtime.forms import CONSTANTS, FORMS, SHARED
 
@@ -76,6 +76,7 @@ _OWN: Mapping[str, type] = {
     "LedgerState": LedgerState,
     "Tally": Tally,
     "FailedStep": FailedStep,
+    "LostProcess": LostProcess,
 }
 REGISTRY = Registry({**_OWN, **FORMS}, SHARED, CONSTANTS)
 """Everything that can be kept, under the names by which other versions find it."""

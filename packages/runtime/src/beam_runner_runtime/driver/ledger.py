@@ -32,10 +32,10 @@ from beam_runner_engine.scheduler import (
     SectionRefused,
     SplittingPolicy,
     StageReport,
-    Wait,
 )
 from beam_runner_engine.scheduler.overtaking import WatermarkWatch
 from beam_runner_engine.scheduler.state import FORMAT
+from beam_runner_model.waits import Wait
 from beam_runner_planner.plan import JobPlan
 from beam_runner_worker.totals import Totals
 

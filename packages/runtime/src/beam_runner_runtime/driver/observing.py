@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 from beam_runner_model.observation import (
-    STARTING_HARNESS,
+    BundlePlace,
     Execution,
     RunningBundle,
     ThreadStack,
 )
+from beam_runner_model.waits import Wait
 from beam_runner_planner.plan import JobPlan
 
 from beam_runner_runtime.channel.messages import DumpStacks, Stacks
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver.coordinator import Coordinator
-from beam_runner_runtime.driver.failure_reports import awaited_neighbours, failed_bundles
+from beam_runner_runtime.driver.failure_reports import failed_bundles
 from beam_runner_runtime.driver.lane import Lane
 from beam_runner_runtime.driver.ledger import stages_of
-from beam_runner_runtime.driver.patient_journal import Outage
 from beam_runner_runtime.driver.processes import SILENT_SECONDS
 from beam_runner_runtime.driver.sections import Sections
 
@@ -69,8 +69,14 @@ class JobObserving:
         self.touch()
         return self._seen
 
-    def look(self, coordinator: Coordinator) -> None:
-        """Sees what runs."""
+    def look(self, coordinator: Coordinator, waits: tuple[Wait, ...], still: float) -> None:
+        """Sees what runs.
+
+        Args:
+            coordinator: of the job.
+            waits: what the job waits for.
+            still: for how many seconds nothing has moved.
+        """
         now = time.monotonic()
         found = []
         for lane in coordinator.lanes.busy():
@@ -95,18 +101,19 @@ class JobObserving:
             )
         found += self._in_sections(coordinator.sections, now)
         found.sort(key=lambda one: -one.seconds)
-        ledger = coordinator.ledger
+        clock = coordinator.clock.now()
         self._seen = Execution(
             tuple(found),
-            coordinator.lanes.without_place,
+            failed_bundles(coordinator.ledger, self._plan, clock),
+            waits,
+            round(still, 1),
+            clock,
             self._interface(),
-            failed_bundles(ledger, self._plan, coordinator.clock.now()),
-            awaited_neighbours((coordinator.lane_failures.outage, *coordinator.outages.current())),
         )
 
-    def awaits(self, outage: Outage | None) -> None:
+    def awaits(self, wait: Wait | None) -> None:
         """Shows what keeps the job's own thread from looking; None if nothing does any more."""
-        self._seen = attrs.evolve(self._seen, neighbours=awaited_neighbours((outage,)))
+        self._seen = attrs.evolve(self._seen, waits=() if wait is None else (wait,))
 
     def _in_sections(self, sections: Sections, now: float) -> Iterator[RunningBundle]:
         for section in sections.running():
@@ -121,7 +128,9 @@ class JobObserving:
                 seconds=round(now - section.began, 1),
                 still=round(now - section.changed, 1),
                 fraction=tasks.done / tasks.known if tasks.known else 0.0,
-                where=f"{sections.name(bundle)}: {sections.told()}",
+                where=BundlePlace.SECTION,
+                tasks=tasks.known,
+                tasks_done=tasks.done,
             )
 
     def stacks(self) -> tuple[ThreadStack, ...]:
@@ -145,11 +154,11 @@ class JobObserving:
                 self._answered.notify_all()
 
 
-def _where(lane: Lane, *, embedded: bool) -> str:
+def _where(lane: Lane, *, embedded: bool) -> BundlePlace:
     """What runs the user code of the bundle in a lane."""
     if embedded:
-        return "this process"
-    return STARTING_HARNESS if lane.prepares else "an SDK harness"
+        return BundlePlace.PROCESS
+    return BundlePlace.STARTING_HARNESS if lane.prepares else BundlePlace.HARNESS
 
 
 def _silence(link: WorkerLink, now: float) -> float:

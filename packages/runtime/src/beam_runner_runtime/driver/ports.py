@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from beam_runner_model.jobs import Importance, JobState, MessageLine
+from beam_runner_model.jobs import Importance, JobState, MessageLine, MessageRecord
 
 from beam_runner_runtime.bundles.needs import Needs
 from beam_runner_runtime.channel.endpoints import Endpoints
@@ -21,7 +21,9 @@ from beam_runner_runtime.channel.stand_by import StandByOrder
 class JobReporter(Protocol):
     """Where a job reports what becomes of it. Methods may be called from any thread, and never wait for readers."""
 
-    def state(self, state: JobState, reason: str | None = None) -> bool:
+    def state(
+        self, state: JobState, reason: str | None = None, record: MessageRecord = None
+    ) -> bool:
         """Reports that the job entered `state`; returns whether it has entered it now.
 
         A report that lost a race changes nothing: the job is in that state or in a terminal one already, or a
@@ -30,10 +32,24 @@ class JobReporter(Protocol):
         Args:
             state: the state that the job entered. After a terminal one nothing of the job may run.
             reason: the last error that a client reads; given with FAILED.
+            record: what the reason tells, for programs.
         """
 
-    def message(self, importance: Importance, text: str, transform: str | None = None) -> None:
-        """Adds a line to the job's messages; `transform` is the full name of what it is about."""
+    def message(
+        self,
+        importance: Importance,
+        text: str,
+        transform: str | None = None,
+        record: MessageRecord = None,
+    ) -> None:
+        """Adds a line to the job's messages.
+
+        Args:
+            importance: how important it is.
+            text: the line.
+            transform: the full name of what it is about.
+            record: what the line tells, for programs.
+        """
 
     def log(self, lines: Iterable[MessageLine]) -> None:
         """Adds many lines, each as `message` does, at a tenth of the cost."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from beam_runner_engine.scheduler import BundleFailed, FailJob, FailureKind
+from beam_runner_model.failures import Ending, EndingKind
 from beam_runner_model.jobs import Importance, MessageLine
+from beam_runner_model.waits import Wait
 from beam_runner_planner.plan import JobPlan
 from beam_runner_worker.log_records import LogRecord, Severity
 
 from beam_runner_runtime.channel.attempts import FailedStep
+from beam_runner_runtime.driver.failure_reports import failure_of
 from beam_runner_runtime.driver.ports import JobReporter
 
 _IMPORTANCE = {
@@ -47,6 +50,32 @@ def _importance(record: LogRecord) -> Importance:
     return _IMPORTANCE.get(record.severity, Importance.DETAILED)
 
 
+def ending_of(
+    end: FailJob, last: BundleFailed | None, plan: JobPlan, waits: Callable[[], tuple[Wait, ...]]
+) -> Ending:
+    """Returns why a job failed.
+
+    Args:
+        end: how the engine put it.
+        last: the last attempt at a bundle that failed.
+        plan: tells what is in a stage.
+        waits: returns what the job waits for at its end.
+    """
+    reason = end_text(end, last, plan).partition("\n")[0]
+    if end.kind is EndingKind.STUCK:
+        return Ending(end.kind, reason, waits=waits())
+    if last is None or not _is_of_bundle(end):
+        return Ending(end.kind, reason)
+    attempts = end.attempts or len(end.causes)
+    failure = failure_of(last, attempts=attempts, stage=end.stage or "")
+    return Ending(EndingKind.BUNDLE, reason, failure)
+
+
+def _is_of_bundle(end: FailJob) -> bool:
+    """Whether a bundle ended a job; ends that earlier versions recorded have no kind."""
+    return end.stage is not None and end.kind in (EndingKind.BUNDLE, EndingKind.OTHER)
+
+
 def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
     """Why a job failed.
 
@@ -55,7 +84,7 @@ def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
         last: the last attempt at a bundle that failed.
         plan: tells what is in a stage.
     """
-    if end.stage is None or last is None:
+    if end.stage is None or last is None or not _is_of_bundle(end):
         return end.reason
     attempts = end.attempts or len(end.causes)
     tried = "" if attempts == 1 else f" (attempt {attempts}, the last)"

@@ -178,7 +178,3 @@ class Sections:
             return self._plan.stages[bundle.stage].spec.title
         first, *_, last = (self._plan.stages[part.stage].spec.title for part in bundle.parts)
         return f"section of {first} to {last}"
-
-    def told(self) -> str:
-        """How far they are, in words."""
-        return f"{self.tasks.done} of {self.tasks.known} tasks"

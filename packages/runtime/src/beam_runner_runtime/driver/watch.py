@@ -11,7 +11,7 @@ from beam_runner_model.jobs import Importance
 from beam_runner_model.observation import ThreadStack
 
 from beam_runner_runtime.channel import stacks
-from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.channel.attempts import Attempt, LostProcess
 from beam_runner_runtime.driver import watchdog
 from beam_runner_runtime.driver.coordinator import Coordinator
 from beam_runner_runtime.driver.ports import JobReporter
@@ -55,7 +55,8 @@ class JobWatch:
             what = f"{where} was given a bundle, but {link.doing.value}"
             self._tell(what, "the process is replaced, and its bundle runs again")
             loss = coordinator.lanes.give_up(link)
-            coordinator.lose(loss, f"{what} for more than {limit:g} s")
+            process = LostProcess(link.hello.host, link.hello.pid)
+            coordinator.lose(loss, f"{what} for more than {limit:g} s", process)
         if self._loop_is_lost.seconds(is_so=coordinator.is_loop_lost, now=now) > limit:
             self._tell("no process has the loop of this job", "its bundles run again")
             coordinator.take_loop_back("no process had it")

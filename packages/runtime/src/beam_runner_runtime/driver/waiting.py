@@ -1,0 +1,113 @@
+"""What the parts of a job wait for, as records with the names that people gave."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import attrs
+from beam_runner_model.waits import Wait, WaitKind
+from beam_runner_planner.plan import JobPlan
+
+from beam_runner_runtime.driver.coordinator import Coordinator
+from beam_runner_runtime.driver.ledger import Ledger, stages_of
+from beam_runner_runtime.driver.patient_journal import Outage
+from beam_runner_runtime.driver.processes import Silence
+
+_MOST_OF_A_KIND = 3
+"""Of one stage: each key shard may have a timer."""
+_MOST = 200
+
+
+def job_waits(
+    coordinator: Coordinator, plan: JobPlan, silent: Iterable[Silence], waits: Iterable[Wait]
+) -> tuple[Wait, ...]:
+    """Returns what a job waits for: first what a cluster or a process keeps back, then the stages in their order.
+
+    Args:
+        coordinator: of the job.
+        plan: of the job.
+        silent: the worker processes that don't answer.
+        waits: what its stages wait for, as the scheduler reports it.
+    """
+    found: list[Wait] = []
+    counts: Counter[tuple[str, WaitKind]] = Counter()
+    for wait in (*_of_runner(coordinator, plan, silent), *waits):
+        counts[wait.stage, wait.kind] += 1
+        if counts[wait.stage, wait.kind] <= _MOST_OF_A_KIND or not wait.stage:
+            found.append(_named(wait, plan))
+    return tuple(found[:_MOST])
+
+
+def waits_for_clock(ledger: Ledger, waits: Iterable[Wait]) -> bool:
+    """Whether a job is idle because its sources and timers are: that is nothing to report.
+
+    Args:
+        ledger: of the job.
+        waits: what its stages wait for.
+    """
+    return (
+        ledger.next_wake is not None
+        and not ledger.open_bundles
+        and not any(wait.kind in (WaitKind.SIDE_INPUT, WaitKind.RETRY) for wait in waits)
+    )
+
+
+def neighbour_wait(outage: Outage, now: int) -> Wait:
+    """Returns the record of an outage at processing time `now` (ms)."""
+    moment = time.monotonic()
+    return Wait(
+        WaitKind.NEIGHBOUR,
+        neighbour=outage.away.neighbour,
+        reason=outage.away.reason,
+        seconds=round(moment - outage.since, 1),
+        until=now + max(0, round(1000 * (outage.next_try - moment))),
+    )
+
+
+def _of_runner(
+    coordinator: Coordinator, plan: JobPlan, silent: Iterable[Silence]
+) -> Iterator[Wait]:
+    for one in silent:
+        process = one.hello
+        yield Wait(
+            WaitKind.PROCESS,
+            one.stage if one.stage in plan.stages else "",
+            host=process.host,
+            pid=process.pid,
+            seconds=round(one.seconds, 1),
+        )
+    for outage in (coordinator.lane_failures.outage, *coordinator.outages.current()):
+        if outage is not None:
+            yield neighbour_wait(outage, coordinator.clock.now())
+    tasks = coordinator.sections.tasks
+    for section in coordinator.sections.running():
+        names = (plan.stages[stage].spec.name for stage in stages_of(section.bundle))
+        steps = tuple(step for name in names for step in name.split(" + "))
+        stage = section.bundle.stage
+        yield Wait(WaitKind.TASKS, stage, steps, count=tasks.known, done=tasks.done)
+    if waiting := coordinator.lanes.without_place:
+        yield Wait(WaitKind.SLOT, count=waiting)
+    if starting := [lane for lane in coordinator.lanes.busy() if lane.prepares]:
+        seconds = time.monotonic() - min(lane.began for lane in starting)
+        yield Wait(WaitKind.HARNESS, count=len(starting), seconds=round(seconds, 1))
+
+
+def _named(wait: Wait, plan: JobPlan) -> Wait:
+    """Returns a wait with the full names of the steps that wait, and of those that give what is awaited."""
+    if not wait.stage or wait.steps:
+        return wait
+    stage = plan.stages[wait.stage]
+    if wait.kind is WaitKind.END_OF_SECTION_INPUT:
+        givers = tuple(plan.stages[giver].spec.title for giver in wait.givers)
+        wait = attrs.evolve(wait, givers=givers)
+    use = next((one for one in stage.side_inputs if one.name == wait.side_input), None)
+    if use is None:
+        return attrs.evolve(wait, steps=tuple(stage.spec.name.split(" + ")))
+    givers = tuple(
+        other.spec.name.rpartition(" + ")[2]
+        for other in plan.stages.values()
+        if use.buffer_id in other.outputs.values()
+    )
+    return attrs.evolve(wait, steps=(use.transform_id,), givers=givers)

@@ -1,0 +1,59 @@
+"""What a job waits for: records with the names that people gave."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import attrs
+from beam_runner_model.waits import Wait, WaitKind
+from beam_runner_planner.plan import JobPlan, SideInputUse
+from beam_runner_storage.unavailable import NeighbourUnavailable
+from small_jobs import rig_of
+
+from beam_runner_runtime.channel.messages import Hello
+from beam_runner_runtime.driver.patient_journal import Outage
+from beam_runner_runtime.driver.processes import Silence
+from beam_runner_runtime.driver.waiting import job_waits, neighbour_wait
+
+
+def plan_with_side_input(tmp_path: Path) -> JobPlan:
+    plan = rig_of(tmp_path).plan
+    (buffer,) = plan.stages["read"].outputs.values()
+    use = SideInputUse("Look up", "side0", buffer)
+    see = attrs.evolve(plan.stages["see"], side_inputs=(use,))
+    return attrs.evolve(plan, stages={**plan.stages, "see": see})
+
+
+def test_side_input_has_the_names_of_who_reads_it_and_who_gives_it(tmp_path: Path) -> None:
+    wait = Wait(WaitKind.SIDE_INPUT, "see", count=1, side_input="Look up:side0")
+    plan = plan_with_side_input(tmp_path)
+    *_, found = job_waits(rig_of(tmp_path / "2").coordinator, plan, (), [wait])
+    assert found == attrs.evolve(wait, steps=("Look up",), givers=("the read step",))
+
+
+def test_many_waits_of_one_kind_in_a_stage_are_few_records(tmp_path: Path) -> None:
+    timers = [Wait(WaitKind.TIMER, "see", shard=shard, until=9) for shard in range(100)]
+    rig = rig_of(tmp_path)
+    found = job_waits(rig.coordinator, rig.plan, (), timers)
+    shards = [wait.shard for wait in found if wait.kind is WaitKind.TIMER]
+    assert shards == [0, 1, 2]
+
+
+def test_process_that_does_not_answer_comes_first_with_its_steps(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    silent = Silence(Hello("job", "there", 7), 9.44, "see")
+    first, *_ = job_waits(rig.coordinator, rig.plan, [silent], rig.ledger.waits())
+    assert first == Wait(
+        WaitKind.PROCESS, "see", ("the see step",), host="there", pid=7, seconds=9.4
+    )
+
+
+def test_outage_tells_since_when_and_until_when() -> None:
+    now = time.monotonic()
+    outage = Outage(NeighbourUnavailable("the disk", "full"), now - 60, now + 5)
+    found = neighbour_wait(outage, 1_000)
+    assert (found.kind, found.neighbour, found.reason) == (WaitKind.NEIGHBOUR, "the disk", "full")
+    assert round(found.seconds) == 60
+    assert found.until is not None
+    assert 5_500 < found.until <= 6_000
