@@ -111,7 +111,7 @@ def test_stream_whose_disk_is_full_for_a_while_gives_the_exact_result(
 
         def waits() -> bool:
             now = client.execution(job.job_id)
-            neighbours = [one.neighbour for one in (*now.neighbours, *now.failed)]
+            neighbours = [one.neighbour for one in (*now.waits, *now.failed)]
             return any("the disk of " in one for one in neighbours)
 
         wait_until(waits, 60, "the job waits for the disk")

@@ -15,7 +15,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.testing.util import assert_that, equal_to
-from beam_runner_jobservices import USER_CODE, FailedBundle, JobClient, JobState
+from beam_runner_jobservices import FailedBundle, FailureCause, JobClient, JobState
 from failing_streams import (
     COUNT,
     FailsForAWhile,
@@ -87,7 +87,7 @@ def test_stream_whose_step_raises_for_some_seconds_gives_the_exact_result(
     job = streams.job(pipeline)
     wait_until(lambda: bool(failed_bundles(job)), 60, "a bundle has failed")
     (failed, *_) = failed_bundles(job)
-    assert failed.kind == USER_CODE
+    assert failed.kind is FailureCause.USER_CODE
     assert failed.step == "Fails"
     assert f"ValueError: not yet: {COUNT // 2}" in failed.error
     assert job.wait() is JobState.DONE
