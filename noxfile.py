@@ -188,7 +188,8 @@ def tests(session: nox.Session, suite: str) -> None:
     if suite in PACKAGES:
         run_unit_tests(session, suite)
     elif suite == "contracts":
-        install(session, distribution("executor"), *group("test"))
+        packages = (distribution("executor"), distribution("web"))
+        install(session, *packages, *group("test"), *group("web"))
         small = ("tests/sizes", "-m", "not slow")
         suites = ("tests/contracts", "tests/hostile", *small)
         run_pytest(session, *suites, *SIDE_BY_SIDE, *session.posargs)

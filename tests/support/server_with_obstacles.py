@@ -1,0 +1,57 @@
+"""The server on plain processes, of which files in a folder keep back the journal, all lanes, or the loop inside a task.
+
+The environment variable ``OBSTACLES`` names the folder. While it has a file ``journal``, no journal can be
+written; while it has a file ``lanes``, no worker process is given to a job; while it has a file ``loop``, all bundles
+run on lanes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from beam_runner_engine.dispatch import LoopLease
+from beam_spark_executor.cli import main
+from beam_runner_storage.journal.errors import JournalUnavailable
+from beam_runner_storage.journal.journal import Journal
+from beam_runner_runtime.processes.placement import PlainPlacement
+from beam_runner_storage.unavailable import NeighbourUnavailable
+
+NEIGHBOUR = "the disk of /obstacle"
+_FOLDER = Path(os.environ.get("OBSTACLES", ""))
+_append, _start_lane, _may_begin = Journal.append, PlainPlacement.start_lane, LoopLease.may_begin
+
+
+def append(journal: Journal, entries: Sequence[bytes]) -> None:
+    """Fails while the obstacle is there."""
+    if (_FOLDER / "journal").exists():
+        raise JournalUnavailable(NeighbourUnavailable(NEIGHBOUR, "it is full"))
+    _append(journal, entries)
+
+
+def start_lane(placement: PlainPlacement, lane: Any) -> None:
+    """Starts the lane as soon as no obstacle is there."""
+
+    def start() -> None:
+        while (_FOLDER / "lanes").exists():
+            time.sleep(0.05)
+        _start_lane(placement, lane)
+
+    threading.Thread(target=start, daemon=True).start()
+
+
+def may_begin(lease: LoopLease, now: float) -> bool:
+    """Refuses the loop while the obstacle is there."""
+    return not (_FOLDER / "loop").exists() and _may_begin(lease, now)
+
+
+if __name__ == "__main__":
+    Journal.append = append  # type: ignore[method-assign]
+    PlainPlacement.start_lane = start_lane  # type: ignore[method-assign]
+    LoopLease.may_begin = may_begin  # type: ignore[method-assign]
+    sys.exit(main())
