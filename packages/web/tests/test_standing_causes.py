@@ -16,6 +16,7 @@ from beam_runner_jobservices import (
     JobState,
     Wait,
     WaitKind,
+    render,
 )
 from starlette.testclient import TestClient
 
@@ -48,14 +49,15 @@ def test_job_that_stands_tells_of_waits_that_no_other_sentence_tells_of(
 ) -> None:
     job.runs = Execution(waits=waits, still=10.0)
     assert eventually(lambda: kinds(web, job) == ["well", before] or kinds(web, job) == [before])
-    assert "Nothing has been committed for 10 s" in causes(web, job)[0][1]
+    stands = "Nothing has been committed for 10 s" in causes(web, job)[0][1]
+    assert stands == (before is not WaitKind.PROCESS)
     job.runs = Execution((bundle(7, 23.0, 21.5),), waits=waits, still=10.0)
     wanted = [CauseKind.STANDING_BUNDLE, *([after] if after else [])]
     assert eventually(lambda: kinds(web, job) == wanted), kinds(web, job)
 
 
 def test_job_that_moves_tells_of_no_wait_that_may_pass(web: TestClient, job: Any) -> None:
-    job.runs = Execution(waits=(SILENT, END, BUNDLES))
+    job.runs = Execution(waits=(END, BUNDLES))
     assert kinds(web, job) == [CauseKind.WELL]
 
 
@@ -63,7 +65,8 @@ def test_job_that_moves_tells_of_no_wait_that_may_pass(web: TestClient, job: Any
 def test_wait_of_each_kind_has_a_sentence_or_is_left_out(
     web: TestClient, job: Any, kind: WaitKind
 ) -> None:
-    job.runs = Execution(waits=(Wait(kind, "s", ("Count",), count=1, givers=("Read",)),), still=9.0)
+    wait = Wait(kind, "s", ("Count",), count=1, givers=("Read",), seconds=20.0)
+    job.runs = Execution(waits=(wait,), still=9.0)
     for_its_time = (WaitKind.RESUMPTION, WaitKind.TIMER, WaitKind.WATERMARK, WaitKind.UPSTREAM)
     assert kinds(web, job) == [CauseKind.WELL if kind in for_its_time else kind]
 
@@ -111,10 +114,10 @@ def test_a_process_that_was_lost_is_told_with_what_may_have_ended_it(
 def test_a_bundle_that_waits_for_its_harness_is_not_told_as_one_that_stands(
     web: TestClient, job: Any
 ) -> None:
-    job.runs = Execution((bundle(7, 90.0, 90.0, BundlePlace.STARTING_HARNESS),))
-    told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
-    assert "waits for its SDK harness, which has been starting for" in told["text"]
-    assert "(process 47 on node)" in told["text"]
+    starts = Wait(WaitKind.HARNESS, count=1, seconds=90.0)
+    job.runs = Execution((bundle(7, 90.0, 90.0, BundlePlace.STARTING_HARNESS),), waits=(starts,))
+    (told,) = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
+    assert (told["kind"], told["text"]) == (WaitKind.HARNESS, render(starts))
     assert "prints" in told["more"]
 
 

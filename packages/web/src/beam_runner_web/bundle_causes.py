@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from beam_runner_jobservices import BundlePlace, RunningBundle, WaitKind
+from beam_runner_jobservices import BundlePlace, RunningBundle
 
 from .facts import Cause, CauseKind, Facts, Weight
 from .figures import StageFigures
@@ -21,13 +21,17 @@ _UNSEEN = (
 
 
 def _long_bundles(facts: Facts) -> Iterator[Cause]:
-    """Bundles that have run for long, by the runner that tells of them: a sentence for each stage."""
+    """Bundles that have run for long, by the runner that tells of them: a sentence for each stage.
+
+    Waits tell of those whose process doesn't answer, or whose harness still starts.
+    """
     execution = facts.snapshot.execution
     if execution is None:
         return
     of_stages: dict[str, list[RunningBundle]] = defaultdict(list)
     for one in execution.bundles:
-        if one.seconds >= OLD_SECONDS:
+        starts = one.where is BundlePlace.STARTING_HARNESS
+        if one.seconds >= OLD_SECONDS and not (starts or is_silent(one)):
             of_stages[one.stage].append(one)
     stages = {stage.id: stage for stage in facts.snapshot.figures.stages}
     for key, bundles in list(of_stages.items())[:3]:
@@ -47,16 +51,6 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
     worked = f"has worked on {many} for {length}"
     again = f", attempt {one.attempt}" if one.attempt > 1 else ""
     process = f"process {one.pid} on {one.host}{again}"
-    if is_silent(one):
-        # It has not told of its steps' times either.
-        text = f"{facts.any_of(steps) or name} {worked}, and {process} has not answered for {duration(one.silent)}"
-        text += ": code in C holds Python's lock, or the process was stopped"
-        more = f"py-spy dump --pid {one.pid} on {one.host} shows the line. If that never ends, end the job"
-        return Cause(WaitKind.PROCESS, Weight.WARN, text, "now", step, more)
-    if one.where is BundlePlace.STARTING_HARNESS:
-        text = f"{name} waits for its SDK harness, which has been starting for {length} ({process})"
-        more = "What it prints is in the job's log"
-        return Cause(WaitKind.HARNESS, Weight.WARN, text, "logs", step, more)
     usual = stage.bundle_msecs.mean / 1000 if stage and stage.bundle_msecs else 0.0
     straggles = 0 < usual < one.seconds / _STRAGGLES
     grouped = straggles and stage is not None and bool(facts.grouping(stage))

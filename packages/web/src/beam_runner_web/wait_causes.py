@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 import attrs
-from beam_runner_jobservices import BundlePlace, Execution, Wait, WaitKind, render, render_waits
+from beam_runner_jobservices import Execution, Wait, WaitKind, render, render_waits
 
 from .facts import Cause, Facts, Weight
 from .figures import StageFigures
-from .standing import is_silent, stands
+from .standing import OLD_SECONDS, stands
 from .texts import duration, one_line
 
 _LITTLE_BYTES = 1_000
@@ -20,34 +20,32 @@ _PLACES = (
     "A place is a core of the cluster, or of this machine. Other jobs may hold them all, or no "
     "executor has come yet"
 )
+_LINE = (
+    "py-spy dump --pid {wait.pid} on {wait.host} shows the line. If that never ends, end the job"
+)
+_PRINTS = "What it prints is in the job's log"
 
 
-def _is_never(facts: Facts, execution: Execution) -> bool:
+def _is_never(facts: Facts, execution: Execution, wait: Wait) -> bool:
     return False
 
 
-def _is_always(facts: Facts, execution: Execution) -> bool:
+def _is_always(facts: Facts, execution: Execution, wait: Wait) -> bool:
     return True
 
 
-def _bundles_are_told(facts: Facts, execution: Execution) -> bool:
+def _is_short(facts: Facts, execution: Execution, wait: Wait) -> bool:
+    return wait.seconds < OLD_SECONDS
+
+
+def _bundles_are_told(facts: Facts, execution: Execution, wait: Wait) -> bool:
     # A source of a stream may run a bundle in which it waits: that is nothing to report.
     return any(map(stands, execution.bundles)) or (
         facts.snapshot.streaming and bool(execution.bundles)
     )
 
 
-def _silence_is_told(facts: Facts, execution: Execution) -> bool:
-    return any(map(is_silent, execution.bundles))
-
-
-def _start_is_told(facts: Facts, execution: Execution) -> bool:
-    return any(
-        stands(one) and one.where is BundlePlace.STARTING_HARNESS for one in execution.bundles
-    )
-
-
-def _failures_are_told(facts: Facts, execution: Execution) -> bool:
+def _failures_are_told(facts: Facts, execution: Execution, wait: Wait) -> bool:
     return bool(execution.failed)
 
 
@@ -63,7 +61,7 @@ class _Row:
     """
 
     at_once: bool
-    is_told: Callable[[Facts, Execution], bool] = _is_never
+    is_told: Callable[[Facts, Execution, Wait], bool] = _is_never
     page: str = ""
     more: str = ""
 
@@ -73,8 +71,8 @@ _TABLE: Mapping[WaitKind, _Row] = {
     WaitKind.SLOT: _Row(at_once=True, page="now", more=_PLACES),
     WaitKind.SIDE_INPUT: _Row(at_once=True),
     WaitKind.HOLD: _Row(at_once=True),
-    WaitKind.PROCESS: _Row(at_once=False, is_told=_silence_is_told, page="now"),
-    WaitKind.HARNESS: _Row(at_once=False, is_told=_start_is_told, page="logs"),
+    WaitKind.PROCESS: _Row(at_once=True, page="now", more=_LINE),
+    WaitKind.HARNESS: _Row(at_once=True, is_told=_is_short, page="logs", more=_PRINTS),
     WaitKind.TASKS: _Row(at_once=False, is_told=_bundles_are_told, page="now"),
     WaitKind.BUNDLES: _Row(at_once=False, is_told=_bundles_are_told),
     WaitKind.RETRY: _Row(at_once=False, is_told=_failures_are_told),
@@ -118,7 +116,7 @@ def _news(facts: Facts, execution: Execution) -> list[Wait]:
     return [
         wait
         for wait in execution.waits
-        if not _TABLE[wait.kind].is_told(facts, execution)
+        if not _TABLE[wait.kind].is_told(facts, execution, wait)
         and not _is_turn_in_composite(facts, wait)
     ]
 
@@ -127,9 +125,13 @@ def _cause(facts: Facts, execution: Execution, wait: Wait) -> Cause:
     """The sentence about a wait."""
     row, tree, stage = _TABLE[wait.kind], facts.snapshot.tree, _stage(facts, wait)
     step = _step(facts, wait, stage)
-    text = render(wait, who=tree.steps[step].name if step else "", now=execution.now)
+    who = tree.steps[step].name if step else ""
+    if wait.kind is WaitKind.PROCESS:
+        # It has not told of the times of its steps either.
+        who = facts.any_of([one for one in map(tree.find, wait.steps) if one])
+    text = render(wait, who=who, now=execution.now)
     page = row.page or ("" if stage is None else facts.card(stage))
-    more = row.more
+    more = row.more.format(wait=wait)
     if wait.kind is WaitKind.SLOT:
         more += f": see {execution.interface}" if execution.interface else "."
     return Cause(wait.kind, _weight(wait, stage), one_line(text, _LONGEST), page, step, more)
