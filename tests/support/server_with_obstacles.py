@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from beam_runner_engine.dispatch import LoopLease
-from beam_spark_executor.cli import main
+from beam_runner_runtime.processes.placement import PlainPlacement
 from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.journal.journal import Journal
-from beam_runner_runtime.processes.placement import PlainPlacement
 from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_spark_executor.cli import main
 
 NEIGHBOUR = "the disk of /obstacle"
 _FOLDER = Path(os.environ.get("OBSTACLES", ""))

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 from beam_runner_model.failures import Ending, FailedBundle
 from beam_runner_model.jobs import MessageRecord
-from beam_runner_model.observation import record_of
 
+from beam_runner_jobservices.observation_json import record_of
 from beam_runner_jobservices.texts import cut
 
 _KINDS: Mapping[str, type[FailedBundle] | type[Ending]] = {

@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 import attrs
+from beam_runner_model.buffers import SideInputUse
 from beam_runner_model.waits import Wait, WaitKind
-from beam_runner_planner.plan import JobPlan, SideInputUse
+from beam_runner_planner.plan import JobPlan
 from beam_runner_storage.unavailable import NeighbourUnavailable
 from small_jobs import rig_of
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 import attrs
 from beam_runner_engine.scheduler import BundleFailed, FailureKind, Retry
-from beam_runner_jobservices.ports import MessageLine
 from beam_runner_model.failures import FailedBundle, FailureCause
-from beam_runner_model.jobs import Importance
+from beam_runner_model.jobs import Importance, MessageLine
 from beam_runner_model.rendering import render
 from beam_runner_planner.plan import JobPlan
 
