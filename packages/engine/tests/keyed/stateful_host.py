@@ -8,10 +8,12 @@ from typing import Any
 from beam_runner_model.window_coders import encode_window
 from beam_runner_model.windows import IntervalWindow
 
+import attrs
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.keyed.stateful import Due, StatefulShard, StatefulSpec
+from beam_runner_engine.keyed.stateful import Due, StatefulShard, StatefulSpec, TimerFired
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_model.strategy import WindowingStrategy
 
 KEY = b"key"
 DATA = encode_window(IntervalWindow(0, 100))
@@ -64,3 +66,35 @@ class Host:
         self.summary, self.dropped = commit.summary, self.dropped + commit.dropped
         self.store.reads = 0
         self.shard = StatefulShard(self.spec, self.store, self.merger)
+
+
+def started(strategy: WindowingStrategy, window: bytes, *timers: Timer, **spec: Any) -> Host:
+    """Returns a host with an element at 0 that has set these timers."""
+    host = Host(StatefulSpec(strategy, **spec))
+    host.admit(0, now=Now(0), window=window)
+    for each in timers:
+        host.shard.set_timer(attrs.evolve(each, window=window))
+    return host
+
+
+def rung(
+    host: Host,
+    now: Now,
+    user: Callable[[Timer], None] = lambda rung: None,
+    *,
+    commits: bool = False,
+) -> list[tuple[str, int]]:
+    """Runs all that is due; returns the families and times of the timers that rang.
+
+    With `commits` each timer has a bundle of its own.
+    """
+    found: list[tuple[str, int]] = []
+    while (due := host.shard.next_due(now)) is not None:
+        assert isinstance(due, TimerFired)
+        found.append((due.timer.family, due.timer.fire_time))
+        user(due.timer)
+        if commits:
+            host.commit()
+        assert len(found) < 20, "the timers ring for ever"
+    host.commit()
+    return found

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import attrs
 import pytest
 from beam_runner_model.strategy import MergeStatus, WindowingStrategy
@@ -27,7 +24,7 @@ from beam_runner_engine.keyed.state import BagState
 from beam_runner_engine.keyed.stateful import Due, StatefulSpec, TimerFired, WindowExpired
 from beam_runner_engine.keyed.timers import Timer, TimerTable
 
-from .stateful_host import DATA, KEY, Host, timer
+from .stateful_host import DATA, KEY, Host, rung, started, timer
 
 FIXED = WindowingStrategy(FixedWindows(100), allowed_lateness=10)
 GLOBAL = WindowingStrategy()
@@ -39,38 +36,6 @@ in_any_window = pytest.mark.parametrize(
     ("strategy", "data"), [(FIXED, DATA), (GLOBAL, b"")], ids=["fixed", "global"]
 )
 one_bundle_or_many = pytest.mark.parametrize("commits", [False, True], ids=["one", "many"])
-
-
-def _started(strategy: WindowingStrategy, window: bytes, *timers: Timer, **spec: Any) -> Host:
-    """Returns a host with an element at 0 that has set these timers."""
-    host = Host(StatefulSpec(strategy, **spec))
-    host.admit(0, now=Now(0), window=window)
-    for each in timers:
-        host.shard.set_timer(attrs.evolve(each, window=window))
-    return host
-
-
-def _rung(
-    host: Host,
-    now: Now,
-    user: Callable[[Timer], None] = lambda rung: None,
-    *,
-    commits: bool = False,
-) -> list[tuple[str, int]]:
-    """Runs all that is due; returns the families and times of the timers that rang.
-
-    With `commits` each timer has a bundle of its own.
-    """
-    rung: list[tuple[str, int]] = []
-    while (due := host.shard.next_due(now)) is not None:
-        assert isinstance(due, TimerFired)
-        rung.append((due.timer.family, due.timer.fire_time))
-        user(due.timer)
-        if commits:
-            host.commit()
-        assert len(rung) < 20, "the timers ring for ever"
-    host.commit()
-    return rung
 
 
 @pytest.mark.parametrize("strategy", [FIXED, SESSIONS], ids=["fixed", "session"])
@@ -89,7 +54,7 @@ def test_event_timer_rings_when_its_window_expires_at_the_latest(
     strategy: WindowingStrategy, calls_back: bool, fire_time: int, rings_at: int, hold: int
 ) -> None:
     """It is told the time it was set for, and its hold doesn't go beyond the expiry."""
-    host = _started(
+    host = started(
         strategy, DATA, timer(fire_time, hold=fire_time), on_window_expiration=calls_back
     )
     host.commit()
@@ -109,7 +74,7 @@ def test_event_timer_rings_when_its_window_expires_at_the_latest(
 def test_event_timer_beyond_the_global_window_rings_at_the_end_of_time(calls_back: bool) -> None:
     times = (END_OF_GLOBAL_WINDOW + 1, MAX_TIMESTAMP)
     timers = [timer(time, str(time), hold=time) for time in times]
-    host = _started(GLOBAL, b"", *timers, on_window_expiration=calls_back)
+    host = started(GLOBAL, b"", *timers, on_window_expiration=calls_back)
     host.commit()
     assert {time for time, _ in host.summary.holds} == {END_OF_GLOBAL_WINDOW}
     assert host.run(Now(END_OF_GLOBAL_WINDOW)) == []
@@ -121,7 +86,7 @@ def test_event_timer_beyond_the_global_window_rings_at_the_end_of_time(calls_bac
 
 @one_bundle_or_many
 def test_timers_past_the_end_ring_by_domain_and_time(commits: bool) -> None:
-    host = _started(
+    host = started(
         FIXED,
         DATA,
         timer(3000, family="clock late", processing=True),
@@ -130,7 +95,7 @@ def test_timers_past_the_end_ring_by_domain_and_time(commits: bool) -> None:
         timer(500, family="event"),
         timer(EXPIRY, family="in time"),
     )
-    assert _rung(host, Now(EXPIRY + 1), commits=commits) == [
+    assert rung(host, Now(EXPIRY + 1), commits=commits) == [
         ("in time", EXPIRY),
         ("event", 500),
         ("event late", 900),
@@ -150,13 +115,13 @@ def test_timers_past_the_end_are_looked_up_once(monkeypatch: pytest.MonkeyPatch)
         return of_window(table, key, window)
 
     monkeypatch.setattr(TimerTable, "of_window", counted)
-    host = _started(FIXED, DATA, *(timer(500 + n, str(n)) for n in range(100)))
+    host = started(FIXED, DATA, *(timer(500 + n, str(n)) for n in range(100)))
     assert len(host.run(Now(MAX_TIMESTAMP))) == 100
     assert asked == [KEY] * 2, "once for all of them, and once when the window is released"
 
 
 def test_timer_past_the_end_of_a_session_waits_if_the_session_grows() -> None:
-    host = _started(SESSIONS, DATA, timer(150, hold=0))
+    host = started(SESSIONS, DATA, timer(150, hold=0))
     longer = encode_window(IntervalWindow(0, 190))
     host.admit(90, now=Now(50), window=encode_window(IntervalWindow(90, 190)))
     assert host.run(Now(150)) == []
@@ -164,7 +129,7 @@ def test_timer_past_the_end_of_a_session_waits_if_the_session_grows() -> None:
 
 
 def test_clock_of_windows_that_expire_is_at_its_end() -> None:
-    host = _started(
+    host = started(
         FIXED,
         DATA,
         *(timer(time, processing=True, family=str(time)) for time in (1001, 1000, 10)),
@@ -182,87 +147,15 @@ def test_clock_of_windows_that_expire_is_at_its_end() -> None:
 
 
 @one_bundle_or_many
-@pytest.mark.parametrize("draining", [False, True], ids=["no-drain", "drain"])
-def test_loop_of_event_timers_ends_behind_its_window(draining: bool, commits: bool) -> None:
-    host = _started(FIXED, DATA, timer(10))
-
-    def user(rung: Timer) -> None:
-        host.shard.set_timer(timer(rung.fire_time + 20))
-
-    assert _rung(host, Now(MAX_TIMESTAMP, draining=draining), user, commits=commits) == [
-        ("f", time) for time in (10, 30, 50, 70, 90, 110)
-    ]
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
-
-
-@in_any_window
-@one_bundle_or_many
-def test_loop_of_processing_timers_goes_on_until_none_is_set(
-    strategy: WindowingStrategy, data: bytes, commits: bool
-) -> None:
-    """Without a drain: bounded input ends when all is done that was set for the clock."""
-    host = _started(strategy, data, timer(1000, family="loop", processing=True))
-
-    def user(rung: Timer) -> None:
-        if rung.family == "loop" and rung.fire_time < 5000:
-            again = rung.fire_time + 2000
-            host.shard.set_timer(timer(again, family="loop", processing=True, window=data))
-            host.shard.set_timer(timer(50, family="event", window=data))
-            host.shard.set_timer(timer(MAX_TIMESTAMP, family="beyond", window=data))
-
-    events = [("event", 50), ("beyond", MAX_TIMESTAMP)]
-    assert _rung(host, Now(MAX_TIMESTAMP, 0), user, commits=commits) == [
-        ("loop", 1000),
-        *events,
-        ("loop", 3000),
-        *events,
-        ("loop", 5000),
-    ]
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
-
-
-@in_any_window
-@one_bundle_or_many
-@pytest.mark.parametrize("loop", [["a"], ["a", "b"], ["a", "b", "c"]], ids=" ".join)
-@pytest.mark.parametrize(
-    "event_timers", [set(), {"b"}, {"a", "c"}], ids=lambda one: " and ".join(sorted(one))
-)
-@pytest.mark.parametrize("past", [True, False], ids=["for-the-past", "for-later"])
-def test_loop_of_timers_ends_in_a_drain_when_each_family_has_rung(
-    strategy: WindowingStrategy,
-    data: bytes,
-    commits: bool,
-    loop: list[str],
-    event_timers: set[str],
-    past: bool,
-) -> None:
-    """Timers of several families that set each other in a ring, in both domains."""
-
-    def new(family: str, time: int) -> Timer:
-        processing = family not in event_timers
-        return timer(time, family=family, processing=processing, window=data)
-
-    host = _started(strategy, data, new("a", MAX_TIMESTAMP))
-
-    def user(rung: Timer) -> None:
-        following = loop[(loop.index(rung.family) + 1) % len(loop)]
-        host.shard.set_timer(new(following, 50 if past and following != "a" else MAX_TIMESTAMP))
-
-    rung = _rung(host, Now(MAX_TIMESTAMP, 0, draining=True), user, commits=commits)
-    assert [family for family, _ in rung] == loop
-    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
-
-
-@one_bundle_or_many
 def test_timer_that_waits_in_a_drain_is_not_lost_if_one_of_its_family_sets_it_again(
     commits: bool,
 ) -> None:
-    host = _started(FIXED, DATA, *(timer(500, tag, processing=True) for tag in "ab"))
+    host = started(FIXED, DATA, *(timer(500, tag, processing=True) for tag in "ab"))
 
     def user(rung: Timer) -> None:
         host.shard.set_timer(timer(900, "b", processing=True))
 
-    assert _rung(host, Now(MAX_TIMESTAMP, 0, draining=True), user, commits=commits) == [
+    assert rung(host, Now(MAX_TIMESTAMP, 0, draining=True), user, commits=commits) == [
         ("f", 500),
         ("f", 500),
     ]
@@ -273,7 +166,7 @@ def test_timer_that_waits_in_a_drain_is_not_lost_if_one_of_its_family_sets_it_ag
 def test_processing_timer_wakes_its_shard_at_the_end_of_its_window(
     strategy: WindowingStrategy, data: bytes, draining: bool
 ) -> None:
-    host = _started(strategy, data, timer(3_600_000, processing=True))
+    host = started(strategy, data, timer(3_600_000, processing=True))
     host.commit()
     last = host.summary.next_expiry
     assert last is not None and last < MAX_TIMESTAMP
@@ -389,7 +282,7 @@ def test_timers_past_the_end_ring_one_by_one(
         timer(time, tag, family=family, processing=True)
         for time, (family, tag) in enumerate(places)
     ]
-    host = _started(strategy, data, timer(MAX_TIMESTAMP, "1", family="event"), *timers)
+    host = started(strategy, data, timer(MAX_TIMESTAMP, "1", family="event"), *timers)
     now = Now(MAX_TIMESTAMP, 0, draining=draining)
     rung: list[tuple[str, str]] = []
     while due := host.shard.due_together(now, 10, looks_past=True):

@@ -3,8 +3,8 @@
 When a window expires, the timers that still wait in it ring before its state is released. Timers
 that they set ring too. A timer that sets itself again and again stops, because a chain of timers
 past the end has a timer family once: a chain is a timer that rang past the end, a timer that it
-set, a timer that this one set, and so on. Without a drain a processing-time timer begins a new
-chain, because bounded input ends when all that was set for the clock is done.
+set, a timer that this one set, and so on. A processing-time timer begins a new chain when the input
+has ended without a drain, because bounded input ends when all that was set for the clock is done.
 """
 
 from __future__ import annotations
@@ -54,11 +54,14 @@ class Endings:
         else:
             self._chains.pop(place, None)
 
-    def link(self, timer: Timer, *, draining: bool) -> Timer | None:
-        """Returns a timer that is set now with its chain, None if the chain has its family already."""
+    def link(self, timer: Timer, *, loops: bool) -> Timer | None:
+        """Returns a timer that is set now with its chain, None if the chain has its family already.
+
+        `loops` says that a processing-time timer begins a new chain.
+        """
         self.change(timer.key, timer.window)
         chain = self._chains.get((timer.key, timer.window), ())
-        if timer.domain is TimeDomain.PROCESSING_TIME and not draining:
+        if timer.domain is TimeDomain.PROCESSING_TIME and loops:
             chain = ()
         if timer.family in chain:
             return None

@@ -18,7 +18,8 @@ shard.commit()
 A watermark passes a time when it is beyond it, see `passing_watermark`. Windows expire by event
 time alone. All timers that still wait in a window then ring before the window expires: those set
 for a later time, and those that wait for the clock. So neither bounded input nor a drain waits for
-the clock or ends without them. `endings` has the rules.
+the clock or ends without them. `endings` has the rules. In a drain the global window ends where the
+input ends, since event-time timers that set themselves would go on to the end of time.
 
 The order holds for each key and window. User code that runs for one of them can't change what is due
 for another, so the first thing of each can run at once.
@@ -54,6 +55,7 @@ from beam_runner_engine.keyed.state import State
 from beam_runner_engine.keyed.stateful_merging import StatefulWindows
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.timers import Timer, TimerTable
+    END_OF_GLOBAL_WINDOW,
 
 AnyState = TypeVar("AnyState", bound=State)
 
@@ -161,7 +163,7 @@ class StatefulShard:
             )
         )
         self._expiring: dict[tuple[bytes, bytes], None] = {}
-        self._draining = False
+        self._loops = False
         self._dropped = 0
 
     @property
@@ -218,15 +220,19 @@ class StatefulShard:
         the window's end changes nothing, see `endings`. Raises ValueError while the window expires:
         no time is left for a timer.
         """
-        if (timer.key, timer.window) in self._expiring:
+        if self.is_expiring(timer.key, timer.window):
             raise ValueError(f"timer {timer.family!r} is set while its window expires")
-        linked = self._endings.link(timer, draining=self._draining)
+        linked = self._endings.link(timer, loops=self._loops)
         if linked is None:
             return
         expiry = self._lifetimes.expiry(timer.window)
         if linked.hold is not None and linked.hold > expiry:
             linked = attrs.evolve(linked, hold=expiry)
         self._timers.set(linked)
+
+    def is_expiring(self, key: bytes, window: bytes) -> bool:
+        """Returns whether user code runs for the expiration of a key's window: it must set no timer."""
+        return (key, window) in self._expiring
 
     def clear_timer(self, key: bytes, window: bytes, family: str, tag: str = "") -> None:
         """Clears a timer if it is set."""
@@ -254,7 +260,7 @@ class StatefulShard:
                 more: for a host whose turns are dear.
         """
         self._finish_expiries()
-        self._draining = now.draining
+        self._loops = _has_ended(now) and not now.draining
         due: list[Due] = []
         busy: set[tuple[bytes, ...]] = set()
         passed = 0
@@ -339,8 +345,9 @@ class StatefulShard:
                 return self._ring(timer, at_end=self._lifetimes.all_ended(now.watermark))
             # A timer for a time past its window gets here in the global one only, and only if
             # nobody is to be told its end.
-            at_end = timer.fire_time > self._lifetimes.expiry(timer.window)
-            return self._ring(timer, at_end=at_end)
+            expiry = self._lifetimes.expiry(timer.window)
+            drained = now.draining and _has_ended(now) and expiry >= END_OF_GLOBAL_WINDOW
+            return self._ring(timer, at_end=drained or timer.fire_time > expiry)
         _, key, window, subkey = entry[1]
         timestamp = decode_instant(subkey)
         return ElementsSorted(key, window, timestamp, self._sorted.take(key, window, timestamp))
@@ -376,6 +383,11 @@ class StatefulShard:
             if self._windows is not None:
                 self._windows.close(key, window)
         self._expiring.clear()
+
+
+def _has_ended(now: Now) -> bool:
+    """Returns whether the input has ended: nothing comes any more, on time or late."""
+    return now.watermark > END_OF_GLOBAL_WINDOW
 
 
 def _is_due(event: Entry, expiry: Entry | None, watermark: Timestamp) -> bool:

@@ -1,0 +1,160 @@
+"""Loops of timers past the end of their window: where they stop, and where they go on."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.stateful import TimerFired, WindowExpired
+from beam_runner_engine.keyed.timers import Timer
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.summary import EMPTY_SUMMARY
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_model.window_fns import FixedWindows
+
+from .stateful_host import DATA, rung, started, timer
+
+FIXED = WindowingStrategy(FixedWindows(100), allowed_lateness=10)
+GLOBAL = WindowingStrategy()
+EXPIRY = 109
+in_any_window = pytest.mark.parametrize(
+    ("strategy", "data"), [(FIXED, DATA), (GLOBAL, b"")], ids=["fixed", "global"]
+)
+one_bundle_or_many = pytest.mark.parametrize("commits", [False, True], ids=["one", "many"])
+
+
+@one_bundle_or_many
+@pytest.mark.parametrize("draining", [False, True], ids=["no-drain", "drain"])
+def test_loop_of_event_timers_ends_behind_its_window(draining: bool, commits: bool) -> None:
+    host = started(FIXED, DATA, timer(10))
+
+    def user(rung: Timer) -> None:
+        host.shard.set_timer(timer(rung.fire_time + 20))
+
+    assert rung(host, Now(MAX_TIMESTAMP, draining=draining), user, commits=commits) == [
+        ("f", time) for time in (10, 30, 50, 70, 90, 110)
+    ]
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@in_any_window
+@one_bundle_or_many
+def test_loop_of_processing_timers_goes_on_until_none_is_set(
+    strategy: WindowingStrategy, data: bytes, commits: bool
+) -> None:
+    """Without a drain: bounded input ends when all is done that was set for the clock."""
+    host = started(strategy, data, timer(1000, family="loop", processing=True))
+
+    def user(rung: Timer) -> None:
+        if rung.family == "loop" and rung.fire_time < 5000:
+            again = rung.fire_time + 2000
+            host.shard.set_timer(timer(again, family="loop", processing=True, window=data))
+            host.shard.set_timer(timer(50, family="event", window=data))
+            host.shard.set_timer(timer(MAX_TIMESTAMP, family="beyond", window=data))
+
+    events = [("event", 50), ("beyond", MAX_TIMESTAMP)]
+    assert rung(host, Now(MAX_TIMESTAMP, 0), user, commits=commits) == [
+        ("loop", 1000),
+        *events,
+        ("loop", 3000),
+        *events,
+        ("loop", 5000),
+    ]
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "data", "now"),
+    [
+        (FIXED, DATA, Now(MAX_TIMESTAMP, 0, draining=True)),
+        (GLOBAL, b"", Now(MAX_TIMESTAMP, 0, draining=True)),
+        (FIXED, DATA, Now(EXPIRY + 1, 0)),
+        (FIXED, DATA, Now(EXPIRY + 1, 0, draining=True)),
+    ],
+    ids=["fixed-drain", "global-drain", "fixed-running", "fixed-drain-begins"],
+)
+@one_bundle_or_many
+@pytest.mark.parametrize("loop", [["a"], ["a", "b"], ["a", "b", "c"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "event_timers", [set(), {"b"}, {"a", "c"}], ids=lambda one: " and ".join(sorted(one))
+)
+@pytest.mark.parametrize("past", [True, False], ids=["for-the-past", "for-later"])
+def test_loop_of_timers_ends_when_each_family_hasrung(
+    strategy: WindowingStrategy,
+    data: bytes,
+    now: Now,
+    commits: bool,
+    loop: list[str],
+    event_timers: set[str],
+    past: bool,
+) -> None:
+    """In a drain, and in a running stream whose window has expired.
+
+    Timers of several families set each other in a ring, in both domains.
+    """
+
+    def new(family: str, time: int) -> Timer:
+        processing = family not in event_timers
+        return timer(time, family=family, processing=processing, window=data)
+
+    host = started(strategy, data, new("a", MAX_TIMESTAMP))
+
+    def user(rung: Timer) -> None:
+        following = loop[(loop.index(rung.family) + 1) % len(loop)]
+        host.shard.set_timer(new(following, 50 if past and following != "a" else MAX_TIMESTAMP))
+
+    found = rung(host, now, user, commits=commits)
+    assert [family for family, _ in found] == loop
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@one_bundle_or_many
+@pytest.mark.parametrize("calls_back", [False, True], ids=["no-callback", "callback"])
+def test_loop_of_event_timers_in_the_global_window_ends_in_a_drain(
+    calls_back: bool, commits: bool
+) -> None:
+    """It rings by event time before, and once for each timer that waits when the input has ended."""
+    waits = (timer(10, "loop"), timer(15, "other"), timer(5000, "clock", processing=True))
+    host = started(GLOBAL, b"", *waits, on_window_expiration=calls_back)
+    told: list[WindowExpired] = []
+
+    def user(rung: Timer) -> None:
+        again = timer(rung.fire_time + 10, rung.tag, window=b"")
+        host.shard.set_timer(again)
+
+    def all_of(now: Now) -> list[tuple[str, int]]:
+        found = []
+        while (due := host.shard.next_due(now)) is not None:
+            if isinstance(due, WindowExpired):
+                told.append(due)
+                continue
+            assert isinstance(due, TimerFired)
+            found.append((due.timer.tag, due.timer.fire_time))
+            assert len(found) < 20, "the timers ring for ever"
+            user(due.timer)
+            if commits:
+                host.commit()
+        host.commit()
+        return found
+
+    before = [("loop", 10), ("other", 15), ("loop", 20), ("other", 25)]
+    assert all_of(Now(30, 0, draining=True)) == before
+    after = [("loop", 30), ("other", 35), ("clock", 5000)]
+    assert all_of(Now(MAX_TIMESTAMP, 0, draining=True)) == after
+    assert len(told) == calls_back
+    assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
+
+
+@one_bundle_or_many
+def test_loop_of_event_timers_in_the_global_window_goes_on_at_the_end_of_the_input(
+    commits: bool,
+) -> None:
+    host = started(GLOBAL, b"", timer(10))
+
+    def user(rung: Timer) -> None:
+        if rung.fire_time < 100:
+            host.shard.set_timer(timer(rung.fire_time + 10, window=b""))
+
+    assert rung(host, Now(MAX_TIMESTAMP, 0), user, commits=commits) == [
+        ("f", time) for time in range(10, 101, 10)
+    ]
