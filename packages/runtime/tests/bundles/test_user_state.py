@@ -13,14 +13,19 @@ from beam_runner_engine.keyed.state import (
     OrderedListState,
     ValueState,
 )
-from beam_runner_engine.keyed.stateful import StatefulShard, StatefulSpec, TimerFired
+from beam_runner_engine.keyed.stateful import (
+    StatefulShard,
+    StatefulSpec,
+    TimerFired,
+    WindowExpired,
+)
 from beam_runner_engine.keyed.timers import TimeDomain
 from beam_runner_engine.testing.stores import MemoryStore
 from beam_runner_model.chunks import StateCell, Timer
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_planner.plan import StatefulPlan
-from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.errors import HarnessError, TimerRefused
 
 from beam_runner_runtime.bundles.user_state import ShardUserState
 from beam_runner_runtime.clock import ProcessingClock
@@ -38,11 +43,17 @@ def cell(name: str) -> StateCell:
     return StateCell("t", name, b"", b"key")
 
 
-def state_of(*, scripted_clock: bool = False, processing_time: int = 0) -> ShardUserState:
+def state_of(
+    *,
+    scripted_clock: bool = False,
+    processing_time: int = 0,
+    on_window_expiration: bool = False,
+) -> ShardUserState:
     timers = {"event": TimeDomain.EVENT_TIME, "clock": TimeDomain.PROCESSING_TIME}
     plan = StatefulPlan("t", STATES, timers, scripted_clock=scripted_clock)
     state = ShardUserState(plan, processing_time, ProcessingClock())
-    state.shard = StatefulShard(StatefulSpec(WindowingStrategy(), STATES), MemoryStore())
+    spec = StatefulSpec(WindowingStrategy(), STATES, on_window_expiration=on_window_expiration)
+    state.shard = StatefulShard(spec, MemoryStore())
     return state
 
 
@@ -138,6 +149,15 @@ def test_the_clock_of_sdks_is_the_jobs() -> None:
     state.set_timer(timer("clock", now))
     assert due(state, 0, now - 1) is None
     assert due(state, 0, now) == (now, None)
+
+
+def test_timer_that_is_set_while_its_window_expires_is_refused_as_user_codes_error() -> None:
+    state = state_of(on_window_expiration=True)
+    state.shard.admit([b"key"], [b""], [0], [b""], Now(0))
+    assert isinstance(state.shard.next_due(Now(MAX_TIMESTAMP)), WindowExpired)
+    state.set_timer(timer("event", None))
+    with pytest.raises(TimerRefused, match="'event' of t is set while its window expires"):
+        state.set_timer(timer("event", 10))
 
 
 @pytest.mark.parametrize("domain", ["event", "clock"])

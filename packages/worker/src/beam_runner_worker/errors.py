@@ -38,5 +38,9 @@ class BundleFailed(Exception):
         return (BundleFailed, (self.transform, self.summary, self.trace, self.element))
 
 
+class TimerRefused(Exception):
+    """User code sets a timer that it must not set: the fault is not the host's."""
+
+
 class UnsupportedEnvironment(Exception):
     """An environment that can't be run on this machine; the text names it and says what to do."""

@@ -95,7 +95,11 @@ class UserState(Protocol):
         """Removes the sort keys from ``start`` to before ``end``."""
 
     def set_timer(self, timer: Timer) -> None:
-        """Sets a timer, or clears it."""
+        """Sets a timer, or clears it.
+
+        Raises:
+            TimerRefused: user code must not set it.
+        """
 
 
 class ArtifactReader(Protocol):

@@ -21,6 +21,7 @@ from random_elements import ANY, GLOBAL, INTERVAL, KV, panes, values
 
 from beam_runner_worker.embedded.claims import Claims
 from beam_runner_worker.embedded.groups import GroupDecoder
+from beam_runner_worker.embedded.host_errors import HostErrors
 from beam_runner_worker.embedded.lazy import LazyValues
 from beam_runner_worker.errors import HarnessError
 
@@ -42,7 +43,7 @@ def group_chunk(
 def read_groups(chunk: GroupChunk, window_coder: Any) -> list[WindowedValue]:
     coder = coders.TupleCoder((ANY, coders.IterableCoder(ANY)))
     claims = Claims()
-    decoder = GroupDecoder(coders.WindowedValueCoder(coder, window_coder), claims)
+    decoder = GroupDecoder(coders.WindowedValueCoder(coder, window_coder), claims, HostErrors())
     seen: list[WindowedValue] = []
     decoder.feed(chunk, seen.append)
     assert claims.claimed == len(seen)
@@ -85,7 +86,7 @@ def test_group_columns_of_different_length() -> None:
 
 def test_a_source_of_groups_needs_their_coder() -> None:
     with pytest.raises(HarnessError, match="KV<key, Iterable<value>>"):
-        GroupDecoder(coders.WindowedValueCoder(KV, GLOBAL), Claims())
+        GroupDecoder(coders.WindowedValueCoder(KV, GLOBAL), Claims(), HostErrors())
 
 
 @pytest.mark.parametrize(

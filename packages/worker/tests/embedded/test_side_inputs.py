@@ -111,7 +111,7 @@ def test_what_goes_wrong_late_is_the_hosts_error() -> None:
     handler = StateHandler(reader, "stage")
     with pytest.raises(ZeroDivisionError):
         list(IterableView(handler, PLACE, ANY))
-    assert isinstance(handler.reader_error, ZeroDivisionError)
+    assert isinstance(handler.errors.first, ZeroDivisionError)
 
 
 def test_a_multimap_goes_by_encoded_keys() -> None:

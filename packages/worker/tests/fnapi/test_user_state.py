@@ -12,7 +12,7 @@ from beam_runner_model.chunks import InputChunk, StateCell, Timer
 from beam_runner_model.value_pieces import PIECE_BYTES
 from toy_state import ToyState
 
-from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.errors import BundleFailed, HarnessError, TimerRefused
 from beam_runner_worker.fnapi.bundle_state import BundleState
 from beam_runner_worker.fnapi.side_inputs import SideInputCoders, SideInputPages, UnsupportedState
 from beam_runner_worker.fnapi.state_coders import StateCoders
@@ -291,3 +291,14 @@ def test_the_host_is_asked_one_thing_at_a_time():
     for thread in threads:
         thread.join(30)
     assert state.most == 1
+
+
+def test_timer_that_the_host_refuses_is_user_codes_error() -> None:
+    class Refusing(ToyState):
+        def set_timer(self, timer: Timer) -> None:
+            raise TimerRefused("not now")
+
+    state = BundleState(SideInputPages(None, {}), Refusing(), StateCoders({}, {}))  # type: ignore[arg-type]
+    with pytest.raises(BundleFailed, match="TimerRefused: not now") as raised:
+        state.set_timer(Timer("t", "f", "", b"k", (b"w",), 1, 1, b""))
+    assert raised.value.transform == "t"

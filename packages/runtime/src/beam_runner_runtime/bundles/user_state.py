@@ -22,7 +22,7 @@ from beam_runner_model.chunks import StateCell, Timer
 from beam_runner_model.panes import PaneInfo, decode_pane
 from beam_runner_model.times import Timestamp, clamp
 from beam_runner_planner.plan import StatefulPlan
-from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.errors import HarnessError, TimerRefused
 
 from beam_runner_runtime.clock import ProcessingClock
 
@@ -111,7 +111,7 @@ class ShardUserState:
 
         Raises:
             HarnessError: its family is not declared.
-            ValueError: the window of its key is just expiring.
+            TimerRefused: the window of its key is just expiring.
         """
         domain = self._plan.timers.get(timer.family)
         if domain is None:
@@ -120,6 +120,11 @@ class ShardUserState:
             if timer.fire_at is None:
                 self.shard.clear_timer(timer.key, window, timer.family, timer.tag)
                 continue
+            if self.shard.is_expiring(timer.key, window):
+                raise TimerRefused(
+                    f"the timer {timer.family!r} of {timer.transform_id} is set while its window "
+                    "expires, and would never ring: let @on_window_expiration set no timers"
+                )
             fire_time = self._fire_time(domain, timer.fire_at)
             self.shard.set_timer(
                 EngineTimer(

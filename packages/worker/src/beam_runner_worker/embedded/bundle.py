@@ -40,7 +40,7 @@ def run_bundle(
 
     Raises:
         BundleFailed: an operation raised.
-        BaseException: whatever ``inputs``, a port or the side input reader raised, as it was.
+        BaseException: whatever ``inputs`` or another port of the host raised, as it was.
     """
     context = BundleContext(bundle_id)
     chunks = iter(inputs)
@@ -85,8 +85,7 @@ def error_for_host(
 ) -> BaseException:
     """What the host shall see of an error that came out of an operation.
 
-    An error of a port, of the side input reader or of this package, and a keyboard interrupt, stay
-    what they are.
+    An error of a port of the host or of this package, and a keyboard interrupt, stay what they are.
     """
     if (failed := _host_error(processor)) is not None:
         return failed
@@ -98,8 +97,8 @@ def error_for_host(
 
 
 def _host_error(processor: Processor) -> BaseException | None:
-    """Returns what a port or the side input reader raised, if one did."""
-    errors = (processor.host.reader_error, *(s.port_error for s in processor.sinks.values()))
+    """Returns what one of the host's ports raised, if one did."""
+    errors = (processor.host.errors.first, *(s.port_error for s in processor.sinks.values()))
     return next((error for error in errors if error is not None), None)
 
 

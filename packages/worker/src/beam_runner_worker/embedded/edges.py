@@ -85,6 +85,7 @@ def _create_source(
     consumers: dict[str, list[operations.Operation]],
 ) -> Source:
     edges: Any = factory.data_channel_factory
+    host: Any = factory.state_handler
     return Source(
         common.NameContext(transform.unique_name, transform_id),
         factory.counter_factory,
@@ -92,6 +93,7 @@ def _create_source(
         _windowed_coder(factory, port.coder_id),
         edges.input,
         [consumer for of_tag in consumers.values() for consumer in of_tag],
+        host.errors,
     )
 
 

@@ -12,8 +12,10 @@ from beam_runner_model.chunks import GroupChunk
 from beam_runner_model.value_pieces import GroupValues
 
 from beam_runner_worker.embedded.claims import Claims
+from beam_runner_worker.embedded.host_errors import HostErrors, watched_pieces
 from beam_runner_worker.embedded.lazy import LazyValues
 from beam_runner_worker.errors import HarnessError
+from beam_runner_model.value_pieces import GroupValues, ValuePieces
 
 _EAGER_BYTES = 64 * 1024
 """Values of a group that are decoded at once; above that they stay encoded (see ``lazy``)."""
@@ -27,6 +29,7 @@ class GroupDecoder:
     Args:
         windowed_coder: a windowed coder of ``KV<key, Iterable<value>>``.
         claims: gives the groups to whoever processes them.
+        errors: keeps what the host raises while user code reads values of large groups.
 
     Attributes:
         sampled: how many bytes the first group of each chunk takes, since the last reset.
@@ -35,8 +38,11 @@ class GroupDecoder:
         HarnessError: it is another coder.
     """
 
-    def __init__(self, windowed_coder: coders.WindowedValueCoder, claims: Claims) -> None:
+    def __init__(
+        self, windowed_coder: coders.WindowedValueCoder, claims: Claims, errors: HostErrors
+    ) -> None:
         self._claims = claims
+        self._errors = errors
         self.sampled: list[int] = []
         element_coder = windowed_coder.wrapped_value_coder
         values_coder = element_coder.value_coder() if element_coder.is_kv_coder() else None
@@ -75,10 +81,16 @@ class GroupDecoder:
                 if _is_small(values):
                     element = decode(stream, True)
                 else:
-                    kept = bytes(values) if isinstance(values, memoryview) else values
-                    element = (self._decode_key(key), LazyValues(self._value_impl, kept))
+                    later = LazyValues(self._value_impl, self._kept(values))
+                    element = (self._decode_key(key), later)
                 emit(create(element, timestamp * 1000, window, pane))
             left = self._claims.more()
+
+    def _kept(self, values: GroupValues) -> bytes | ValuePieces:
+        """Returns values that user code may read later."""
+        if isinstance(values, (bytes, memoryview)):
+            return bytes(values)
+        return watched_pieces(values, self._errors)
 
     def _windows(self, chunk: GroupChunk) -> Iterator[tuple[Any]]:
         """The windows of each group; neighbours in the same window get the same tuple."""

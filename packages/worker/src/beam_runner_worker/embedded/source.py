@@ -18,6 +18,7 @@ from beam_runner_model.stages import InputEdge, InputKind
 from beam_runner_worker.embedded.claims import Claims
 from beam_runner_worker.embedded.elements import ElementDecoder
 from beam_runner_worker.embedded.groups import GroupDecoder
+from beam_runner_worker.embedded.host_errors import HostErrors
 from beam_runner_worker.embedded.runs import Collector, TakesRuns, is_of_user_code, runs_of
 from beam_runner_worker.errors import BundleFailed
 
@@ -46,6 +47,7 @@ class Source(operations.Operation):
         windowed_coder: coders.WindowedValueCoder,
         edge: InputEdge,
         consumers: Sequence[operations.Operation],
+        errors: HostErrors,
     ) -> None:
         super().__init__(name_context, None, counter_factory, state_sampler)
         self._windowed_coder = windowed_coder
@@ -56,7 +58,7 @@ class Source(operations.Operation):
         self.failed_split: BundleFailed | None = None
         self._runs: TakesRuns | None = None
         self._decoder: ElementDecoder | GroupDecoder = (
-            GroupDecoder(windowed_coder, self.claims)
+            GroupDecoder(windowed_coder, self.claims, errors)
             if edge.kind is InputKind.GROUPS
             else ElementDecoder(windowed_coder, self.claims)
         )

@@ -11,6 +11,7 @@ from apache_beam.runners.worker.sdk_worker import CachingStateHandler
 from beam_runner_model.chunks import Timer
 from beam_runner_model.value_pieces import ValuePieces
 
+from beam_runner_worker.embedded.host_errors import HostErrors, WatchedState, watched_pieces
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.ports import SideInputReader, UserState
 
@@ -45,19 +46,19 @@ class StateHandler(CachingStateHandler):
 
     Attributes:
         changing: as given.
-        reader_error: what the reader raised, if it did: the host's error, not user code's.
+        errors: what the reader and the state of bundles have raised, whoever has caught it.
         views: of every side input of the stage.
         cells: of every stateful transform by its id.
     """
 
     def __init__(self, reader: SideInputReader, stage_name: str, *, changing: bool = False) -> None:
         self.changing = changing
-        self.reader_error: BaseException | None = None
+        self.errors = HostErrors()
         self.views: list[Views] = []
         self.cells: dict[str, Cells] = {}
         self._reader = reader
         self._stage_name = stage_name
-        self._user_state: UserState | None = None
+        self._user_state: WatchedState | None = None
 
     @property
     def user_state(self) -> UserState:
@@ -67,46 +68,33 @@ class StateHandler(CachingStateHandler):
             HarnessError: the host gave none with it.
         """
         if self._user_state is None:
-            raise HarnessError(f"Stage {self._stage_name} was given no state for its stateful DoFn")
+            with self.errors:
+                raise HarnessError(
+                    f"Stage {self._stage_name} was given no state for its stateful DoFn"
+                )
         return self._user_state
 
     def show(self, user_state: UserState | None) -> None:
         """Leads to this state from now on."""
-        self._user_state = user_state
+        self._user_state = None if user_state is None else WatchedState(user_state, self.errors)
 
     def version(self, transform_id: str, tag: str) -> int:
         """As :meth:`SideInputReader.version`."""
-        with self._remembered_errors():
+        with self.errors:
             return self._reader.version(transform_id, tag)
 
     def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """As :meth:`SideInputReader.iterable`."""
-        with self._remembered_errors():
+        with self.errors:
             return self._watched(self._reader.iterable(transform_id, tag, window))
 
     def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes | ValuePieces:
         """As :meth:`SideInputReader.values`."""
-        with self._remembered_errors():
+        with self.errors:
             return self._watched(self._reader.values(transform_id, tag, window, key))
 
     def _watched(self, values: bytes | ValuePieces) -> bytes | ValuePieces:
-        if isinstance(values, bytes):
-            return values
-
-        def piece(number: int) -> bytes:
-            # User code comes to read it much later; what goes wrong then is noticed, too.
-            with self._remembered_errors():
-                return values.piece(number)
-
-        return ValuePieces(len(values), values.pieces, piece)
-
-    @contextlib.contextmanager
-    def _remembered_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException as error:
-            self.reader_error = error
-            raise
+        return values if isinstance(values, bytes) else watched_pieces(values, self.errors)
 
     def blocking_get(self, state_key: Any, coder: coder_impl.CoderImpl) -> NoReturn:
         """Refuses.
@@ -127,10 +115,11 @@ class StateHandler(CachingStateHandler):
     def _refuse(self, state_key: Any) -> NoReturn:
         kind = state_key.WhichOneof("type")
         asked = getattr(state_key, kind) if kind else state_key
-        raise HarnessError(
-            f"{getattr(asked, 'transform_id', '') or self._stage_name} asked for state of the kind "
-            f"{kind}, which the embedded harness does not serve"
-        )
+        with self.errors:
+            raise HarnessError(
+                f"{getattr(asked, 'transform_id', '') or self._stage_name} asked for state of the "
+                f"kind {kind}, which the embedded harness does not serve"
+            )
 
     @contextlib.contextmanager
     def process_instruction_id(self, bundle_id: str, cache_tokens: Iterable[Any]) -> Iterator[None]:

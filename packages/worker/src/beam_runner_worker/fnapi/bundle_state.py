@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from beam_runner_model.chunks import InputChunk, Timer
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.errors import HarnessError
+from beam_runner_worker.errors import BundleFailed, HarnessError, TimerRefused
 from beam_runner_worker.fnapi.large_groups import LargeGroups
 from beam_runner_worker.fnapi.side_inputs import SideInputPages, UnsupportedState
 from beam_runner_worker.fnapi.state_coders import StateCoders
@@ -107,14 +107,18 @@ class BundleState:
 
         Raises:
             HarnessError: the host gave none.
+            BundleFailed: user code must not set this timer.
         """
         if self._state is None:
             raise HarnessError(
                 f"the SDK set a timer of the transform {timer.transform_id!r}, but the stage was "
                 "run without user state"
             )
-        with self._turn:
-            self._state.set_timer(timer)
+        try:
+            with self._turn:
+                self._state.set_timer(timer)
+        except TimerRefused as error:
+            raise BundleFailed(timer.transform_id, f"TimerRefused: {error}", "") from None
 
     def in_turn(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
         """The same input, pulled only while no request is answered.

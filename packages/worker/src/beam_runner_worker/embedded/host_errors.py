@@ -1,0 +1,113 @@
+"""Keeps what the host's ports raise while user code reads or writes, whether user code catches it or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+
+from beam_runner_worker.errors import TimerRefused
+from beam_runner_worker.ports import UserState
+from beam_runner_model.bundles import StateCell, Timer
+from beam_runner_model.value_pieces import ValuePieces
+
+
+class HostErrors:
+    """A context manager around each call of a port: keeps the first error, and lets it pass.
+
+    Attributes:
+        first: the host's error, not user code's; None if there was none.
+    """
+
+    __slots__ = ("first",)
+
+    def __init__(self) -> None:
+        self.first: BaseException | None = None
+
+    def __enter__(self) -> None:
+        """Nothing is prepared."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Keeps the error if it is the first."""
+        if error is not None and self.first is None:
+            self.first = error
+
+
+def watched_pieces(pieces: ValuePieces, errors: HostErrors) -> ValuePieces:
+    """Returns the same pieces; user code reads them much later, and errors are kept then, too."""
+
+    def piece(number: int) -> bytes:
+        with errors:
+            return pieces.piece(number)
+
+    return ValuePieces(len(pieces), pieces.pieces, piece)
+
+
+class WatchedState:
+    """The host's :class:`~beam_runner_worker.ports.UserState` of a bundle; errors of its calls are kept."""
+
+    __slots__ = ("_errors", "_state")
+
+    def __init__(self, state: UserState, errors: HostErrors) -> None:
+        self._state = state
+        self._errors = errors
+
+    def bag(self, cell: StateCell) -> bytes:
+        with self._errors:
+            return self._state.bag(cell)
+
+    def append(self, cell: StateCell, values: bytes) -> None:
+        with self._errors:
+            self._state.append(cell, values)
+
+    def replace(self, cell: StateCell, values: bytes) -> None:
+        with self._errors:
+            self._state.replace(cell, values)
+
+    def clear(self, cell: StateCell) -> None:
+        with self._errors:
+            self._state.clear(cell)
+
+    def map_keys(self, cell: StateCell) -> bytes:
+        with self._errors:
+            return self._state.map_keys(cell)
+
+    def map_values(self, cell: StateCell, map_key: bytes) -> bytes:
+        with self._errors:
+            return self._state.map_values(cell, map_key)
+
+    def map_append(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
+        with self._errors:
+            self._state.map_append(cell, map_key, values)
+
+    def map_remove(self, cell: StateCell, map_key: bytes) -> None:
+        with self._errors:
+            self._state.map_remove(cell, map_key)
+
+    def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Reads all of them now, so that errors of later ones are kept, too."""
+        with self._errors:
+            return iter([*self._state.ordered(cell, start, end)])
+
+    def ordered_insert(self, cell: StateCell, sort_key: int, value: bytes) -> None:
+        with self._errors:
+            self._state.ordered_insert(cell, sort_key, value)
+
+    def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
+        with self._errors:
+            self._state.ordered_remove(cell, start, end)
+
+    def set_timer(self, timer: Timer) -> None:
+        """Sets or clears a timer. A timer that is refused is user code's error, and isn't kept."""
+        refused: TimerRefused | None = None
+        with self._errors:
+            try:
+                self._state.set_timer(timer)
+            except TimerRefused as error:
+                refused = error
+        if refused is not None:
+            raise refused

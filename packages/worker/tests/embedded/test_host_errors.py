@@ -1,0 +1,179 @@
+"""Errors of the host fail a bundle with the host's error, also where user code catches them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import coders
+from apache_beam.transforms import userstate
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.utils.timestamp import Timestamp
+from mini_runner import Logs, NoArtifacts, Plan, Port, job
+from random_elements import ANY
+from stateful_host import Cells, StatefulStage
+
+from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.embedded.host_errors import HostErrors, WatchedState
+from beam_runner_worker.errors import BundleFailed, TimerRefused
+from beam_runner_model.bundles import GroupChunk, InputKind, StateCell, Timer
+from beam_runner_model.value_pieces import ValuePieces
+
+VARINT = coders.VarIntCoder()
+CELL = StateCell("t", "s", b"w", b"k")
+
+
+class Away(Exception):
+    """The host's error."""
+
+
+class Careful(beam.DoFn):
+    """Does what its element says, and goes on after any error."""
+
+    raises = False
+
+    BAG = userstate.BagStateSpec("bag", VARINT)
+    VALUE = userstate.ReadModifyWriteStateSpec("value", VARINT)
+    SET = userstate.SetStateSpec("set", VARINT)
+    SUM = userstate.CombiningValueStateSpec("sum", VARINT, sum)
+    ORDERED = userstate.OrderedListStateSpec("ordered", VARINT)
+    TIMER = userstate.TimerSpec("timer", TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element: Any,
+        bag: Any = beam.DoFn.StateParam(BAG),  # noqa: B008
+        value: Any = beam.DoFn.StateParam(VALUE),  # noqa: B008
+        set_: Any = beam.DoFn.StateParam(SET),  # noqa: B008
+        sum_: Any = beam.DoFn.StateParam(SUM),  # noqa: B008
+        ordered: Any = beam.DoFn.StateParam(ORDERED),  # noqa: B008
+        timer: Any = beam.DoFn.TimerParam(TIMER),  # noqa: B008
+    ) -> Iterator[Any]:
+        _, (name, method, *arguments) = element
+        params = {"bag": bag, "value": value, "set": set_, "sum": sum_}
+        params |= {"ordered": ordered, "timer": timer}
+        try:
+            yield getattr(params[name], method)(*arguments)
+        except Exception as error:
+            if self.raises:
+                raise
+            yield type(error).__name__
+
+    @userstate.on_timer(TIMER)
+    def rings(self) -> None:
+        """Does nothing."""
+
+
+class Raising(Careful):
+    """Doesn't go on."""
+
+    raises = True
+
+
+AT = Timestamp(1)
+CALLS = [
+    ("bag", ("bag", "read")),
+    ("bag", ("value", "read")),
+    ("bag", ("set", "read")),
+    ("bag", ("sum", "read")),
+    ("bag", ("sum", "add", 1)),
+    ("ordered", ("ordered", "read")),
+    ("ordered", ("ordered", "read_range", AT, AT)),
+    ("ordered_insert", ("ordered", "add", (AT, 1))),
+    ("ordered_remove", ("ordered", "clear_range", AT, AT)),
+    ("clear", ("ordered", "clear")),
+    ("set_timer", ("timer", "set", 5)),
+    ("set_timer", ("timer", "clear")),
+]
+
+
+@pytest.mark.parametrize(("port", "step"), CALLS, ids=[f"{step[0]}-{step[1]}" for _, step in CALLS])
+def test_host_error_in_state_or_timer_that_user_code_catches_fails_the_bundle(
+    port: str, step: tuple[Any, ...]
+) -> None:
+    error = Away("no state")
+
+    def fail(*_: Any) -> Any:
+        raise error
+
+    stage = StatefulStage(Careful(), tuple[Any, Any])
+    whole = stage.cells
+    stage.cells = Cells()
+    setattr(stage.cells, port, fail)
+    with pytest.raises(Away) as raised:
+        stage.run(stage.elements(("k", step)))
+    assert raised.value is error
+    stage.cells = whole
+    assert stage.run(stage.elements(("k", ("bag", "read"))))[0].value == []
+
+
+def test_error_of_user_code_that_it_catches_fails_nothing() -> None:
+    stage = StatefulStage(Careful(), tuple[Any, Any])
+    too_late = Timestamp(micros=(1 << 63) - 1)
+    (found,) = stage.run(stage.elements(("k", ("ordered", "add", (too_late, 1)))))
+    assert found.value == "ValueError"
+
+
+def test_timer_that_the_host_refuses_is_user_codes_error() -> None:
+    def refuse(_: Timer) -> None:
+        raise TimerRefused("not now")
+
+    step = ("timer", "set", 5)
+    stage = StatefulStage(Careful(), tuple[Any, Any])
+    stage.cells.set_timer = refuse  # type: ignore[method-assign]
+    assert stage.run(stage.elements(("k", step)))[0].value == "TimerRefused"
+    raising = StatefulStage(Raising(), tuple[Any, Any])
+    raising.cells.set_timer = refuse  # type: ignore[method-assign]
+    with pytest.raises(BundleFailed, match=r"not now \[while running 'Stateful'\]"):
+        raising.run(raising.elements(("k", step)))
+
+
+def test_ordered_values_that_end_with_an_error_are_not_given_in_part() -> None:
+    class Half(Cells):
+        def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+            yield 1, b"\x01"
+            raise Away("the second")
+
+    errors = HostErrors()
+    with pytest.raises(Away):
+        WatchedState(Half(), errors).ordered(CELL, 0, 9)
+    assert isinstance(errors.first, Away)
+
+
+def test_first_error_of_the_host_is_kept() -> None:
+    errors = HostErrors()
+    for text in ("first", "second"):
+        with pytest.raises(Away), errors:
+            raise Away(text)
+    assert str(errors.first) == "first"
+
+
+def read_or_give_up(group: tuple[Any, Any]) -> list[Any]:
+    try:
+        return list(group[1])
+    except Away:
+        return []
+
+
+def test_host_error_in_a_large_group_that_user_code_catches_fails_the_bundle() -> None:
+    def fail(number: int) -> bytes:
+        raise Away("no values")
+
+    pipeline = beam.Pipeline()
+    pairs = pipeline | beam.Create([("k", 1)])
+    _ = pairs | beam.GroupByKey() | beam.Map(read_or_give_up) | beam.Map(str)
+    plan = Plan(pipeline)
+    (planned,) = (s for s in plan.stages if s.spec.input.kind is InputKind.GROUPS)
+    harness = EmbeddedHarness(job(), NoArtifacts(), Logs())
+    stage = harness.stage(planned.spec, None)  # type: ignore[arg-type]
+    key = ANY.get_impl().encode_nested("k")
+    lost = ValuePieces(size=1 << 20, pieces=1, piece=fail)
+    chunk = GroupChunk(
+        keys=[key], windows=b"", timestamps=[0], counts=[1], values=[lost], pane=b"\x0f"
+    )
+    ports = {name: Port() for name in planned.output_buffers}
+    with pytest.raises(Away, match="^no values$"):
+        stage.process_bundle("b", [chunk], ports)
+    harness.close()
