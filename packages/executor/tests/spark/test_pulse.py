@@ -54,4 +54,7 @@ def test_pulse_asking_thread_ends_by_an_error_next_question_is_answered() -> Non
         return True
 
     pulse = Pulse(ask, limit=0.5)
-    assert [pulse.answer(), pulse.answer()] == [None, True]
+    assert pulse.answer() is None
+    while (answer := pulse.answer()) is None:
+        pass  # On a busy machine the new thread may need longer than the limit.
+    assert answer

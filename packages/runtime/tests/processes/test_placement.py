@@ -60,7 +60,7 @@ def test_one_that_waits_is_cancelled_without_a_process(place: PlacedJobs) -> Non
         other.open(number)
     job.start(0)
     job.placed.cancel()
-    assert job.ended.get(timeout=1) == (0, "")
+    assert job.ended.get(timeout=SECONDS) == (0, "")
     assert other.ended.empty()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import apache_beam as beam
@@ -15,7 +14,6 @@ from apache_beam.transforms.window import TimestampedValue
 from mini_runner import MiniRunner, run
 from one_stage import OneStage, chunk_of, note, seen, split_while
 
-from beam_runner_worker.embedded import runs
 from beam_runner_worker.embedded.runs import MOST_VALUES, Collector, Pace
 from beam_runner_worker.errors import BundleFailed
 
@@ -314,12 +312,6 @@ def test_the_pace() -> None:
     assert pace.values == 2
     pace.took(5, 2)
     assert pace.values == 1
-
-
-@pytest.fixture
-def still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No run takes long, which any may where the machine has other things to do: then the next ones are short."""
-    monkeypatch.setattr(runs, "time", SimpleNamespace(perf_counter=lambda: 0.0))
 
 
 @pytest.mark.usefixtures("still")

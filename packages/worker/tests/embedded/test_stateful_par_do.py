@@ -116,6 +116,7 @@ def test_elements_do_not_wait_for_others() -> None:
     assert found.value == [1] * 50
 
 
+@pytest.mark.usefixtures("still")
 def test_what_belongs_to_a_key_is_looked_up_once_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     find = stateful_par_do._argument
