@@ -7,8 +7,6 @@ The following isn't a difference, because pipelines are made so that no runner h
 - What timers and batches return gets the end of its window as its timestamp. Otherwise it depends on
   the order of arrival, and Python's SDK takes the time of the clock for timers in processing time.
 - Windows that have merged don't merge again. Which of them do depends on the time at which they close.
-- A timer at the end of a window names only the elements before its time. Others may come before it or
-  after it.
 """
 
 from __future__ import annotations

@@ -8,11 +8,12 @@ from typing import Any
 
 import attrs
 from allowed_differences import of_fn_api_runner
-from graphs import BY_BATCH, build, judges, modelled
+from graphs import BY_BATCH, BY_REFUSAL, build, judges, modelled
 from judging import Tally, difference, dropped_differ, judge
 from minimise import minimised
 from mortal import At
 from partitions import Partition
+from refused_operations import refusal_of
 from runners import Oracle, Refused, built_by
 from spec import Spec, Step
 from stream_jobs import Way, random_flags, run
@@ -32,15 +33,40 @@ def compare(
         seed: chooses options of the jobs, and the times of drains.
         tries: how many jobs are run at most to make a pipeline smaller that differs.
     """
-    tally = compare_with_batch(at, specs)
+    runnable = {name: spec for name, spec in specs.items() if refusal_of(spec) is None}
+    refused = {name: spec for name, spec in specs.items() if name not in runnable}
+    tally = compare_with_batch(at, runnable) if runnable else Tally()
+    tally.branches[BY_REFUSAL] += len(refused)
     for label, way in ways.items():
         at.tell(label)
-        found = _differences(specs, way, f"{seed} {label}", tally)
-        tally.same[label] += len(specs) - len(found)
+        found = _differences(runnable, way, f"{seed} {label}", tally) if runnable else {}
+        not_refused = _not_refused(refused, way, f"{seed} {label}")
+        tally.same[label] += len(specs) - len(found) - len(not_refused)
         for name, told in found.items():
             text = _reduced(specs[name], told, way, f"{seed} {label}", tries)
             tally.differences.append(f"{label}, {name}: {text} --environment {label.split()[0]}")
+        for name, told in not_refused.items():
+            tally.differences.append(f"{label}, {name}: {told}\n{specs[name]}")
     return tally
+
+
+def _not_refused(specs: Mapping[str, Spec], way: Way, seed: str) -> dict[str, str]:
+    """Returns what the server does with pipelines that it must refuse, for those it doesn't refuse."""
+    found = {}
+    for name, spec in specs.items():
+        told = "the job isn't refused"
+        try:
+            with built_by(lambda *args, spec=spec: _build_one(spec, way, *args)) as made:
+                run(made, way, random.Random(seed))
+        except Refused as refused:
+            told = str(refused)
+        if (refusal_of(spec) or "") not in told:
+            found[name] = f"not refused by name: {told}"
+    return found
+
+
+def _build_one(spec: Spec, way: Way, root: Any, folder: str) -> None:
+    build(root, {"refused": spec}, folder, way.as_batch)
 
 
 def compare_with_batch(at: At, specs: Mapping[str, Spec]) -> Tally:

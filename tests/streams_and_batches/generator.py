@@ -8,6 +8,7 @@ from typing import Any
 
 from folds import FOLDS
 from partitions import Action, Partition
+from refused_operations import REFUSED
 from span_windows import COMBINERS, GLOBAL
 from spec import Spec, Step
 
@@ -15,6 +16,8 @@ _BEGIN = 1_000_000
 """The event time (ms) at which sources begin."""
 _LATE_PART = 0.15
 """The part of pipelines that have late elements."""
+_REFUSED_PART = 0.03
+"""The part of pipelines that must be refused."""
 _LONG = 5
 """The factor of the length of long sources."""
 Arguments = Callable[[random.Random], dict[str, Any]]
@@ -33,6 +36,8 @@ def random_spec(seed: str) -> Spec:
         inputs, _, arguments = KINDS[op]
         read = tuple(_random_input(rng, len(steps), steps) for _ in range(inputs))
         steps.append(Step(op, read, arguments(rng)))
+    if rng.random() < _REFUSED_PART:
+        steps.append(Step(rng.choice([*REFUSED]), (_random_input(rng, len(steps), steps),)))
     return Spec(tuple(steps))
 
 

@@ -10,6 +10,7 @@ import attrs
 from model import ON_TIME, Rows
 from operation_models import MODELS
 from operations import OPERATIONS, Stream
+from refused_operations import REFUSED
 from spec import Spec
 from stateful_models import STATEFUL_MODELS
 from stateful_operations import STATEFUL
@@ -19,9 +20,9 @@ from triggered_operations import TRIGGERED
 INVARIANT = ("panes", "admitted")
 """Operations whose output depends on the order of arrival, so that only invariants hold."""
 BY_BATCH, BY_MODEL = "the model and FnApiRunner", "the model alone"
-BY_INVARIANTS, BY_NOTHING = "the invariants", "nothing"
+BY_INVARIANTS, BY_REFUSAL, BY_NOTHING = "the invariants", "a refusal", "nothing"
 _Collection = TypeVar("_Collection", Stream, Rows)
-_ALL = OPERATIONS | STATEFUL | TRIGGERED
+_ALL = OPERATIONS | STATEFUL | TRIGGERED | {name: one.add for name, one in REFUSED.items()}
 _ALL_MODELS = MODELS | STATEFUL_MODELS
 _SOURCES = ("source", "bounded")
 _PLAIN = (

@@ -17,12 +17,7 @@ def collect(given: Rows, when: str) -> Rows:
         pairs = pairs.in_windows(SAFE)
     made = []
     for key, span, rows in groups(pairs):
-        before = [row.value for row in rows if row.time < last_time(span)]
-        if before:
-            made.append(Row(key, tuple(sorted(before)), last_time(span), span))
-        for row in rows:
-            if row.time >= last_time(span):
-                made.append(Row(key, ("last", row.value), last_time(span), span))
+        made.append(Row(key, tuple(sorted(row.value for row in rows)), last_time(span), span))
     return Rows(tuple(made), pairs.windows, grouped=True).restamped()
 
 
@@ -32,7 +27,7 @@ def loop(given: Rows, period: int) -> Rows:
     for key, span, rows in groups(pairs):
         assert span is not None
         for tick in range(span[0] + period, span[1], period):
-            values = tuple(sorted(row.value for row in rows if row.time < tick))
+            values = tuple(sorted(row.value for row in rows if row.time <= tick))
             if values:
                 made.append(Row(key, values, tick, span))
     return attrs.evolve(pairs, rows=tuple(made), grouped=False)

@@ -1,7 +1,7 @@
 """Operations with state and timers, whose output doesn't depend on the order of arrival.
 
-At a timer's time all elements before that time have arrived, and no element was late. Elements at that
-time or later may have arrived or not, so rows say nothing of them together.
+When a timer rings, all elements up to its time have arrived, and no element was late. Elements behind that
+time may have arrived or not, so rows don't have them.
 """
 
 from __future__ import annotations
@@ -59,12 +59,11 @@ class Collect(beam.DoFn):
     def process(
         self,
         element: tuple[str, int],
-        time: Any = _TIME,
         window: Any = _WINDOW,
         bag: Any = beam.DoFn.StateParam(_BAG),
         end: Any = beam.DoFn.TimerParam(END),
     ) -> None:
-        bag.add((time.micros // 1000, element[1]))
+        bag.add(element[1])
         if self._when == "last" or isinstance(window, GlobalWindow):
             end.set(_last(window))
         else:
@@ -74,18 +73,11 @@ class Collect(beam.DoFn):
     def ended(
         self,
         key: Any = _KEY,
-        window: Any = _WINDOW,
         bag: Any = beam.DoFn.StateParam(_BAG),
     ) -> Pairs:
-        at_last = []
-        before = []
-        for time, value in bag.read():
-            (before if time < _last(window).micros // 1000 else at_last).append(value)
+        values = tuple(sorted(bag.read()))
         bag.clear()
-        if before:
-            yield key, tuple(sorted(before))
-        for value in at_last:
-            yield key, ("last", value)
+        yield key, values
 
 
 def loop(stream: Stream, period: int) -> Stream:
@@ -126,7 +118,7 @@ class Loop(beam.DoFn):
         tick: Any = beam.DoFn.TimerParam(TICK),
     ) -> Pairs:
         now = time.micros // 1000
-        values = tuple(sorted(value for at, value in bag.read() if at < now))
+        values = tuple(sorted(value for at, value in bag.read() if at <= now))
         if values:  # A tick before the first element may be late.
             yield key, values
         self._set(tick, now, window)

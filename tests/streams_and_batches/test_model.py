@@ -18,6 +18,7 @@ from generator import KINDS, random_spec
 from graphs import modelled
 from judging import Tally, dropped_differ, judge
 from partitions import truncated, watermarks
+from refused_operations import REFUSED, refusal_of
 from spec import Spec, Step, from_text
 from stream_jobs import Outcome
 
@@ -64,9 +65,9 @@ def test_random_pipelines_are_the_same_for_the_same_seed_and_can_be_printed() ->
     assert specs == [random_spec(f"7/{number}") for number in range(60)]
     assert [from_text(str(spec)) for spec in specs] == specs
     used = {step.op for spec in specs for step in spec.steps}
-    assert used >= {"source", "bounded", "panes", "admitted", "detour", *KINDS}
+    assert used >= {"source", "bounded", "panes", "admitted", "detour", *KINDS, *REFUSED}
     for spec in specs:
-        assert modelled(spec, "p")
+        assert refusal_of(spec) or modelled(spec, "p")
         for step in spec.steps:
             assert step not in simpler(step)
 
