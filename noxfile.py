@@ -51,6 +51,7 @@ from tools.nox_support import (
     results_of,
     run_beams_suites,
     run_on_a_cluster,
+    run_outages,
     run_pytest,
     run_python,
     run_unit_tests,
@@ -68,6 +69,7 @@ IN_CI = (
     *("lint", "layers"),
     *("plain", "tests", "validates_runner", "types", "pipelines_part", "cluster", "clusters_part"),
     *("kills", "lanes", "doors", "browser", "web", "streams_and_batches_part", "differential_part"),
+    "outages_part",
     *("go", "docs", "purity", "memory_part", "wordcount"),
     "capabilities",
 )
@@ -320,3 +322,10 @@ def streams_and_batches_part(session: nox.Session) -> None:
     few = ("--streams=12", "--batch=3", "--drains=0.3", "--without-spark")
     compare = "tests/streams_and_batches/streams_and_batches.py"
     run_python(session, compare, *(session.posargs or few))
+
+
+@nox.session(requires=["wheels"])
+def outages_part(session: nox.Session) -> None:
+    """A few of the outages that `outages` has, others each time, on plain processes."""
+    few = ("--rounds=1", "--lengths=3", "--site=data store", "--site=state store", "--site=service")
+    run_outages(session, *(session.posargs or few))

@@ -33,6 +33,7 @@ from tools.nox_support import (
     run_beams_suites,
     run_bench,
     run_on_a_cluster,
+    run_outages,
     run_pytest,
     run_python,
 )
@@ -290,6 +291,12 @@ def differential(session: nox.Session) -> None:
 def streams_and_batches(session: nox.Session) -> None:
     """Compare thousands of random streams with batches. ``-- --streams N --seed S --drains --kills`` for others."""
     run_python(session, "tests/streams_and_batches/streams_and_batches.py", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
+def outages(session: nox.Session) -> None:
+    """Takes neighbours away while streams run; writes .nox/outages.md. ``-- --rounds N --seed S --lengths 1,30 --spark`` for others."""
+    run_outages(session, *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)

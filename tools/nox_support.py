@@ -290,3 +290,11 @@ def run_on_a_cluster(session: nox.Session, *files: str) -> None:
 
 def run_beams_suites(session: nox.Session, *arguments: str) -> None:
     run_pytest(session, "tests/validates_runner", *SIDE_BY_SIDE, "--dist=load", *arguments)
+
+
+def run_outages(session: nox.Session, *arguments: str) -> None:
+    """Takes neighbours of servers away, of which one is a server of S3's protocol."""
+    if "--spark" in arguments:
+        need_java(session)
+    install(session, *group("test"), *group("executor"))
+    run_python(session, "tests/outages/outages.py", *arguments)

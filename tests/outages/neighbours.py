@@ -1,0 +1,259 @@
+"""Neighbours of a server, each of which can be taken away in several ways, and given back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from free_ports import free_ports
+from job_server import wait_until
+from lives import THREADS_OF_A_CHANNEL
+from processes import FORKED, parent, threads
+
+BUCKET = "bucket"
+SECRETS = {
+    "AWS_ALLOW_HTTP": "true",
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "AWS_REGION": "us-east-1",
+}
+DISK_BYTES = 96 << 20
+_HERE = Path(__file__).parent
+_START_SECONDS = 120.0
+_PIECE = 1 << 16
+_STALL = "stall"
+_DAEMON = "beam_spark_executor.spark.python_daemon"
+
+
+class Neighbour(Protocol):
+    """A system that a server or a bundle depends on.
+
+    Attributes:
+        name: its name in the table.
+        kinds: the ways in which it can be away.
+        told_by: a part of the name by which a job tells that it is away; empty if a job doesn't tell it.
+        is_counted: whether attempts that find it away are counted, because the runner doesn't know it.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    told_by = ""
+    is_counted = False
+
+    @abstractmethod
+    def leave(self, kind: str) -> None:
+        """Begins an outage."""
+
+    @abstractmethod
+    def come_back(self) -> None:
+        """Ends the outage."""
+
+    def close(self) -> None:
+        """Removes the neighbour; by default there is nothing to remove."""
+        return
+
+
+class _HttpNeighbour(Neighbour):
+    """A program that speaks HTTP, behind a proxy.
+
+    Args:
+        process: the program.
+        port: its port.
+
+    Attributes:
+        url: the proxy's.
+        direct: the program's own, which is reached in an outage, too, unless it stalls.
+    """
+
+    kinds = (_STALL, "refuse", "errors", "slow", "lose")
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self._process = process
+        self.direct = f"http://127.0.0.1:{port}"
+        wait_until(self._answers, _START_SECONDS, f"{self.name} answers")
+        self._proxy = subprocess.Popen(
+            [sys.executable, "-P", str(_HERE / "proxy.py"), str(port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.url = f"http://127.0.0.1:{self._line()}"
+
+    def leave(self, kind: str) -> None:
+        if kind == _STALL:
+            self._process.send_signal(signal.SIGSTOP)
+        else:
+            self._set_mode(kind)
+
+    def come_back(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+        self._set_mode("pass")
+
+    def close(self) -> None:
+        for process in (self._proxy, self._process):
+            process.kill()
+            process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            urllib.request.urlopen(f"{self.direct}/numbers/none", timeout=5).close()
+        except urllib.error.HTTPError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def _set_mode(self, mode: str) -> None:
+        assert self._proxy.stdin is not None
+        self._proxy.stdin.write(f"{mode}\n")
+        self._proxy.stdin.flush()
+        assert self._line() == "ok"
+
+    def _line(self) -> str:
+        assert self._proxy.stdout is not None
+        return self._proxy.stdout.readline().strip()
+
+
+class Store(_HttpNeighbour):
+    """An object store that speaks S3's protocol."""
+
+    name = "object store"
+    told_by = "store at s3://"
+
+    def __init__(self) -> None:
+        port = free_ports(1)[0]
+        command = [sys.executable, "-P", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+        quiet = subprocess.DEVNULL
+        process = subprocess.Popen(command, stdout=quiet, stderr=quiet, text=True)
+        super().__init__(process, port)
+        made = urllib.request.Request(f"{self.direct}/{BUCKET}", method="PUT")
+        urllib.request.urlopen(made, timeout=30).close()
+        self.environment = {**SECRETS, "AWS_ENDPOINT_URL": self.url}
+
+
+class Service(_HttpNeighbour):
+    """A system that user code reads from and writes to."""
+
+    name = "service of user code"
+    is_counted = True
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-P", str(_HERE / "service.py")]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        super().__init__(process, int(process.stdout.readline()))
+
+
+class UserCode(Neighbour):
+    """A step that raises while a file is there."""
+
+    name = "user code"
+    kinds = ("raises",)
+    is_counted = True
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def leave(self, kind: str) -> None:
+        self.file.touch()
+
+    def come_back(self) -> None:
+        self.file.unlink()
+
+
+class Disk(Neighbour):
+    """A small file system, which can be full; needs root."""
+
+    name = "disk"
+    kinds = ("full",)
+    told_by = "the disk of "
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
+        subprocess.run(mount, check=True, capture_output=True)
+        self._balloon = folder / "balloon"
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def leave(self, kind: str) -> None:
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._fill, daemon=True)
+        self._thread.start()
+
+    def come_back(self) -> None:
+        self._ended.set()
+        assert self._thread is not None
+        self._thread.join()
+        self._balloon.unlink()
+
+    def close(self) -> None:
+        subprocess.run(["umount", "-l", str(self.folder)], check=True)
+
+    def _fill(self) -> None:
+        """Keeps the file system full, whatever is removed from it."""
+        with self._balloon.open("wb", buffering=0) as file:
+            while not self._ended.wait(0.1):
+                with contextlib.suppress(OSError):
+                    while not self._ended.is_set():
+                        file.write(bytes(_PIECE))
+
+
+class Workers(Neighbour):
+    """The server's own worker processes.
+
+    Args:
+        processes: returns the command lines of the server's processes by their ids.
+    """
+
+    name = "worker process"
+    kinds = ("stall", "stall of all")
+    is_counted = True
+
+    def __init__(self, processes: Callable[[], dict[int, str]]) -> None:
+        self._processes = processes
+        self._stopped: list[int] = []
+
+    def leave(self, kind: str) -> None:
+        found = list(self._serving())
+        self._stopped = found if kind == "stall of all" else found[:1]
+        for pid in self._stopped:
+            _signal(pid, signal.SIGSTOP)
+
+    def come_back(self) -> None:
+        for pid in self._stopped:
+            _signal(pid, signal.SIGCONT)
+
+    def _serving(self) -> Iterator[int]:
+        """Yields the processes that serve a job."""
+        commands = self._processes().items()
+        found = {pid for pid, text in commands if _DAEMON in text or text == FORKED}
+        for pid in sorted(found):
+            if parent(pid) in found and threads(pid) >= THREADS_OF_A_CHANNEL:
+                yield pid
+
+
+def can_mount(folder: Path) -> bool:
+    """Whether this user may make a file system."""
+    try:
+        made = Disk(folder / "probe")
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    made.close()
+    return True
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # the server has ended it meanwhile
+        os.kill(pid, number)

@@ -1,0 +1,272 @@
+"""One pipeline in one outage: how it is begun and ended, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import attrs
+import grpc
+from beam_runner_jobservices import JobApiError, JobClient, JobState
+from beam_runner_jobservices.metric_values import metric_value
+from beam_runner_model.observation import ThreadStack
+from beam_runner_model.jobs import Importance, JobMessage
+from jobs import Job, Pipelines
+from streams import BATCH_COUNT, Site, ask, batch, stream
+
+_LOOK_SECONDS = 0.5
+_START_SECONDS = 120.0
+_AFTER_SECONDS = 2.0
+"""As long as a stream goes on after an outage."""
+_AWAY_SECONDS = 60.0
+"""As long as a busy machine may keep a server from answering."""
+_Result = TypeVar("_Result")
+_COUNTER = "beam:metric:user:sum_int64:v1"
+_FAILED = "beam_spark:stage:bundles_failed:v1"
+
+
+@attrs.frozen
+class Plan:
+    """What is run in an outage.
+
+    Attributes:
+        place: where the job needs the neighbour; `batch` is a bounded job.
+        environment: `embedded` or `LOOPBACK`.
+        phase: when the outage comes: at the job's `begin`, in its `midst`, or at its `end`.
+    """
+
+    place: str
+    environment: str
+    phase: str = "midst"
+
+
+@attrs.define
+class Result:
+    """What became of a job, a row of the table."""
+
+    place: str
+    environment: str
+    phase: str
+    outcome: str = ""
+    detail: str = ""
+    state: str = ""
+    given: int = 0
+    lost: int = 0
+    doubled: int = 0
+    wrong: int = 0
+    attempts_failed: int = 0
+    told: str = ""
+    seconds_to_go_on: float = 0.0
+
+
+class Run:
+    """A job that lives through an outage.
+
+    Args:
+        plan: what it is.
+        pipelines: of the server.
+        name: of the job.
+        folder: for the file that ends a stream.
+        site: what the pipeline needs.
+        patience: for how many seconds a job may stand after the outage.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        pipelines: Pipelines,
+        name: str,
+        folder: Path,
+        site: Site,
+        patience: float,
+    ) -> None:
+        self.plan = plan
+        self.name = name
+        self.result = Result(plan.place, plan.environment, plan.phase)
+        self._pipelines = pipelines
+        self._site = site
+        self._stop = folder / f"{name}.stop"
+        self._patience = patience
+        self._job: Job | None = None
+        self._thread = threading.Thread(target=self._submit, daemon=True)
+        self._refusals: list[str] = []
+        self._came_back = 0.0
+        self._seen = 0
+
+    def begin(self) -> None:
+        """Submits the job, in a thread: a server whose store is away lets it wait."""
+        self._thread.start()
+
+    def wait_for_results(self) -> None:
+        """Waits until the job has committed something, or has ended."""
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._has_results():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{self.name} has not begun: {self._refusals}")
+            time.sleep(_LOOK_SECONDS)
+
+    def end_stream(self) -> None:
+        """Has the stream's source end."""
+        self._stop.touch()
+
+    def look(self) -> None:
+        """Notes what the job tells in the outage."""
+        if self._job is None:
+            self.result.told = "; ".join(self._refusals)
+            return
+        execution = self._ask(lambda client, job_id: client.execution(job_id))
+        self._seen = self._counters()["second"]
+        told = [one.neighbour for one in execution.neighbours]
+        told += [one.neighbour or one.step for one in execution.failed]
+        self.result.told = "; ".join(sorted({one for one in told if one}))
+
+    def came_back(self) -> None:
+        """Notes that the outage has ended."""
+        self._came_back = time.monotonic()
+
+    def finish(self) -> None:
+        """Waits until the job goes on, ends it, and judges it."""
+        try:
+            self._finish()
+        except (AssertionError, JobApiError, TimeoutError, grpc.RpcError) as error:
+            self.result.outcome = "hang"
+            self.result.detail = f"{type(error).__name__}: {error}; {self._stacks()}"
+            self._give_up()
+        finally:
+            if self._job is not None:
+                self._job.result._cleanup()
+
+    def _submit(self) -> None:
+        build = batch if self.plan.place == "batch" else stream
+        deadline = time.monotonic() + _START_SECONDS
+        while self._job is None:
+            flags = () if self.plan.place == "batch" else ("--streaming",)
+            pipeline = self._pipelines.new(f"--job_name={self.name}", *flags)
+            build(pipeline, self.plan.place, self.name, self._stop, self._site)
+            try:
+                self._job = self._pipelines.job(pipeline)
+            except (grpc.RpcError, RuntimeError) as error:
+                self._refusals.append(f"{type(error).__name__}: {error}"[:500])
+                if self._came_back and time.monotonic() > max(deadline, self._came_back + 60):
+                    return
+                time.sleep(_LOOK_SECONDS)
+
+    def _finish(self) -> None:
+        self._thread.join(self._patience)
+        assert self._job is not None, f"the job can't be submitted: {self._refusals}"
+        self._until(self._goes_on, "commits nothing")
+        self.result.seconds_to_go_on = round(time.monotonic() - self._came_back, 1)
+        time.sleep(_AFTER_SECONDS)
+        self.end_stream()
+        self._until(lambda: self._state().is_terminal, "does not end")
+        self._judge()
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + self._patience
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{self.name} {what} for {self._patience:.0f} s")
+            time.sleep(_LOOK_SECONDS)
+
+    def _goes_on(self) -> bool:
+        return self._state().is_terminal or self._counters()["second"] > self._seen
+
+    def _has_results(self) -> bool:
+        if self._job is None:
+            return False
+        wanted = "given" if self.plan.place == "batch" else "second"
+        return self._state().is_terminal or self._counters()[wanted] > 0
+
+    def _state(self) -> JobState:
+        return self._ask(lambda client, job_id: client.state(job_id).state)
+
+    def _ask(self, question: Callable[[JobClient, str], _Result]) -> _Result:
+        """Returns the server's answer to a question about the job.
+
+        Raises:
+            JobApiError: it hasn't answered for long.
+        """
+        assert self._job is not None
+        deadline = time.monotonic() + _AWAY_SECONDS
+        while True:
+            try:
+                with JobClient(self._pipelines.address) as client:
+                    return question(client, self._job.job_id)
+            except JobApiError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_SECONDS)
+
+    def _counters(self) -> Counter[str]:
+        """Returns the committed counters of the job; `failed` is the number of failed attempts."""
+        counters: Counter[str] = Counter()
+        metrics = self._ask(lambda client, job_id: client.metrics(job_id))
+        for info in metrics.committed:
+            if info.urn == _COUNTER and info.labels["NAMESPACE"] == "kills":
+                counters[info.labels["NAME"]] += metric_value(info)
+        for info in metrics.attempted:
+            if info.urn == _FAILED:
+                counters["failed"] += metric_value(info)
+        return counters
+
+    def _judge(self) -> None:
+        result = self.result
+        state, found = self._state(), self._counters()
+        result.state = state.name
+        if state is not JobState.DONE:
+            result.outcome = state.name
+            result.detail = self._ask(_errors)
+            return
+        result.given = BATCH_COUNT if self.plan.place == "batch" else found["given"]
+        result.lost = max(found["lost"], result.given - (found["arrived"] - found["doubled"]))
+        result.doubled, result.wrong = found["doubled"], found["wrong"]
+        result.attempts_failed = found["failed"]
+        if self.plan.place == "sink":
+            written = json.loads(ask(self._site.service, f"/sink/{self.name}"))
+            result.lost = max(result.lost, result.given - written["different"])
+            result.detail = f"written again by failed attempts: {written['writes'] - result.given}"
+        if not result.given:
+            result.outcome = "nothing given"
+        elif result.lost or result.doubled or result.wrong:
+            result.outcome = "inexact"
+        else:
+            result.outcome = "exact"
+
+    def _stacks(self) -> str:
+        """Returns what is known of a job that hangs."""
+        if self._job is None:
+            return ""
+        try:
+            stacks = self._ask(lambda client, job_id: client.stacks(job_id))
+            lines = [f"{one.pid} {one.thread}: {_innermost(one)}" for one in stacks]
+            return f"{self._ask(lambda c, job_id: c.execution(job_id))} {self._counters()} {lines}"
+        except JobApiError as error:
+            return str(error)
+
+    def _give_up(self) -> None:
+        if self._job is None:
+            return
+        try:
+            self._ask(lambda client, job_id: client.cancel(job_id))
+        except JobApiError as error:
+            self.result.detail += f"; it can't be cancelled: {error}"
+
+
+def _innermost(stack: ThreadStack) -> str:
+    return " < ".join(f"{frame.function}:{frame.line}" for frame in stack.frames[-4:])
+
+
+def _errors(client: JobClient, job_id: str) -> str:
+    """Returns the last errors of a job that has ended."""
+    entries = client.messages(job_id, 30)
+    texts = [
+        entry.text
+        for entry in entries
+        if isinstance(entry, JobMessage) and entry.importance >= Importance.ERROR
+    ]
+    return " ".join(texts)[-2000:]

@@ -1,0 +1,64 @@
+"""Neighbours are away in the way that is wanted, and are back afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from neighbours import Disk, Service, can_mount
+from proxy import SLOW_SECONDS
+from streams import ServiceError, ask
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    made = Service()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [("refuse", ConnectionRefusedError), ("errors", ServiceError), ("stall", TimeoutError)],
+)
+def test_service_raises_only_in_an_outage(
+    service: Service, kind: str, error: type[Exception]
+) -> None:
+    service.leave(kind)
+    with pytest.raises(error):
+        ask(service.url, "/numbers/one")
+    service.come_back()
+    assert int(ask(service.url, "/numbers/one")) >= 0
+
+
+def test_service_that_loses_answers_keeps_what_was_written(service: Service) -> None:
+    service.leave("lose")
+    with pytest.raises(ConnectionError):
+        ask(service.url, "/sink/lost", "7")
+    service.come_back()
+    assert ask(service.url, "/sink/lost") == '{"writes": 1, "different": 1}'
+
+
+def test_slow_service_answers_late(service: Service) -> None:
+    service.leave("slow")
+    began = time.monotonic()
+    assert int(ask(service.url, "/numbers/two")) >= 0
+    assert time.monotonic() - began >= SLOW_SECONDS
+    service.come_back()
+
+
+def test_disk_takes_nothing_only_while_it_is_full(tmp_path: Path) -> None:
+    if not can_mount(tmp_path):
+        pytest.skip("only root can make a file system")
+    disk = Disk(tmp_path / "disk")
+    try:
+        disk.leave("full")
+        time.sleep(1.0)
+        with pytest.raises(OSError, match="No space left"):
+            (disk.folder / "file").write_bytes(bytes(1 << 17))
+        disk.come_back()
+        assert (disk.folder / "file").write_bytes(bytes(1 << 17)) == 1 << 17
+    finally:
+        disk.close()
