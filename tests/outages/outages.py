@@ -169,8 +169,8 @@ def _live_through(runs: list[Run], seconds: float) -> None:
         if run.plan.phase == "end":
             run.end_stream()
     time.sleep(max(0.0, began + 0.9 * seconds - time.monotonic()))
-    for run in runs:
-        run.look()
+    with ThreadPoolExecutor(len(runs)) as threads:
+        list(threads.map(lambda run: run.look(), runs))
     time.sleep(max(0.0, began + seconds - time.monotonic()))
 
 

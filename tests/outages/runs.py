@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,8 +14,8 @@ import attrs
 import grpc
 from beam_runner_jobservices import JobApiError, JobClient, JobState
 from beam_runner_jobservices.metric_values import metric_value
-from beam_runner_model.observation import ThreadStack
 from beam_runner_model.jobs import Importance, JobMessage
+from beam_runner_model.observation import ThreadStack
 from jobs import Job, Pipelines
 from streams import BATCH_COUNT, Site, ask, batch, stream
 
@@ -23,8 +23,10 @@ _LOOK_SECONDS = 0.5
 _START_SECONDS = 120.0
 _AFTER_SECONDS = 2.0
 """As long as a stream goes on after an outage."""
+_SEEN_SECONDS = 0.5
 _AWAY_SECONDS = 60.0
 """As long as a busy machine may keep a server from answering."""
+_OF_A_BUSY_SERVER = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 _Result = TypeVar("_Result")
 _COUNTER = "beam:metric:user:sum_int64:v1"
 _FAILED = "beam_spark:stage:bundles_failed:v1"
@@ -60,6 +62,7 @@ class Result:
     doubled: int = 0
     wrong: int = 0
     attempts_failed: int = 0
+    written_again: int = 0
     told: str = ""
     seconds_to_go_on: float = 0.0
 
@@ -119,7 +122,14 @@ class Run:
         if self._job is None:
             self.result.told = "; ".join(self._refusals)
             return
-        execution = self._ask(lambda client, job_id: client.execution(job_id))
+        try:
+            # A job begins to look at itself when it is asked.
+            self._ask(lambda client, job_id: client.execution(job_id))
+            time.sleep(_SEEN_SECONDS)
+            execution = self._ask(lambda client, job_id: client.execution(job_id))
+        except JobApiError as error:
+            self.result.told = str(error)
+            return
         self._seen = self._counters()["second"]
         told = [one.neighbour for one in execution.neighbours]
         told += [one.neighbour or one.step for one in execution.failed]
@@ -197,8 +207,8 @@ class Run:
             try:
                 with JobClient(self._pipelines.address) as client:
                     return question(client, self._job.job_id)
-            except JobApiError:
-                if time.monotonic() > deadline:
+            except JobApiError as error:
+                if error.code not in _OF_A_BUSY_SERVER or time.monotonic() > deadline:
                     raise
             time.sleep(_LOOK_SECONDS)
 
@@ -226,10 +236,12 @@ class Run:
         result.lost = max(found["lost"], result.given - (found["arrived"] - found["doubled"]))
         result.doubled, result.wrong = found["doubled"], found["wrong"]
         result.attempts_failed = found["failed"]
+        if result.attempts_failed:
+            result.detail = self._ask(_failures)
         if self.plan.place == "sink":
             written = json.loads(ask(self._site.service, f"/sink/{self.name}"))
             result.lost = max(result.lost, result.given - written["different"])
-            result.detail = f"written again by failed attempts: {written['writes'] - result.given}"
+            result.written_again = written["writes"] - result.given
         if not result.given:
             result.outcome = "nothing given"
         elif result.lost or result.doubled or result.wrong:
@@ -261,12 +273,18 @@ def _innermost(stack: ThreadStack) -> str:
     return " < ".join(f"{frame.function}:{frame.line}" for frame in stack.frames[-4:])
 
 
+def _failures(client: JobClient, job_id: str) -> str:
+    """Returns the first messages about failed attempts at bundles."""
+    return " ".join([text for text in _texts(client, job_id) if "attempt" in text][:3])[:2000]
+
+
 def _errors(client: JobClient, job_id: str) -> str:
     """Returns the last errors of a job that has ended."""
-    entries = client.messages(job_id, 30)
-    texts = [
-        entry.text
-        for entry in entries
-        if isinstance(entry, JobMessage) and entry.importance >= Importance.ERROR
-    ]
-    return " ".join(texts)[-2000:]
+    return " ".join(_texts(client, job_id, Importance.ERROR))[-2000:]
+
+
+def _texts(client: JobClient, job_id: str, least: Importance = Importance.DEBUG) -> Iterator[str]:
+    """Yields the messages of a job that has ended."""
+    for entry in client.messages(job_id, 30):
+        if isinstance(entry, JobMessage) and entry.importance >= least:
+            yield entry.text

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
+from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.window_coders import encode_window
 from beam_runner_model.windows import IntervalWindow
 
-import attrs
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.stateful import Due, StatefulShard, StatefulSpec, TimerFired
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 from beam_runner_engine.testing.stores import MemoryStore
-from beam_runner_model.strategy import WindowingStrategy
 
 KEY = b"key"
 DATA = encode_window(IntervalWindow(0, 100))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-
-from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.keyed.stateful import TimerFired, WindowExpired
-from beam_runner_engine.keyed.timers import Timer
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_model.times import MAX_TIMESTAMP
 from beam_runner_model.window_fns import FixedWindows
+
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.stateful import TimerFired, WindowExpired
+from beam_runner_engine.keyed.timers import Timer
 
 from .stateful_host import DATA, rung, started, timer
 

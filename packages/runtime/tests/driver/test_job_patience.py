@@ -109,6 +109,25 @@ def test_job_is_cancelled_while_its_journal_has_no_room(
     assert time.monotonic() - began < 30
 
 
+def test_outage_of_the_journal_is_shown_until_a_try_succeeds(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = new()
+    append = type(server.journal).append
+    shown: list[list[str]] = []
+
+    def refuse(journal: Any, entries: Sequence[bytes]) -> None:
+        shown.append([one.neighbour for one in server.job.execution().neighbours])
+        if len(shown) < 4:
+            raise JournalUnavailable(AWAY)
+        append(journal, entries)
+
+    monkeypatch.setattr(type(server.journal), "append", refuse)
+    assert server.run() is JobState.DONE
+    assert shown[:4] == [[], *[["the disk of /state"]] * 3]
+    assert shown[-1] == []
+
+
 def test_bounded_job_whose_journal_has_no_room_for_too_long_fails(
     new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,9 @@ from apache_beam.coders import coders
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
+from beam_runner_model.chunks import GroupChunk, StateCell, Timer
+from beam_runner_model.stages import InputKind
+from beam_runner_model.value_pieces import ValuePieces
 from mini_runner import Logs, NoArtifacts, Plan, Port, job
 from random_elements import ANY
 from stateful_host import Cells, StatefulStage
@@ -18,8 +21,6 @@ from stateful_host import Cells, StatefulStage
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.embedded.host_errors import HostErrors, WatchedState
 from beam_runner_worker.errors import BundleFailed, TimerRefused
-from beam_runner_model.bundles import GroupChunk, InputKind, StateCell, Timer
-from beam_runner_model.value_pieces import ValuePieces
 
 VARINT = coders.VarIntCoder()
 CELL = StateCell("t", "s", b"w", b"k")

@@ -273,6 +273,7 @@ class RunningJob:
             for item in items:
                 self._take(item)
             self._coordinator.work()
+            self._observing.awaits(None)
             self._insist_on_cancel()
             asked = self._observing.is_asked
             self._condition.look(self._ledger, self._coordinator, asked=asked)
@@ -299,7 +300,6 @@ class RunningJob:
         self._condition.tell_outage(outage)
         self._observing.awaits(wait)
         goes_on = self._inbox.is_quiet(max(0.0, outage.next_try - time.monotonic()))
-        self._observing.awaits(None)
         return goes_on and self._placement.is_alive
 
     def _end_without_journal(self, away: JournalUnavailable) -> None:

@@ -9,13 +9,12 @@ from apache_beam.coders import coder_impl, coders
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_model.chunks import GroupChunk
-from beam_runner_model.value_pieces import GroupValues
+from beam_runner_model.value_pieces import GroupValues, ValuePieces
 
 from beam_runner_worker.embedded.claims import Claims
 from beam_runner_worker.embedded.host_errors import HostErrors, watched_pieces
 from beam_runner_worker.embedded.lazy import LazyValues
 from beam_runner_worker.errors import HarnessError
-from beam_runner_model.value_pieces import GroupValues, ValuePieces
 
 _EAGER_BYTES = 64 * 1024
 """Values of a group that are decoded at once; above that they stay encoded (see ``lazy``)."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import TracebackType
 
+from beam_runner_model.chunks import StateCell, Timer
+from beam_runner_model.value_pieces import ValuePieces
+
 from beam_runner_worker.errors import TimerRefused
 from beam_runner_worker.ports import UserState
-from beam_runner_model.bundles import StateCell, Timer
-from beam_runner_model.value_pieces import ValuePieces
 
 
 class HostErrors:
