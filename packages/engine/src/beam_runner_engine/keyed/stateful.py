@@ -34,6 +34,7 @@ import attrs
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import (
+    END_OF_GLOBAL_WINDOW,
     MAX_TIMESTAMP,
     Timestamp,
     passing_watermark,
@@ -55,7 +56,6 @@ from beam_runner_engine.keyed.state import State
 from beam_runner_engine.keyed.stateful_merging import StatefulWindows
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.timers import Timer, TimerTable
-    END_OF_GLOBAL_WINDOW,
 
 AnyState = TypeVar("AnyState", bound=State)
 

@@ -112,22 +112,12 @@ class JobObserving:
             self._interface(),
         )
 
-<<<<<<< ours
     def awaits(self, wait: Wait | None) -> None:
-        """Shows what keeps the job's own thread from looking; None if nothing does any more."""
-        self._seen = attrs.evolve(self._seen, waits=() if wait is None else (wait,))
-||||||| base
-    def awaits(self, outage: Outage | None) -> None:
-        """Shows what keeps the job's own thread from looking; None if nothing does any more."""
-        self._seen = attrs.evolve(self._seen, neighbours=awaited_neighbours((outage,)))
-=======
-    def awaits(self, outage: Outage | None) -> None:
         """Shows what keeps the job's own thread from looking, until the next look; None shows nothing more."""
-        neighbours = awaited_neighbours((outage,))
-        if neighbours or self._is_kept:
-            self._seen = attrs.evolve(self._seen, neighbours=neighbours)
-        self._is_kept = bool(neighbours)
->>>>>>> theirs
+        waits = () if wait is None else (wait,)
+        if waits or self._is_kept:
+            self._seen = attrs.evolve(self._seen, waits=waits)
+        self._is_kept = bool(waits)
 
     def _in_sections(self, sections: Sections, now: float) -> Iterator[RunningBundle]:
         for section in sections.running():
