@@ -38,7 +38,7 @@ class Watched:
     def look(self) -> None:
         """Looks now and then, for more than twice the limit."""
         for _ in range(6):
-            self.watch.look(self.rig.coordinator)
+            self.watch.look(self.rig.coordinator, time.monotonic())
             if self.reporter.messages:
                 return
             time.sleep(LIMIT / 2)
@@ -102,6 +102,43 @@ def test_watch_process_that_says_nothing_is_left_alone(tmp_path: Path) -> None:
     worker.doing, worker.heard = Doing.IDLE, time.monotonic() - 3600
     watched.look()
     assert watched.texts == []
+    watched.finish()
+
+
+@pytest.mark.parametrize("loop", [False, True], ids=["lane", "loop"])
+def test_watch_reply_that_came_while_the_job_waited_is_no_defect(
+    tmp_path: Path, loop: bool
+) -> None:
+    watched = Watched(rig_of(tmp_path, **({"loop_bytes": LOOP_BYTES} if loop else {})))
+    rig = watched.rig
+    rig.begin()
+    rig.open_lanes()
+    taken = time.monotonic()
+    rig.workers[0].doing = Doing.IDLE  # its reply has come, and the job waits for its journal
+    time.sleep(4 * LIMIT)
+    watched.watch.look(rig.coordinator, taken)
+    assert watched.texts == []
+    assert not any(isinstance(one, Abort) for one in rig.workers[0].told)
+    rig.workers[0].doing = Doing.BUNDLE
+    watched.finish()
+
+
+@pytest.mark.parametrize("loop", [False, True], ids=["bundles", "loop"])
+def test_watch_time_in_which_the_job_waited_does_not_count(tmp_path: Path, loop: bool) -> None:
+    watched = Watched(rig_of(tmp_path, **({"loop_bytes": LOOP_BYTES} if loop else {})))
+    watched.rig.begin()
+    lanes = watched.rig.coordinator.lanes
+    lanes._waiting.clear()
+    lanes._loop_waits = False
+    time.sleep(LIMIT)  # nothing is committed for so long
+    watched.watch.look(watched.rig.coordinator, time.monotonic())
+    taken = time.monotonic()
+    time.sleep(4 * LIMIT)
+    for at in (taken, time.monotonic()):
+        watched.watch.look(watched.rig.coordinator, at)
+    assert watched.texts == []
+    watched.look()
+    assert len(watched.texts) == 1
     watched.finish()
 
 

@@ -267,6 +267,7 @@ class RunningJob:
         """Goes on from what is committed until the job has ended."""
         self._coordinator.begin()
         while self._ledger.end is None and not self._is_suspended():
+            taken = time.monotonic()
             items = self._next_items()
             if any(map(is_loss, items)) and self._ends_with_placement():
                 return
@@ -278,9 +279,17 @@ class RunningJob:
             asked = self._observing.is_asked
             self._condition.look(self._ledger, self._coordinator, asked=asked)
             if asked:
+<<<<<<< ours
                 condition = self._condition
                 self._observing.look(self._coordinator, condition.waits, condition.still)
             self._watch.look(self._coordinator)
+||||||| base
+                self._observing.look(self._coordinator)
+            self._watch.look(self._coordinator)
+=======
+                self._observing.look(self._coordinator)
+            self._watch.look(self._coordinator, taken)
+>>>>>>> theirs
 
     def _ends_with_placement(self) -> bool:
         """Whether the placement is gone, with which the server ends: no attempt at a bundle counts then."""

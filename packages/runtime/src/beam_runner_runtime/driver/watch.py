@@ -40,12 +40,22 @@ class JobWatch:
         self._reporter = reporter
         self._worker_stacks = worker_stacks
         self._looked = 0.0
+        self._busy = 0.0
         self._loop_is_lost = Since()
         self._bundles_are_lost = Since()
 
-    def look(self, coordinator: Coordinator) -> None:
-        """Looks, if it is time to; gives up and runs again what nobody is at work on."""
-        now = time.monotonic()
+    def look(self, coordinator: Coordinator, taken: float) -> None:
+        """Looks, if it is time to; gives up and runs again what nobody is at work on.
+
+        The job's thread may have waited for minutes since it took in what had come, as for a journal
+        whose store is away. What processes said meanwhile isn't taken in, so that time doesn't count.
+
+        Args:
+            coordinator: the job's.
+            taken: the time up to which all that came is taken in; of ``time.monotonic``.
+        """
+        now, listened = taken, taken - self._busy
+        self._busy += time.monotonic() - taken
         if now < self._looked + LOOK_SECONDS:
             return
         self._looked = now
@@ -55,14 +65,22 @@ class JobWatch:
             what = f"{where} was given a bundle, but {link.doing.value}"
             self._tell(what, "the process is replaced, and its bundle runs again")
             loss = coordinator.lanes.give_up(link)
+<<<<<<< ours
             process = LostProcess(link.hello.host, link.hello.pid)
             coordinator.lose(loss, f"{what} for more than {limit:g} s", process)
         if self._loop_is_lost.seconds(is_so=coordinator.is_loop_lost, now=now) > limit:
+||||||| base
+            coordinator.lose(loss, f"{what} for more than {limit:g} s")
+        if self._loop_is_lost.seconds(is_so=coordinator.is_loop_lost, now=now) > limit:
+=======
+            coordinator.lose(loss, f"{what} for more than {limit:g} s")
+        if self._loop_is_lost.seconds(is_so=coordinator.is_loop_lost, now=listened) > limit:
+>>>>>>> theirs
             self._tell("no process has the loop of this job", "its bundles run again")
             coordinator.take_loop_back("no process had it")
         # Bundles are looked for only where nothing moves.
         lost = _lost_bundles(coordinator) if now - coordinator.moved > limit / 2 else []
-        if self._bundles_are_lost.seconds(is_so=bool(lost), now=now) > limit:
+        if self._bundles_are_lost.seconds(is_so=bool(lost), now=listened) > limit:
             self._tell(f"no process was given these bundles: {len(lost)}", "they are run now")
             coordinator.place(lost)
 
