@@ -279,17 +279,9 @@ class RunningJob:
             asked = self._observing.is_asked
             self._condition.look(self._ledger, self._coordinator, asked=asked)
             if asked:
-<<<<<<< ours
                 condition = self._condition
                 self._observing.look(self._coordinator, condition.waits, condition.still)
-            self._watch.look(self._coordinator)
-||||||| base
-                self._observing.look(self._coordinator)
-            self._watch.look(self._coordinator)
-=======
-                self._observing.look(self._coordinator)
             self._watch.look(self._coordinator, taken)
->>>>>>> theirs
 
     def _ends_with_placement(self) -> bool:
         """Whether the placement is gone, with which the server ends: no attempt at a bundle counts then."""

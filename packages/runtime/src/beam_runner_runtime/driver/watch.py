@@ -65,17 +65,9 @@ class JobWatch:
             what = f"{where} was given a bundle, but {link.doing.value}"
             self._tell(what, "the process is replaced, and its bundle runs again")
             loss = coordinator.lanes.give_up(link)
-<<<<<<< ours
             process = LostProcess(link.hello.host, link.hello.pid)
             coordinator.lose(loss, f"{what} for more than {limit:g} s", process)
-        if self._loop_is_lost.seconds(is_so=coordinator.is_loop_lost, now=now) > limit:
-||||||| base
-            coordinator.lose(loss, f"{what} for more than {limit:g} s")
-        if self._loop_is_lost.seconds(is_so=coordinator.is_loop_lost, now=now) > limit:
-=======
-            coordinator.lose(loss, f"{what} for more than {limit:g} s")
         if self._loop_is_lost.seconds(is_so=coordinator.is_loop_lost, now=listened) > limit:
->>>>>>> theirs
             self._tell("no process has the loop of this job", "its bundles run again")
             coordinator.take_loop_back("no process had it")
         # Bundles are looked for only where nothing moves.
