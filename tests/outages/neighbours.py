@@ -43,12 +43,14 @@ class Neighbour(Protocol):
         kinds: the ways in which it can be away.
         told_by: a part of the name by which a job tells that it is away; empty if a job doesn't tell it.
         is_counted: whether attempts that find it away are counted, because the runner doesn't know it.
+        answers: whether the server answers in an outage.
     """
 
     name: str
     kinds: tuple[str, ...]
     told_by = ""
     is_counted = False
+    answers = True
 
     @abstractmethod
     def leave(self, kind: str) -> None:
@@ -242,6 +244,27 @@ class Workers(Neighbour):
         for pid in sorted(found):
             if parent(pid) in found and threads(pid) >= THREADS_OF_A_CHANNEL:
                 yield pid
+
+
+class Server(Neighbour):
+    """The server's own process.
+
+    Args:
+        process: the process.
+    """
+
+    name = "server process"
+    kinds = ("stall",)
+    answers = False
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def leave(self, kind: str) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def come_back(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
 
 def can_mount(folder: Path) -> bool:

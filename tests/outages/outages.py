@@ -145,7 +145,7 @@ def _outage(
             run.begin()
     time.sleep(rng.uniform(0.0, _BEFORE_SECONDS))
     neighbour.leave(kind)
-    _live_through(runs, seconds)
+    _live_through(runs, seconds, answers=neighbour.answers)
     neighbour.come_back()
     for run in runs:
         run.came_back()
@@ -158,8 +158,8 @@ def _outage(
         yield _row(options, neighbour, kind, seconds, number, run)
 
 
-def _live_through(runs: list[Run], seconds: float) -> None:
-    """Lets an outage last."""
+def _live_through(runs: list[Run], seconds: float, *, answers: bool) -> None:
+    """Lets an outage last; asks what the jobs tell of it if the server answers."""
     began = time.monotonic()
     for run in runs:
         if run.plan.phase == "submit":
@@ -169,8 +169,9 @@ def _live_through(runs: list[Run], seconds: float) -> None:
         if run.plan.phase == "end":
             run.end_stream()
     time.sleep(max(0.0, began + 0.9 * seconds - time.monotonic()))
-    with ThreadPoolExecutor(len(runs)) as threads:
-        list(threads.map(lambda run: run.look(), runs))
+    if answers:
+        with ThreadPoolExecutor(len(runs)) as threads:
+            list(threads.map(lambda run: run.look(), runs))
     time.sleep(max(0.0, began + seconds - time.monotonic()))
 
 
@@ -197,7 +198,7 @@ def _row(
         neighbour=neighbour.name,
         kind=kind,
         seconds=seconds,
-        counts_absence=counts_absence and run.plan.place != "batch",
+        counts_absence=counts_absence and not run.plan.is_bounded,
         is_told=bool(neighbour.told_by) and neighbour.told_by in run.result.told,
         names_neighbour=bool(neighbour.told_by) and neighbour.told_by in run.result.detail,
         result=attrs.asdict(run.result),

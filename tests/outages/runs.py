@@ -32,12 +32,16 @@ _COUNTER = "beam:metric:user:sum_int64:v1"
 _FAILED = "beam_spark:stage:bundles_failed:v1"
 
 
+BOUNDED = {"batch": (), "section": ("--beam_spark_bulk=always",)}
+"""Places of bounded jobs, and their options."""
+
+
 @attrs.frozen
 class Plan:
     """What is run in an outage.
 
     Attributes:
-        place: where the job needs the neighbour; `batch` is a bounded job.
+        place: where the job needs the neighbour; `batch` and `section` are bounded jobs.
         environment: `embedded` or `LOOPBACK`.
         phase: when the outage comes: at the job's `begin`, in its `midst`, or at its `end`.
     """
@@ -45,6 +49,10 @@ class Plan:
     place: str
     environment: str
     phase: str = "midst"
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.place in BOUNDED
 
 
 @attrs.define
@@ -152,10 +160,10 @@ class Run:
                 self._job.result._cleanup()
 
     def _submit(self) -> None:
-        build = batch if self.plan.place == "batch" else stream
+        build = batch if self.plan.is_bounded else stream
         deadline = time.monotonic() + _START_SECONDS
         while self._job is None:
-            flags = () if self.plan.place == "batch" else ("--streaming",)
+            flags = BOUNDED.get(self.plan.place, ("--streaming",))
             pipeline = self._pipelines.new(f"--job_name={self.name}", *flags)
             build(pipeline, self.plan.place, self.name, self._stop, self._site)
             try:
@@ -189,7 +197,7 @@ class Run:
     def _has_results(self) -> bool:
         if self._job is None:
             return False
-        wanted = "given" if self.plan.place == "batch" else "second"
+        wanted = "given" if self.plan.is_bounded else "second"
         return self._state().is_terminal or self._counters()[wanted] > 0
 
     def _state(self) -> JobState:
@@ -232,7 +240,7 @@ class Run:
             result.outcome = state.name
             result.detail = self._ask(_errors)
             return
-        result.given = BATCH_COUNT if self.plan.place == "batch" else found["given"]
+        result.given = BATCH_COUNT if self.plan.is_bounded else found["given"]
         result.lost = max(found["lost"], result.given - (found["arrived"] - found["doubled"]))
         result.doubled, result.wrong = found["doubled"], found["wrong"]
         result.attempts_failed = found["failed"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 from job_server import JobServerProcess, job_server
-from neighbours import BUCKET, Disk, Neighbour, Service, Store, UserCode, Workers, can_mount
+from neighbours import BUCKET, Disk, Neighbour, Server, Service, Store, UserCode, Workers, can_mount
 from runs import Plan
 from streams import Site
 
@@ -86,7 +86,11 @@ def scene(name: str, placement: tuple[str, ...], outage_limit: str) -> Iterator[
                 address = neighbour.url
                 targets.append(Target(raising, (("step", BOTH, ("midst",)),)))
                 targets.append(Target(workers, _OF_WORKERS))
-            targets.append(Target(neighbour, _WANTED[name]))
+                targets.append(Target(Server(server.process), _OF_WORKERS))
+            wanted = _WANTED[name]
+            if placement and name == "data store":
+                wanted += (("section", ("embedded",), ("begin", "midst")),)
+            targets.append(Target(neighbour, wanted))
         yield Scene(server, tuple(targets), Site(address, raising.file), folder)
 
 

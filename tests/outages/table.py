@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import attrs
+from runs import BOUNDED
 
 _LENGTHS = ((31.0, "up to 30 s"), (301.0, "to 5 min"), (float("inf"), "longer"))
 _HEADS = ("neighbour", "kind", "place", "environment", "on")
@@ -78,7 +79,7 @@ class Row:
 
 def is_right(row: Row) -> bool:
     """Whether a job went on with an exact result, or is a batch that failed with the neighbour's name."""
-    if row.result["place"] == "batch" and row.outcome == "FAILED, names the neighbour":
+    if row.result["place"] in BOUNDED and row.outcome == "FAILED, names the neighbour":
         return True
     return row.outcome == "exact"
 
