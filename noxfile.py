@@ -319,7 +319,7 @@ def differential_part(session: nox.Session) -> None:
 def streams_and_batches_part(session: nox.Session) -> None:
     """Compare a few random streams with batches, others each time, on plain processes."""
     run_pytest(session, "tests/streams_and_batches")
-    few = ("--streams=12", "--batch=3", "--drains=0.3", "--without-spark")
+    few = ("--streams=16", "--batch=3", "--drains=0.3", "--without-spark")
     compare = "tests/streams_and_batches/streams_and_batches.py"
     run_python(session, compare, *(session.posargs or few))
 

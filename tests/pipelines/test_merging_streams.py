@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.coders import Coder
-from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.portability import python_urns
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import (
-    IntervalWindow,
     Sessions,
-    TimestampCombiner,
     TimestampedValue,
-    WindowFn,
 )
 from apache_beam.utils.timestamp import Duration, Timestamp
 from jobs import Pipelines
@@ -53,38 +47,6 @@ class Visits(beam.DoFn):
         tracker.defer_remainder(Duration.of(0.002))
 
 
-class Growing(WindowFn):
-    """Merges windows that overlap, as sessions do. The runner knows nothing about it."""
-
-    def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
-        return [IntervalWindow(context.timestamp, context.timestamp + GAP)]
-
-    def merge(self, context: WindowFn.MergeContext) -> None:
-        Sessions(GAP).merge(context)
-
-    def get_window_coder(self) -> Coder:
-        return IntervalWindowCoder()
-
-
-WINDOW_FNS: dict[str, WindowFn] = {"sessions": Sessions(GAP), "growing": Growing()}
-COMBINERS = {
-    "end": TimestampCombiner.OUTPUT_AT_EOW,
-    "latest": TimestampCombiner.OUTPUT_AT_LATEST,
-    "earliest": TimestampCombiner.OUTPUT_AT_EARLIEST,
-}
-
-
-def grouped(visits: beam.PCollection) -> beam.PCollection:
-    return visits | beam.GroupByKey() | beam.MapTuple(lambda key, ones: (key, len(list(ones))))
-
-
-def combined(visits: beam.PCollection) -> beam.PCollection:
-    return visits | beam.CombinePerKey(sum)
-
-
-COUNTS = (grouped, combined)
-
-
 class Packed(beam.PTransform):
     """Two combiners that Beam's client packs into one."""
 
@@ -93,16 +55,6 @@ class Packed(beam.PTransform):
 
     def expand(self, visits: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
         return visits | beam.CombinePerKey(sum), visits | beam.CombinePerKey(max)
-
-
-def test_sessions_of_a_stream_are_whole(pipelines: Pipelines) -> None:
-    with pipelines.new("--streaming") as p:
-        visits = p | beam.Create([SESSIONS * LENGTH]) | beam.ParDo(Visits())
-        for window_fn, combiner, count in itertools.product(WINDOW_FNS, COMBINERS, COUNTS):
-            name = f"{window_fn}, {combiner}, {count.__name__}"
-            windows = beam.WindowInto(WINDOW_FNS[window_fn], timestamp_combiner=COMBINERS[combiner])
-            counts = visits | f"windows of {name}" >> windows | name >> beam.ptransform_fn(count)()
-            assert_that(counts, equal_to(WHOLE), label=f"check {name}")
 
 
 def test_sessions_of_packed_combiners_are_whole(embedded: Pipelines) -> None:

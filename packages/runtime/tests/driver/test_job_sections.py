@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from beam_runner_engine.scheduler import DefaultSectionPolicy, Limits
 from beam_runner_model.jobs import JobState
-from beam_runner_worker.errors import BundleFailed
 from section_doubles import EXPECTED, PLAN, TRANSFORMS, broken, refused
 from servers import SECONDS, FakeSpark, Server
 
@@ -64,13 +63,6 @@ def test_a_job_that_is_done(new: New) -> None:
     assert server.spark.closed == [True]
 
 
-def test_a_refused_section(new: New) -> None:
-    server = new()
-    server.spark.section = lambda spark, order: refused(order)
-    assert server.run() is JobState.DONE
-    assert server.seen == EXPECTED
-
-
 def test_cancel_does_not_wait_for_a_section(new: New) -> None:
     server = new()
     server.spark.section = blocked = Blocked()
@@ -80,20 +72,6 @@ def test_cancel_does_not_wait_for_a_section(new: New) -> None:
     assert server.wait() is JobState.CANCELLED
     assert server.spark.cancelled.is_set()
     assert not server.folder.exists()
-
-
-def test_a_section_ends_with_a_job_that_fails(new: New) -> None:
-    server = new()
-    tried = []
-
-    def section(spark: FakeSpark, order: RunBundle) -> SectionEnd:
-        tried.append(order)
-        return broken(order)
-
-    server.spark.section = section
-    assert server.run() is JobState.FAILED
-    assert len(tried) == 4
-    assert "Spark lost it" in server.reason
 
 
 def test_what_workers_say_of_a_section_is_for_its_runner_alone(new: New) -> None:
@@ -110,17 +88,6 @@ def test_what_workers_say_of_a_section_is_for_its_runner_alone(new: New) -> None
     assert server.run() is JobState.DONE
     assert server.seen == EXPECTED
     assert server.job._ledger.last_failure is None
-
-
-def test_user_code_that_raises(new: New) -> None:
-    server = new(attempts=2)
-
-    def fail(values: list[bytes]) -> Any:
-        raise BundleFailed("Outer/Inner", "ValueError: no", "Traceback of it")
-
-    server.spark.stages["count"].transform = fail
-    assert server.run() is JobState.FAILED
-    assert server.reason.startswith("ValueError: no [while running 'Outer/Inner'] (attempt 2")
 
 
 def test_the_next_server_goes_on_with_a_section_that_was_running(new: New) -> None:
