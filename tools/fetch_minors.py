@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 PYPROJECT = Path(__file__).resolve().parent.parent / "packages" / "executor" / "pyproject.toml"
@@ -25,7 +26,12 @@ def minors() -> list[str]:
 
 def fetch(folder: Path) -> list[Path]:
     """The wheels in a folder, after those that are lacking are downloaded."""
-    for minor in minors():
-        if not list(folder.glob(f"apache_beam-{minor}.*")):
-            subprocess.run([*PIP, "--dest", str(folder), f"apache-beam=={minor}.*"], check=True)
+    lacking = [minor for minor in minors() if not list(folder.glob(f"apache_beam-{minor}.*"))]
+
+    def download(minor: str) -> None:
+        subprocess.run([*PIP, "--dest", str(folder), f"apache-beam=={minor}.*"], check=True)
+
+    # Most of each download is waiting.
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(download, lacking))
     return sorted(folder.glob("apache_beam-*.whl"))

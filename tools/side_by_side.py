@@ -10,6 +10,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,12 +32,14 @@ class Ended:
         name: of the session.
         code: exit code of its nox.
         seconds: how long it took.
+        cpu: seconds of CPU that it and the processes it has waited for have used.
         output: all that it has printed.
     """
 
     name: str
     code: int
     seconds: float
+    cpu: float
     output: str
 
 
@@ -44,17 +47,22 @@ def run_session(name: str, environment: Mapping[str, str]) -> Ended:
     """Runs a session in a nox of its own, and prints its output when it ends."""
     command = (sys.executable, "-m", "nox", "-f", str(ROOT / "noxfile.py"), "-s", name)
     began = time.monotonic()
-    run = subprocess.run(
-        command,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    ended = Ended(name, run.returncode, time.monotonic() - began, run.stdout)
+    # A file and no pipe: what a session leaves running would keep a pipe open.
+    with tempfile.TemporaryFile() as file:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+        # Popen's own methods don't tell what a process has used.
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        file.seek(0)
+        output = file.read().decode("utf-8", "replace")
+    cpu = used.ru_utime + used.ru_stime
+    ended = Ended(name, process.returncode, time.monotonic() - began, cpu, output)
     sys.stdout.write(f"{ended.output}{told(ended)}\n")
     sys.stdout.flush()
     return ended
@@ -63,7 +71,8 @@ def run_session(name: str, environment: Mapping[str, str]) -> Ended:
 def told(ended: Ended) -> str:
     """Returns a line that says what became of a session."""
     result = "failed" if ended.code else "ended well"
-    return f"side by side > {ended.name} {result} after {ended.seconds:.0f} s"
+    taken = f"{ended.seconds:.0f} s, {ended.cpu:.0f} s of CPU"
+    return f"side by side > {ended.name} {result} after {taken}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,12 +23,19 @@ def test_all_sessions_run_and_failures_are_named(
 ) -> None:
     def run(name: str, environment: Mapping[str, str]) -> Ended:
         assert environment[side_by_side.PREPARED] == "1"
-        return Ended(name, int(name in failing), 7, "")
+        return Ended(name, int(name in failing), 7, 9, "")
 
     monkeypatch.setattr(side_by_side, "run_session", run)
     assert side_by_side.main(["a", "b", "c"]) == code
-    told = capsys.readouterr().out.splitlines()[1:]
-    assert told == [
-        f"side by side > {name} {'failed' if name in failing else 'ended well'} after 7 s"
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert lines == [
+        f"side by side > {name} {'failed' if name in failing else 'ended well'} after 7 s, 9 s of CPU"
         for name in "abc"
     ]
+
+
+def test_session_is_run_by_nox_and_its_output_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = side_by_side.run_session("no_such_session", {"NOX_SCRIPT_MODE": "none"})
+    assert ended.code != 0
+    assert "no_such_session" in ended.output
+    assert capsys.readouterr().out.endswith(f"{side_by_side.told(ended)}\n")
