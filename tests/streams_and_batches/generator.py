@@ -16,7 +16,7 @@ _BEGIN = 1_000_000
 """The event time (ms) at which sources begin."""
 _LATE_PART = 0.15
 """The part of pipelines that have late elements."""
-_REFUSED_PART = 0.03
+_REFUSED_PART = 0.06
 """The part of pipelines that must be refused."""
 _LONG = 5
 """The factor of the length of long sources."""

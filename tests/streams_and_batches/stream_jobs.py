@@ -20,6 +20,7 @@ from tapping import Outputs, attempted, committed
 _JOB_SECONDS = 240.0
 _LOOK_SECONDS = 0.1
 _AWAY_SECONDS = 90.0
+_FEW_ATTEMPTS = "--beam_spark_task_attempts=3"
 _Result = TypeVar("_Result")
 _DROPPED = "beam_spark:stage:dropped_values:v1"
 
@@ -63,8 +64,10 @@ class Outcome:
 def run(built: Built, way: Way, rng: random.Random) -> Outcome:
     """Runs a job; raises Refused if it isn't done or drained in time."""
     flags = random_flags(rng, way.as_batch) if way.flags is None else way.flags
+    # By default a stream has no last attempt: its errors would show only as a job without an end.
+    attempts = () if way.gate else (_FEW_ATTEMPTS,)
     with closed(way.gate, exclusive=False):
-        result = way.server.submit(built, "--allow_unsafe_triggers", *flags)
+        result = way.server.submit(built, "--allow_unsafe_triggers", *attempts, *flags)
     job_id: str = result._job_id
     try:
         if rng.random() < way.drains:
