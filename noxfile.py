@@ -324,7 +324,7 @@ def streams_and_batches_part(session: nox.Session) -> None:
     run_python(session, compare, *(session.posargs or few))
 
 
-@nox.session(requires=["wheels"])
+@nox.session(requires=needs("wheels"))
 def outages_part(session: nox.Session) -> None:
     """A few of the outages that `outages` has, others each time, on plain processes."""
     few = ("--rounds=1", "--lengths=3", "--site=data store", "--site=state store", "--site=service")
