@@ -298,8 +298,7 @@ def test_layers_name_a_declaration_that_the_layer_may_not_have(repository: Repos
     [
         (ENGINE, "beam_runner_engine", "sqlite3"),
         (URNS, "beam_runner_urns", "sqlite3"),
-        (STORAGE, "beam_runner_storage", "beam_runner_engine.scheduler"),
-        (DATA, "beam_runner_data", "beam_runner_planner.plan"),
+        (MODEL, "beam_runner_model", "beam_runner_engine.scheduler"),
     ],
 )
 def test_purity_sees_a_dynamic_import(

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from beam_runner_runtime.processes.placement import PlainPlacement
     from beam_runner_runtime.processes.zygote import Zygote
 
+    from beam_runner_server.placement_service import PlacementService
+    from beam_runner_server.ports import Platform
+
 
 @attrs.define
 class PlainProcesses:
@@ -50,6 +53,26 @@ class PlainProcesses:
 
 
 @attrs.frozen
+class StartedLater:
+    """A platform of which nothing starts before the server (`beam_runner_server.ports.Platform`).
+
+    Attributes:
+        placement: makes the placement.
+    """
+
+    placement: Callable[[], PlacementService]
+
+    def begin(self) -> None:
+        """Starts nothing."""
+
+    def fork_ahead(self) -> None:
+        """Forks nothing."""
+
+    def kill(self) -> None:
+        """Ends nothing, since nothing has begun."""
+
+
+@attrs.frozen
 class PlainProgram:
     """The command of a server without a cluster (`beam_runner_server.ports.Program`)."""
 
@@ -76,7 +99,7 @@ class PlainProgram:
             help="how many cores jobs may use (default: all of this machine)",
         )
 
-    def platform(self, found: argparse.Namespace) -> PlainProcesses:
+    def platform(self, found: argparse.Namespace) -> Platform:
         """Returns as many processes as cores."""
         return PlainProcesses(found.cores)
 

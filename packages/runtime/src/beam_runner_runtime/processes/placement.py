@@ -12,13 +12,10 @@ from collections.abc import Callable
 
 import attrs
 
-from beam_runner_runtime.bundles.needs import Needs
-from beam_runner_runtime.channel.attempts import SectionRefusal
 from beam_runner_runtime.channel.endpoints import Endpoints, to_stand_by
-from beam_runner_runtime.channel.messages import FromWorker, JobWork, RunBundle
-from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
 from beam_runner_runtime.channel.stand_by import ServeLane, StandByOrder, StandDown
 from beam_runner_runtime.processes.children import Children
+from beam_runner_runtime.processes.lanes_only import LanesOnly, LanesOnlyJob
 from beam_runner_runtime.processes.zygote import Zygote
 from beam_runner_runtime.tuning import TUNING
 
@@ -28,7 +25,7 @@ _ASK_AGAIN_SECONDS = 20.0
 _LEAVE_SECONDS = 2.0
 
 
-class PlainPlacement:
+class PlainPlacement(LanesOnly):
     """Runs each job in processes of its own, forked from one that is warm (`PlacementService`).
 
     One process always stands by for the next job.
@@ -40,10 +37,7 @@ class PlainPlacement:
 
     name = "plain processes, without Spark"
     where = "this machine"
-    host = binding = "127.0.0.1"
     loss = "the process that workers are forked from has ended unexpectedly"
-    is_on_this_machine = True
-    has_tables = False
 
     def __init__(self, cores: int, zygote: Zygote | None = None) -> None:
         self.cores = cores
@@ -60,18 +54,8 @@ class PlainPlacement:
     def is_alive(self) -> bool:
         return self._children.is_alive
 
-    def check(self) -> None:
-        """Needs nothing but Python."""
-
     def start(self) -> None:
         self._children.start()
-
-    def warm_up(self) -> None:
-        """Does nothing: workers are warm."""
-
-    def try_out(self, needs: Needs) -> frozenset[str]:
-        """Tries nothing: processes have what this one has."""
-        return frozenset()
 
     def attach(self, endpoints: Endpoints) -> None:
         self._endpoints = endpoints
@@ -96,9 +80,6 @@ class PlainPlacement:
 
     def job(self, job_id: str, name: str) -> PlainJob:
         return PlainJob(self, job_id)
-
-    def job_ended(self) -> None:
-        """Does nothing: a process stands by at all times."""
 
     def stand_down(self) -> None:
         with self._changed:
@@ -181,10 +162,9 @@ class PlainPlacement:
             lane.on_end(lane.number, f"its worker process ended with {how}")
 
 
-class PlainJob:
+class PlainJob(LanesOnlyJob):
     """The processes of one job (`beam_runner_runtime.driver.ports.JobPlacement`)."""
 
-    interface = ""
     loss = PlainPlacement.loss
 
     def __init__(self, placement: PlainPlacement, job_id: str) -> None:
@@ -197,20 +177,6 @@ class PlainJob:
 
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
         self._placement.start_lane(_Lane(self._job_id, number, on_end))
-
-    def start_section(
-        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
-    ) -> None:
-        """Refuses it: there is no Spark that could run it as a job."""
-        on_end(SectionRefusal(order.attempt, "there are only plain processes, without Spark"))
-
-    def heard(self, message: FromWorker) -> bool:
-        """There never is a section that it could be about."""
-        return False
-
-    def section_tasks(self) -> Tasks:
-        """There never are any."""
-        return Tasks()
 
     def cancel(self) -> None:
         self._placement.cancel(self._job_id)

@@ -1,0 +1,28 @@
+"""``python examples/second_runner/serve.py --job-port 8099``: a job server whose jobs run on Dask."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import attrs
+from beam_runner_server.cli import main
+from beam_runner_server.plain import PlainProgram, StartedLater
+
+
+@attrs.frozen
+class DaskProgram(PlainProgram):
+    """The command, with the flags of a server on plain processes."""
+
+    name: str = "beam-dask-jobserver"
+    description: str = "Serves the Beam Job API and runs the jobs on Dask."
+
+    def platform(self, found: argparse.Namespace) -> StartedLater:
+        """Returns Dask with as many cores as ``--cores`` says."""
+        from dask_placement import DaskPlacement
+
+        return StartedLater(lambda: DaskPlacement(found.cores))
+
+
+if __name__ == "__main__":
+    sys.exit(main(program=DaskProgram()))
