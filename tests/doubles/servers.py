@@ -47,7 +47,7 @@ class Reporter:
 
     refuses: bool = False
     states: list[tuple[JobState, str | None]] = attrs.field(factory=list)
-    messages: list[tuple[Importance, str, str | None]] = attrs.field(factory=list)
+    messages: list[tuple[Any, ...]] = attrs.field(factory=list)
 
     def state(self, state: JobState, reason: str | None = None, record: object = None) -> bool:
         self.states.append((state, reason))
@@ -63,7 +63,7 @@ class Reporter:
         self.messages.append((importance, text, transform))
 
     def log(self, lines: Iterable[MessageLine]) -> None:
-        self.messages.extend((one.importance, one.text, one.transform) for one in lines)
+        self.messages.extend(line[:4] for line in lines)
 
 
 @attrs.define(eq=False)

@@ -60,7 +60,7 @@ class Wait:
     Attributes:
         kind: what is awaited.
         stage: the stage that waits; empty if the whole job does.
-        steps: full names of the steps that wait, as far as a host knows them.
+        steps: full names of the steps that wait, as far as a host knows them; "..." stands for some of many.
         count: how many bundles, tasks or pieces of data wait.
         done: how many tasks have ended.
         shard: the key shard.

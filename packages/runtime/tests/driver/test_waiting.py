@@ -41,6 +41,15 @@ def test_many_waits_of_one_kind_in_a_stage_are_few_records(tmp_path: Path) -> No
     assert shards == [0, 1, 2]
 
 
+def test_stage_of_many_steps_is_named_by_the_first_and_the_last(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    see = rig.plan.stages["see"]
+    many = attrs.evolve(see, spec=attrs.evolve(see.spec, name=" + ".join("abcdefgh")))
+    plan = attrs.evolve(rig.plan, stages={**rig.plan.stages, "see": many})
+    *_, found = job_waits(rig.coordinator, plan, (), [Wait(WaitKind.BUNDLES, "see", count=1)])
+    assert found.steps == ("a", "...", "h")
+
+
 def test_process_that_does_not_answer_comes_first_with_its_steps(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     silent = Silence(Hello("job", "there", 7), 9.44, "see")

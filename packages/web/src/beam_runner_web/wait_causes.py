@@ -128,7 +128,8 @@ def _cause(facts: Facts, execution: Execution, wait: Wait) -> Cause:
     who = tree.steps[step].name if step else ""
     if wait.kind is WaitKind.PROCESS:
         # It has not told of the times of its steps either.
-        who = facts.any_of([one for one in map(tree.find, wait.steps) if one])
+        found = tuple(one for one in map(tree.find, wait.steps) if one)
+        who = facts.any_of(stage.steps if stage and stage.steps else found)
     text = render(wait, who=who, now=execution.now)
     page = row.page or ("" if stage is None else facts.card(stage))
     more = row.more.format(wait=wait)

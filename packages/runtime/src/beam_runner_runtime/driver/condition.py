@@ -160,8 +160,8 @@ class JobCondition:
             sections=dict(coordinator.sections.begun),
             broken_loops=coordinator.broken_loops,
         )
-        if ledger.end is None:
-            self._reporter.log(self._failures.look(ledger, now, skips=first))
+        for line in self._failures.look(ledger, now, skips=first) if ledger.end is None else ():
+            self._reporter.message(line.importance, line.text, record=line.record)
         self.tell_outage(coordinator.lane_failures.outage)
         if ledger.end is None:
             for text in self._worker_outages.look(coordinator.outages.current(), moment):

@@ -18,6 +18,8 @@ from beam_runner_runtime.driver.processes import Silence
 _MOST_OF_A_KIND = 3
 """Of one stage: each key shard may have a timer."""
 _MOST = 200
+_MOST_STEPS = 6
+"""A stage may be thousands of steps, and have many waits."""
 
 
 def job_waits(
@@ -83,9 +85,7 @@ def _of_runner(
             yield neighbour_wait(outage, coordinator.clock.now())
     tasks = coordinator.sections.tasks
     for section in coordinator.sections.running():
-        names = (plan.stages[stage].spec.name for stage in stages_of(section.bundle))
-        steps = tuple(step for name in names for step in name.split(" + "))
-        stage = section.bundle.stage
+        stage, steps = section.bundle.stage, _steps(plan, stages_of(section.bundle))
         yield Wait(WaitKind.TASKS, stage, steps, count=tasks.known, done=tasks.done)
     if waiting := coordinator.lanes.without_place:
         yield Wait(WaitKind.SLOT, count=waiting)
@@ -104,10 +104,16 @@ def _named(wait: Wait, plan: JobPlan) -> Wait:
         wait = attrs.evolve(wait, givers=givers)
     use = next((one for one in stage.side_inputs if one.name == wait.side_input), None)
     if use is None:
-        return attrs.evolve(wait, steps=tuple(stage.spec.name.split(" + ")))
+        return attrs.evolve(wait, steps=_steps(plan, (wait.stage,)))
     givers = tuple(
         other.spec.name.rpartition(" + ")[2]
         for other in plan.stages.values()
         if use.buffer_id in other.outputs.values()
     )
     return attrs.evolve(wait, steps=(use.transform_id,), givers=givers)
+
+
+def _steps(plan: JobPlan, stages: Iterable[str]) -> tuple[str, ...]:
+    """Returns the full names of the steps in stages; of many the first and the last."""
+    names = [name for stage in stages for name in plan.stages[stage].spec.name.split(" + ")]
+    return tuple(names if len(names) <= _MOST_STEPS else (names[0], "...", names[-1]))
