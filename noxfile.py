@@ -69,7 +69,7 @@ IN_CI = (
     *("lint", "layers"),
     *("plain", "tests", "validates_runner", "types", "pipelines_part", "cluster", "clusters_part"),
     *("kills", "lanes", "doors", "browser", "web", "streams_and_batches_part", "differential_part"),
-    "outages_part",
+    *("outages_part", "second_runner"),
     *("go", "docs", "purity", "memory_part", "wordcount"),
     "capabilities",
 )
@@ -267,6 +267,13 @@ def go(session: nox.Session) -> None:
     if shutil.which("go") is None:
         session.skip("Go was not found: install Go 1.26 or newer to run pipelines of its SDK")
     run_pytest(session, "tests/go", *results_of(session))
+
+
+@nox.session(requires=needs("wheels"))
+def second_runner(session: nox.Session) -> None:
+    """The runner on Dask of examples/second_runner, where no PySpark is: words, a stateful stream, Beam's own suite."""
+    install(session, distribution("server"), *group("test"), *group("second-runner"))
+    run_pytest(session, "tests/second_runner", *session.posargs)
 
 
 @nox.session(venv_backend="none")

@@ -46,6 +46,7 @@ MORE_FOR_TESTS = {
     "storage": "stores",
     "planner": "planner",
     "runtime": "runtime",
+    "server": "stores",
     "io": "executor",
     "executor": "executor",
     "web": "web",

@@ -99,11 +99,11 @@ class DaskJob(LanesOnlyJob):
 
     def cancel(self) -> None:
         self._client.cancel(self._lanes, force=True)
-        self._client.run(kill_lanes, self._job_id, wait=False)
+        self._client.run(kill_lanes, self._job_id)
 
     def close(self, *, workers_gone: bool) -> None:
         if not workers_gone:
-            self._client.run(kill_lanes, self._job_id, wait=False)
+            self._client.run(kill_lanes, self._job_id)
 
 
 def _error_of(lane: Future) -> str:

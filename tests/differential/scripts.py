@@ -289,8 +289,13 @@ class Model:
             time, tag = self._alarms.take()
             yield play(self._cells, f"alarm {tag} {time}", time, self._end)
 
-    def expire(self) -> Iterator[str]:
-        """What the timers do that nobody has waited for."""
+    def expire(self, *, loops: bool = True) -> Iterator[str]:
+        """Yields what the timers do that nobody has waited for.
+
+        Args:
+            loops: whether the input has ended. Before that a timer of the clock sets no other one of its family.
+        """
+        self._clocks.is_set = loops
         while self._clocks.times:
             _, tag = self._clocks.take()
             yield play(self._cells, f"clock {tag}", self._end, self._end)
@@ -300,9 +305,11 @@ class Model:
 @attrs.define
 class _Timers:
     times: dict[str, Timestamp] = attrs.field(factory=dict)
+    is_set: bool = True
 
     def set(self, timestamp: Any, dynamic_timer_tag: str) -> None:
-        self.times[dynamic_timer_tag] = timestamp
+        if self.is_set:
+            self.times[dynamic_timer_tag] = timestamp
 
     def clear(self, dynamic_timer_tag: str) -> None:
         self.times.pop(dynamic_timer_tag, None)

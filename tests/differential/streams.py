@@ -255,7 +255,7 @@ def _played(events: tuple[tuple[Any, ...], ...], playing: Playing) -> Counter[st
         for (key, window), model in list(models.items()):
             texts = list(model.ring(watermark))
             if is_over(window) or event == ("watermark", None):
-                texts += model.expire()
+                texts += model.expire(loops=event == ("watermark", None))
                 del models[key, window]
             rows.update(_played_row(key, window, text) for text in texts)
     return rows

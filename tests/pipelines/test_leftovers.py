@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from jobs import Pipelines
 from processes import FORKED, parent
 from waiting import wait_until
 
+GOES_ON_SECONDS = 2
 GONE_SECONDS = 60.0
 """Ten on a machine that has time."""
 
@@ -87,8 +89,14 @@ def _end(server: JobServerProcess, how: str) -> None:
         case "the server is killed":
             server.process.kill()
         case _:
+            is_spark = any("SparkSubmit" in command for command in server.processes().values())
             for pid in _what_runs_it(server):
                 os.kill(pid, signal.SIGKILL)
+            if not is_spark:
+                # A server on plain processes starts another one, and runs what was lost again.
+                time.sleep(GOES_ON_SECONDS)
+                assert server.process.poll() is None
+                server.process.terminate()
 
 
 def _what_runs_it(server: JobServerProcess) -> list[int]:

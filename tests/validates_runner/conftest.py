@@ -31,6 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run bundles in plain processes of this machine",
     )
+    parser.addoption(
+        "--address", default="", help="of a server that is there, in place of one of ours"
+    )
 
 
 @contextmanager
@@ -39,6 +42,9 @@ def _served(config: pytest.Config) -> Iterator[str]:
 
     At the end the server must end well and leave nothing.
     """
+    if given := config.getoption("--address"):
+        yield given
+        return
     flags = ["--bulk", config.getoption("--bulk")]
     if config.getoption("--without-spark"):
         flags.append("--without-spark")

@@ -13,7 +13,7 @@ import pytest
 
 from beam_spark_executor import pack
 
-PACKED = ("beam_spark_executor", "beam_runner_worker", "apache_beam", "pyarrow", "grpc")
+PACKED = ("beam_spark_executor", "beam_runner_runtime", "apache_beam", "pyarrow", "grpc")
 WHERE = """
 import json, sys, ssl, sqlite3, pkgutil, encodings
 modules = [__import__(name) for name in sys.argv[1:]]

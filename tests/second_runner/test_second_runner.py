@@ -1,0 +1,115 @@
+"""The second runner, whose jobs run on Dask: what it has of the packages is enough for the whole of Beam's model."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms import userstate
+from apache_beam.transforms.timeutil import TimeDomain
+from jobs import pickle_by_value
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 120
+LEAST_PASSED = 60
+"""Of the 67 tests of Beam's suite for its own runner."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _send_along() -> None:
+    pickle_by_value(__name__)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the second runner's server."""
+    file = tmp_path_factory.mktemp("second") / "port"
+    program = str(ROOT / "examples" / "second_runner" / "serve.py")
+    flags = ("--job-port=0", f"--port-file={file}", "--cores=2", "--max-stream-attempts=2")
+    server = subprocess.Popen([sys.executable, program, *flags], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    assert "(Dask, " in server.stdout.readline()
+    yield file.read_text()
+    server.terminate()
+    assert server.wait(SECONDS) == 0
+
+
+def pipeline(address: str, *flags: str) -> beam.Pipeline:
+    options = [f"--job_endpoint={address}", *flags]
+    return beam.Pipeline(runner="PortableRunner", options=PipelineOptions(options))
+
+
+def test_no_spark_is_there() -> None:
+    assert importlib.util.find_spec("pyspark") is None
+
+
+def test_words_are_counted(address: str) -> None:
+    with pipeline(address) as p:
+        words = p | beam.Create(["a b a", "b a"]) | beam.FlatMap(str.split)
+        counted = words | beam.combiners.Count.PerElement()
+        assert_that(counted, equal_to([("a", 3), ("b", 2)]))
+
+
+class Sums(beam.DoFn):
+    """Adds the values of a key, and gives the sum when the window ends."""
+
+    total = userstate.CombiningValueStateSpec("total", sum)
+    end = userstate.TimerSpec("end", TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element: tuple[str, int],
+        window: beam.window.IntervalWindow = beam.DoFn.WindowParam,
+        total: userstate.CombiningValueRuntimeState = beam.DoFn.StateParam(total),
+        end: userstate.RuntimeTimer = beam.DoFn.TimerParam(end),
+    ) -> None:
+        total.add(element[1])
+        end.set(window.end)
+
+    @userstate.on_timer(end)
+    def at_end(
+        self,
+        key: str = beam.DoFn.KeyParam,
+        total: userstate.CombiningValueRuntimeState = beam.DoFn.StateParam(total),
+    ) -> Iterator[tuple[str, int]]:
+        yield key, total.read()
+
+
+def test_a_stateful_stream_sets_timers(address: str) -> None:
+    with pipeline(address, "--streaming") as p:
+        stream = TestStream().advance_watermark_to(0)
+        stream = stream.add_elements([("a", 1), ("b", 5)], event_timestamp=1)
+        stream = stream.advance_watermark_to(10).add_elements([("a", 2)], event_timestamp=11)
+        stream = stream.advance_watermark_to_infinity()
+        windows = p | stream | beam.WindowInto(beam.window.FixedWindows(10))
+        assert_that(windows | beam.ParDo(Sums()), equal_to([("a", 1), ("b", 5), ("a", 2)]))
+
+
+def test_a_cancelled_job_leaves_no_process(address: str) -> None:
+    p = pipeline(address)
+    _ = p | beam.Create([1]) | beam.Map(lambda value: time.sleep(SECONDS))
+    running = p.run()
+    time.sleep(5)
+    running.cancel()
+    with pytest.raises(RuntimeError, match="CANCELLED"):
+        running.wait_until_finish()
+
+
+def test_beams_own_suite_passes(address: str, tmp_path: Path) -> None:
+    results = tmp_path / "results.xml"
+    suite = ("tests/validates_runner", "-k", "fn_runner and default and as_it_is", "-n2")
+    command = [sys.executable, "-m", "pytest", *suite, f"--address={address}"]
+    subprocess.run([*command, f"--junitxml={results}"], cwd=ROOT, check=False)
+    cases = ElementTree.parse(results).getroot().iter("testcase")
+    passed = sum(len(case) == 0 for case in cases)
+    assert passed >= LEAST_PASSED
