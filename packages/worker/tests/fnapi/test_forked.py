@@ -18,7 +18,7 @@ PROGRAM = """
     from apache_beam.portability.api import beam_runner_api_pb2
     from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline
     from beam_runner_worker.fnapi import FnApiServer
-    from beam_runner_model.bundles import Environment
+    from beam_runner_model.stages import Environment
 
     def work(number):
         payload = beam_runner_api_pb2.ProcessPayload(command={boot!r}).SerializeToString()
