@@ -255,6 +255,7 @@ class Server(Neighbour):
 
     name = "server process"
     kinds = ("stall",)
+    is_counted = True  # a worker process that hears nothing of its server ends
     answers = False
 
     def __init__(self, process: subprocess.Popen[str]) -> None:

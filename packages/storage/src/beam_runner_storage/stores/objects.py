@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError
@@ -24,9 +24,10 @@ if TYPE_CHECKING:  # the library has them for type checkers alone
     from obstore import GetResult, OffsetRange
 
 _AT_ONCE = 1000
-_PIECE = 8 << 20
+_PIECE = 4 << 20
 _RETRIES = 1000
 """It is the time that is limited: the waits between retries are random, and ten of them may take a second."""
+_PARTS_AT_ONCE = 12
 _METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
 """Whom clients ask for credentials that are nowhere else."""
 _FOREIGN = "the credentials in the environment are not those of this store"
@@ -57,17 +58,24 @@ class ObjectStore:
         self._url = url
         retries = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=patience)}
         options = {"mkdir": True} if url.startswith("file:") else {"retry_config": retries}
+        self._parts = _PARTS_AT_ONCE
         try:
             self._store = from_url(url, **options)
         except (BaseError, OSError, ValueError) as error:
             raise self._error("can't be used", error) from error
 
     def put(self, name: str, source: Path) -> None:
-        """See `DataStore.put`; what is large goes in parts."""
+        """See `DataStore.put`; what is large goes in parts.
+
+        Parts that go side by side share a slow line, and the library gives each of them 30 seconds.
+        So after a failure parts go one by one, and after a success twice as many go side by side.
+        """
         try:
-            obstore.put(self._store, name, source)
+            obstore.put(self._store, name, source, max_concurrency=self._parts)
         except (BaseError, OSError) as error:
+            self._parts = 1
             raise self._error(f"does not take {name}", error) from error
+        self._parts = min(_PARTS_AT_ONCE, 2 * self._parts)
 
     def create(self, name: str, contents: bytes) -> bool:
         """See `StateStore.create`; it goes as a whole, since stores do not agree on who is first where there are parts."""
@@ -98,8 +106,7 @@ class ObjectStore:
             with target.open("r+b" if target.exists() else "w+b") as file:
                 file.truncate(size)
                 file.seek(at)
-                for piece in found.stream(min_chunk_size=_PIECE):
-                    file.write(piece)
+                self._write(found, name, file, wanted)
                 came = file.tell()
         except FileNotFoundError as error:
             raise MissingFileError(
@@ -112,6 +119,23 @@ class ObjectStore:
                 f"{self._url} gave {came - at} bytes of {name}, of {wanted - at} that it said"
             )
         return size
+
+    def _write(self, found: GetResult, name: str, file: BinaryIO, end: int) -> None:
+        """Writes an answer, which should end at a position of a file.
+
+        The library gives a request 30 seconds. On a slow line a large file takes longer, so the rest
+        is asked for as long as each answer brings something.
+        """
+        while True:
+            start = file.tell()
+            try:
+                for piece in found.stream(min_chunk_size=_PIECE):
+                    file.write(piece)
+                return
+            except BaseError:
+                if not start < file.tell() < end:
+                    raise
+            found = self._part(name, file.tell(), end)
 
     def names(self) -> Iterator[str]:
         try:

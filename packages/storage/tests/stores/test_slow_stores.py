@@ -1,0 +1,67 @@
+"""Files that take longer than a request may, since the line to the store is slow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moto_server import BUCKET, S3
+from slow_store import SlowStore, slow_store
+
+from beam_runner_storage.stores.ports import DataStore, StoreError
+from beam_runner_storage.stores.spec import StoreSpec
+
+MEGABYTE = 1 << 20
+LIMIT = 2.0
+"""Of a request, in seconds."""
+TRIES = 8
+
+
+@pytest.fixture
+def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowStore]:
+    """A store whose line takes 0.2 s for a MB, so that 24 MB take twice as long as a request may."""
+    with slow_store(0.2) as server:
+        for name, value in {
+            **S3,
+            "AWS_TIMEOUT": f"{LIMIT:.0f} seconds",
+            "AWS_ENDPOINT_URL": server.address,
+        }.items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+def is_put(store: DataStore, source: Path) -> bool:
+    """Whether a store takes a file; on a busy machine a part may be late."""
+    try:
+        store.put("file", source)
+    except StoreError:
+        return False
+    return True
+
+
+def is_fetched(store: DataStore, target: Path) -> bool:
+    """Whether a store gives a file; on a busy machine a piece may be late."""
+    try:
+        store.fetch("file", target)
+    except StoreError:
+        return False
+    return True
+
+
+def test_large_file_is_put_part_by_part_after_a_failure(far: SlowStore, tmp_path: Path) -> None:
+    store = StoreSpec(f"s3://{BUCKET}/jobs").open(patience=LIMIT)
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(24 * MEGABYTE))
+    with pytest.raises(StoreError, match="does not take file"):
+        store.put("file", source)
+    assert any(is_put(store, source) for _ in range(TRIES))
+    assert far.objects[f"/{BUCKET}/jobs/file"] == source.read_bytes()
+
+
+def test_large_file_is_fetched_as_long_as_pieces_come(far: SlowStore, tmp_path: Path) -> None:
+    contents = far.objects[f"/{BUCKET}/jobs/file"] = os.urandom(24 * MEGABYTE)
+    store = StoreSpec(f"s3://{BUCKET}/jobs").open(patience=LIMIT)
+    assert any(is_fetched(store, tmp_path / "target") for _ in range(TRIES))
+    assert (tmp_path / "target").read_bytes() == contents
