@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError
@@ -120,7 +120,7 @@ class ObjectStore:
             )
         return size
 
-    def _write(self, found: GetResult, name: str, file: BinaryIO, end: int) -> None:
+    def _write(self, found: GetResult, name: str, file: IO[bytes], end: int) -> None:
         """Writes an answer, which should end at a position of a file.
 
         The library gives a request 30 seconds. On a slow line a large file takes longer, so the rest
