@@ -44,9 +44,8 @@ def test_whatever_workers_tell_is_text(web: TestClient, observed: Any, text: str
         (RunningBundle("s", 1, 2, (text, "Count"), text, 5, 30.0, 30.0, 0.5, text),),
         (FailedBundle("s", 2, (text,), 3, text, text, text, text, text, 5.0, 6.0),),
         tuple(
-            Wait(kind, stage, (text,), 1, 1, 1, 1, 1, text, text, text, (text,), text, text, text)
-            for kind in ((*WaitKind, text) if len(text) < 1_000 else (WaitKind.SIDE_INPUT,))
-            for stage in ("s", text, "")
+            Wait(kind, "s", (text,), 1, 1, 1, 1, 1, text, text, text, (text,), text, text, text)
+            for kind in (WaitKind.SIDE_INPUT, WaitKind.NEIGHBOUR, WaitKind.PROCESS)
         ),
         30.0,
         1,
