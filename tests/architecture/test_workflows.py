@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import noxfile
 from tools import check_skips, nox_others, nox_slow
+from tools.nox_support import PACKAGES
 
 WORKFLOWS = Path(__file__).parents[2] / ".github" / "workflows"
 
@@ -63,3 +64,9 @@ def test_skip_check_fails_for_a_skipped_session(tmp_path: Path, result: str, sta
     report.write_text(json.dumps({"result": 1, "sessions": sessions}))
     assert check_skips.main(str(report)) == status
     assert check_skips.skipped_sessions(report) == ["go"] * status
+
+
+def test_each_package_has_a_tag_that_releases_it() -> None:
+    text = (WORKFLOWS / "release.yml").read_text(encoding="utf-8")
+    tags = yaml.safe_load(text)[True]["push"]["tags"]  # YAML reads the key `on` as a truth
+    assert tags == [f"{name}-v*" for name in PACKAGES]
