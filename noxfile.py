@@ -336,3 +336,4 @@ def outages_part(session: nox.Session) -> None:
     """A few of the outages that `outages` has, others each time, on plain processes."""
     few = ("--rounds=1", "--lengths=3", "--site=data store", "--site=state store", "--site=service")
     run_outages(session, *(session.posargs or few))
+    run_pytest(session, "tests/outages")

@@ -139,7 +139,7 @@ class Run:
             self.result.told = str(error)
             return
         self._seen = self._counters()["second"]
-        told = [one.neighbour for one in execution.neighbours]
+        told = [one.neighbour for one in execution.waits]
         told += [one.neighbour or one.step for one in execution.failed]
         self.result.told = "; ".join(sorted({one for one in told if one}))
 

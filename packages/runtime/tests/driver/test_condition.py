@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.coders.coder_impl import create_InputStream
-from beam_runner_engine.scheduler import BundleFailed, FailureKind
+from beam_runner_engine.scheduler import BundleFailed, FailJob, FailureKind, FinishJob, Outcome
 from beam_runner_jobservices.metric_values import metric_value
 from beam_runner_model.bundles import ResidualElement
 from beam_runner_model.jobs import Importance, MonitoringInfo
@@ -133,6 +133,18 @@ def test_an_attempt_that_is_tried_again_is_told_once(tmp_path: Path) -> None:
     other = JobCondition(rig.plan, watch.reporter, FakeProcesses())
     other.look(rig.ledger, rig.coordinator)
     assert len(watch.reporter.messages) == 1
+
+
+@pytest.mark.parametrize(("end", "told"), [(FinishJob(Outcome.DONE), 1), (FailJob("why"), 0)])
+def test_the_last_failure_before_the_end_is_told_unless_it_is_the_end(
+    tmp_path: Path, end: FinishJob | FailJob, told: int
+) -> None:
+    rig = rig_of(tmp_path)
+    watch = Watch(rig)
+    watch.look(1)
+    rig.ledger.last_failure = BundleFailed(1, 1, "its process is lost", FailureKind.OUTSIDE)
+    rig.ledger.end = end
+    assert len(watch.look(1)) == told
 
 
 def test_lag_is_that_of_the_oldest_open_bundle(tmp_path: Path) -> None:

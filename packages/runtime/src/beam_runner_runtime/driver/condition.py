@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import attrs
-from beam_runner_engine.scheduler import StageReport
+from beam_runner_engine.scheduler import FailJob, StageReport
 from beam_runner_model.jobs import Importance, MonitoringInfo
 from beam_runner_model.lengths import encode_count
 from beam_runner_model.rendering import render, render_waits
@@ -160,8 +160,10 @@ class JobCondition:
             sections=dict(coordinator.sections.begun),
             broken_loops=coordinator.broken_loops,
         )
-        for line in self._failures.look(ledger, now, skips=first) if ledger.end is None else ():
-            self._reporter.message(line.importance, line.text, record=line.record)
+        # The failure that ends a job is told with its end.
+        if not isinstance(ledger.end, FailJob):
+            for line in self._failures.look(ledger, now, skips=first):
+                self._reporter.message(line.importance, line.text, record=line.record)
         self.tell_outage(coordinator.lane_failures.outage)
         if ledger.end is None:
             for text in self._worker_outages.look(coordinator.outages.current(), moment):
