@@ -22,6 +22,7 @@ from beam_runner_runtime.channel.messages import (
     RunLoop,
     SplitRequest,
 )
+from beam_runner_runtime.driver.coherence import check
 from beam_runner_runtime.driver.coordinator import Coordinator
 from beam_runner_runtime.driver.job_data import SharedJobData
 from beam_runner_runtime.driver.kept import entries_of
@@ -110,6 +111,13 @@ class Rig:
             JobSlots(slots or Slots(), "job-1"),
             JobSettings(self.folder, self.store.epoch, cores, 4 * cores, loop_bytes),
         )
+        work = self.coordinator.work
+
+        def checked() -> None:
+            work()
+            check(self.coordinator)
+
+        self.coordinator.work = checked  # type: ignore[method-assign]
 
     def _ledger(self, limits: Mapping[str, int]) -> Ledger:
         if self.journal.exists:

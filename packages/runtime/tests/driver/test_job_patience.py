@@ -117,7 +117,7 @@ def test_outage_of_the_journal_is_shown_until_a_try_succeeds(
     shown: list[list[str]] = []
 
     def refuse(journal: Any, entries: Sequence[bytes]) -> None:
-        shown.append([one.neighbour for one in server.job.execution().neighbours])
+        shown.append([one.neighbour for one in server.job.execution().waits])
         if len(shown) < 4:
             raise JournalUnavailable(AWAY)
         append(journal, entries)

@@ -6,13 +6,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
-from beam_runner_engine.scheduler import Bundle
 from beam_runner_model.jobs import Importance
 from beam_runner_model.observation import ThreadStack
 
 from beam_runner_runtime.channel import stacks
-from beam_runner_runtime.channel.attempts import Attempt, LostProcess
+from beam_runner_runtime.channel.attempts import LostProcess
 from beam_runner_runtime.driver import watchdog
+from beam_runner_runtime.driver.coherence import lost_bundles
 from beam_runner_runtime.driver.coordinator import Coordinator
 from beam_runner_runtime.driver.ports import JobReporter
 from beam_runner_runtime.driver.watchdog import Since
@@ -71,7 +71,7 @@ class JobWatch:
             self._tell("no process has the loop of this job", "its bundles run again")
             coordinator.take_loop_back("no process had it")
         # Bundles are looked for only where nothing moves.
-        lost = _lost_bundles(coordinator) if now - coordinator.moved > limit / 2 else []
+        lost = lost_bundles(coordinator) if now - coordinator.moved > limit / 2 else []
         if self._bundles_are_lost.seconds(is_so=bool(lost), now=listened) > limit:
             self._tell(f"no process was given these bundles: {len(lost)}", "they are run now")
             coordinator.place(lost)
@@ -86,13 +86,3 @@ class JobWatch:
         _LOGGER.error(
             "job %s: %s. What all threads do:\n%s", self._job_id, text, stacks.as_text(found)
         )
-
-
-def _lost_bundles(coordinator: Coordinator) -> list[Bundle]:
-    """Returns the open bundles that neither run nor wait to run."""
-    if not coordinator.is_settled:
-        return []
-    held = coordinator.lanes.held()
-    in_sections = coordinator.sections.runs
-    found = [(Attempt.of(one), one) for one in coordinator.ledger.open_bundles]
-    return [one for attempt, one in found if attempt not in held and not in_sections(attempt)]

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_jobs import rig_of
+
+from beam_runner_runtime.driver.coherence import Incoherent, check
+
+
+def test_a_bundle_that_nobody_has_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = rig_of(tmp_path)
+    check(rig.coordinator)
+    monkeypatch.setattr(rig.coordinator.lanes, "held", set)
+    with pytest.raises(Incoherent, match=r"job-1 open, but neither run nor wait: \[\d"):
+        check(rig.coordinator)
+
+
+def test_an_attempt_in_two_places_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = rig_of(tmp_path)
+    (attempt, *_) = rig.coordinator.lanes.held()
+
+    class Section:
+        def __init__(self) -> None:
+            self.attempt = attempt
+
+    monkeypatch.setattr(rig.coordinator.sections, "running", lambda: iter([Section()]))
+    with pytest.raises(Incoherent, match="on a lane and in a section"):
+        check(rig.coordinator)
