@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hdfs_servers import HdfsServers
 
-_CONTRACT = Path(__file__).parents[2] / "packages" / "executor" / "tests" / "stores"
+_CONTRACT = Path(__file__).parents[2] / "packages" / "storage" / "tests" / "stores"
 
 
 @pytest.mark.timeout(600)

@@ -184,21 +184,18 @@ def patch_process(module: ModuleType) -> None:
 
 
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {
-    f"beam_spark_executor.{name}": patch
-    for name, patch in {
-        "driver.coordinator": patch_coordinator,
-        "driver.job_data": patch_job_data,
-        "driver.ledger": patch_ledger,
-        "driver.executor": patch_executor,
-        "driver.job": patch_job,
-        "journal.journal": patch_journal,
-        "journal.store": patch_store,
-        "bundles.bundle": patch_bundle,
-        "bundles.loop": patch_loop,
-        "bundles.process": patch_process,
-        "state.shard_stores": patch_stores,
-        "data.written": patch_written,
-    }.items()
+    "beam_runner_data.rows.written": patch_written,
+    "beam_runner_data.state.shard_stores": patch_stores,
+    "beam_runner_runtime.bundles.bundle": patch_bundle,
+    "beam_runner_runtime.bundles.loop": patch_loop,
+    "beam_runner_runtime.bundles.process": patch_process,
+    "beam_runner_runtime.driver.coordinator": patch_coordinator,
+    "beam_runner_runtime.driver.job": patch_job,
+    "beam_runner_runtime.driver.job_data": patch_job_data,
+    "beam_runner_runtime.driver.ledger": patch_ledger,
+    "beam_runner_server.executor": patch_executor,
+    "beam_runner_storage.journal.journal": patch_journal,
+    "beam_runner_storage.journal.store": patch_store,
 }
 
 
