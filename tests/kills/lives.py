@@ -26,9 +26,7 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 _HARNESS = re.compile(r"beam_runner_worker\.fnapi\.boot|sdk_worker_main|^/bin/sh -c exec 3<&0")
 _DAEMON = "beam_spark_executor.spark.python_daemon"
 _SERVER = "beam_spark_executor.cli"
-_SPARK_UP = re.compile(
-    r"^(\S+)Z INFO beam_runner_server\.job_server: (?:Spark \S+|plain .+) is up"
-)
+_SPARK_UP = re.compile(r"^(\S+)Z INFO beam_runner_server\.job_server: (?:Spark \S+|plain .+) is up")
 _SERVES = re.compile(r"^(\S+)Z INFO beam_runner_jobservices\.server: serving the Beam Job API")
 
 

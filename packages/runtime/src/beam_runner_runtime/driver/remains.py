@@ -6,7 +6,8 @@ import logging
 import shutil
 import time
 
-from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
+from beam_runner_engine.scheduler import FailJob, FailureKind, FinishJob, Outcome
+from beam_runner_model.failures import EndingKind
 from beam_runner_storage.journal.errors import JournalError, JournalFenced
 from beam_runner_storage.journal.journal import Journal
 
@@ -42,6 +43,9 @@ class JobRemains:
         """
         seconds = self._settings.keep_seconds
         if not (seconds and self._ledger.plan.is_endless and _is_premature(end)):
+            if self._may_lack_room(end):
+                # Else the end itself may find no room on the disk. A server that dies now fails the job, too.
+                self._settings.data.remove_all()
             return ""
         now = time.time()
         try:
@@ -54,6 +58,14 @@ class JobRemains:
         self._is_kept = True
         until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now + seconds))
         return f"the state of this stream is kept until {until} (--keep-failed-streams)"
+
+    def _may_lack_room(self, end: FinishJob | FailJob) -> bool:
+        """Returns whether the job fails since a disk of its data or its journal is full or away."""
+        if not isinstance(end, FailJob) or self._settings.store is not None:
+            return False
+        last = self._ledger.last_failure
+        away = last is not None and last.kind is FailureKind.UNAVAILABLE
+        return away or end.kind is EndingKind.JOURNAL
 
     def leave(self) -> None:
         """Removes what is not kept; to be called once the end is reported."""
