@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,49 @@ def test_bounded_job_whose_journal_has_no_room_for_too_long_fails(
     assert server.reason == (
         "the journal of the job can't be written: the disk of /state is unavailable: disk is full"
     )
+
+
+def refusing_to_the_end(
+    server: Server, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]
+) -> Server:
+    """Has each append fail, and calls ``then`` before it does."""
+
+    def refuse(journal: Any, entries: Sequence[bytes]) -> None:
+        then()
+        raise JournalUnavailable(AWAY)
+
+    monkeypatch.setattr(type(server.journal), "append", refuse)
+    return server
+
+
+def test_job_that_fails_for_a_full_disk_makes_room_before_its_end_is_reported(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = refusing_to_the_end(new(limits={"outage_limit": 200}), monkeypatch, lambda: None)
+    had_room: list[bool] = []
+    report = server.reporter.state
+
+    def state(state: JobState, *more: Any) -> bool:
+        if state is JobState.FAILED:
+            had_room.append(not server.folder.exists())
+        return report(state, *more)
+
+    monkeypatch.setattr(server.reporter, "state", state)
+    assert server.run() is JobState.FAILED
+    assert had_room == [True]
+
+
+def test_job_that_another_server_took_over_during_an_outage_keeps_its_data(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = new(limits={"outage_limit": 200}, refuses_end=True)
+
+    def take_over() -> None:
+        with closing(sqlite3.connect(server.place / "journal" / "journal.sqlite")) as other, other:
+            other.execute("UPDATE epochs SET epoch = ?", (server.store.epoch + 1,))
+
+    refusing_to_the_end(server, monkeypatch, take_over).run()
+    assert server.folder.exists()
 
 
 # What an ended job leaves.

@@ -387,7 +387,7 @@ class RunningJob:
         self._slots.forget()
         # A server that stops takes no end on record: then the next one goes on from the journal.
         if end is not None:
-            if kept := self._remains.mark(end):
+            if kept := self._remains.prepare(end):
                 self._reporter.message(Importance.BASIC, kept)
             if self._report_end(end):
                 self._remains.leave()

@@ -32,21 +32,25 @@ class JobRemains:
         self._settings = settings
         self._is_kept = False
 
-    def mark(self, end: FinishJob | FailJob) -> str:
-        """Marks what the job leaves as kept, if it is to be; to be called before the end is reported.
+    def prepare(self, end: FinishJob | FailJob) -> str:
+        """Marks what the job leaves as kept, or else makes room for the report; call it before the report.
 
-        A server that dies before the report finds the job as one that has not ended, and the mark
-        does no harm then.
+        A server that dies before the report finds the job as one that has not ended. The mark does
+        no harm then, and a job without its data fails again.
 
         Returns:
-            A message about it, empty if nothing is kept.
+            A message about what is kept, empty if nothing is.
         """
         seconds = self._settings.keep_seconds
-        if not (seconds and self._ledger.plan.is_endless and _is_premature(end)):
-            if self._may_lack_room(end):
-                # Else the end itself may find no room on the disk. A server that dies now fails the job, too.
-                self._settings.data.remove_all()
-            return ""
+        if seconds and self._ledger.plan.is_endless and _is_premature(end):
+            return self._keep(seconds)
+        if self._may_lack_room(end) and self._is_ours():
+            # Else the report itself may find no room on the disk.
+            self._settings.data.remove_all()
+        return ""
+
+    def _keep(self, seconds: float) -> str:
+        """Marks the state as kept for some seconds, and returns a message, empty if that failed."""
         now = time.time()
         try:
             self._journal.keep(int(now))
@@ -66,6 +70,14 @@ class JobRemains:
         last = self._ledger.last_failure
         away = last is not None and last.kind is FailureKind.UNAVAILABLE
         return away or end.kind is EndingKind.JOURNAL
+
+    def _is_ours(self) -> bool:
+        """Returns whether the journal can be read, and no other server has taken over its folder."""
+        try:
+            _ = self._journal.exists  # Reading it checks the epoch.
+        except JournalError:
+            return False
+        return True
 
     def leave(self) -> None:
         """Removes what is not kept; to be called once the end is reported."""
@@ -94,7 +106,7 @@ class JobRemains:
         except JournalFenced:
             raise
         except JournalError:
-            # Where the disk is full, there is room after that.
+            # The journal's disk may be full, too, and data are most of what is on it.
             self._settings.data.remove_all()
             self._journal.delete()
         self._settings.data.remove_all()
