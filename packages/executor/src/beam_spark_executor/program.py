@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -49,7 +48,7 @@ class SparkProgram:
     @property
     def versions(self) -> str:
         """What ``--version`` prints."""
-        spark, beam = (importlib.metadata.version(one) for one in ("pyspark", "apache-beam"))
+        spark, beam = (version_of(one) for one in ("pyspark", "apache-beam"))
         return f"{self.name} {version_of(self.distribution)} (PySpark {spark}, Apache Beam {beam})"
 
     def add_flags(self, flag: Callable[..., Any]) -> None:

@@ -1,6 +1,6 @@
 """The plan of a job: stages, the buffers between them, and scripted sources.
 
-Made once by ``translation`` and read by ``driver`` and ``task``; nothing in it is a protocol buffer.
+`beam_runner_planner` makes it once, and the runtime reads it. Nothing in it is a protocol buffer.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class PlainProgram:
     @property
     def versions(self) -> str:
         """What ``--version`` prints."""
-        beam = importlib.metadata.version("apache-beam")
+        beam = version_of("apache-beam")
         return f"{self.name} {version_of(self.distribution)} (Apache Beam {beam})"
 
     def add_flags(self, flag: Callable[..., Any]) -> None:
