@@ -18,6 +18,7 @@ from tools.nox_support import (
     KILLS_ON_A_CLUSTER,
     ON_A_CLUSTER,
     ONLY_ON_LANES,
+    OUTAGES_BEYOND_THE_LIMIT,
     PACKAGES,
     RELEASE,
     ROOT,
@@ -297,6 +298,8 @@ def streams_and_batches(session: nox.Session) -> None:
 def outages(session: nox.Session) -> None:
     """Takes neighbours away while streams run; writes .nox/outages.md. ``-- --rounds N --seed S --lengths 1,30 --spark`` for others."""
     run_outages(session, *session.posargs)
+    if not session.posargs:
+        run_pytest(session, OUTAGES_BEYOND_THE_LIMIT)
 
 
 @nox.session(requires=["wheels"], default=False)

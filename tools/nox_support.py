@@ -293,6 +293,10 @@ def run_beams_suites(session: nox.Session, *arguments: str) -> None:
     run_pytest(session, "tests/validates_runner", *SIDE_BY_SIDE, "--dist=load", *arguments)
 
 
+OUTAGES_BEYOND_THE_LIMIT = "tests/outages/test_outage_limit.py"
+"""Waits for minutes: only the long session runs it."""
+
+
 def run_outages(session: nox.Session, *arguments: str) -> None:
     """Takes neighbours of servers away, of which one is a server of S3's protocol."""
     if "--spark" in arguments:
