@@ -25,7 +25,6 @@ sys.path.insert(0, str(Path(__file__).parent))  # nox may come from an environme
 import tools.nox_others
 import tools.nox_slow  # noqa: F401 - these, too
 from tools.nox_support import (
-    CLUSTER,
     CONSTRAINTS,
     IN_CI_ON_A_CLUSTER,
     KEPT,
@@ -51,6 +50,7 @@ from tools.nox_support import (
     results_of,
     run_beams_suites,
     run_on_a_cluster,
+    run_on_plain_processes,
     run_outages,
     run_pytest,
     run_python,
@@ -67,9 +67,9 @@ os.environ.setdefault("UV_SYSTEM_CERTS", "true")
 # What a bare `nox` and CI run: the longest first, and last what reads their results.
 IN_CI = (
     *("lint", "layers"),
-    *("plain", "tests", "validates_runner", "types", "pipelines_part", "cluster", "clusters_part"),
-    *("kills", "lanes", "doors", "browser", "web", "streams_and_batches_part", "differential_part"),
-    *("outages_part", "second_runner"),
+    *("plain", "tests", "validates_runner", "pipelines_part", "second_runner", "cluster"),
+    *("clusters_part", "kills", "outages_part", "lanes", "browser", "web", "types", "doors"),
+    *("streams_and_batches_part", "differential_part"),
     *("go", "docs", "purity", "memory_part", "wordcount"),
     "capabilities",
 )
@@ -220,11 +220,8 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def plain(session: nox.Session) -> None:
-    """Whole pipelines against real servers on plain processes, without Spark and Java; all but those of Spark's tables and streams."""
-    of_spark = (f"--ignore=tests/pipelines/test_{name}.py" for name in ("tables", "spark_streams"))
-    ignored = (f"--ignore={CLUSTER}", *of_spark)
-    selection = (*ignored, "--without-spark", *results_of(session))
-    run_pytest(session, "tests/pipelines", *SIDE_BY_SIDE, *selection)
+    """A fixed part of ``plain_all``: what is slow in several environments runs in one of them."""
+    run_on_plain_processes(session, *results_of(session, "-m", "not slow"))
 
 
 @nox.session(requires=needs("environment"), venv_backend="none")

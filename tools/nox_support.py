@@ -89,16 +89,20 @@ IN_CI_ON_A_CLUSTER = (
 ON_SPARK = tuple(
     f"tests/pipelines/test_{name}"
     for name in (
-        "cancel.py",
+        "cancel.py::test_a_stream_is_cancelled_within_five_seconds",
+        *(
+            f"cancel.py::test_cancel_within_five_seconds[embedded-{how}]"
+            for how in ("Sleep", "BlockInC")
+        ),
         "failures.py::test_user_code_that_breaks_its_process_fails_its_job",
         "failures.py::test_the_end_of_a_process_is_no_users_error_but_ends_the_job",
         "failures.py::test_what_runs_beside_a_failure_is_stopped_and_not_told_as_a_crash",
         "isolation.py::test_two_programs_of_the_same_name[as-users-do-in-turn]",
         "isolation.py::test_two_programs_of_the_same_name[as-users-do-at-once]",
-        "leftovers.py",
+        "leftovers.py::test_no_process_and_no_folder_is_left[SIGTERM]",
+        "leftovers.py::test_no_process_and_no_folder_is_left[the server is killed]",
         "lifecycle.py",
         "logging.py",
-        "lost_workers.py",
         "many_jobs.py",
         "sections.py",
         "spark_streams.py",
@@ -108,7 +112,7 @@ ON_SPARK = tuple(
 # Pipelines that the loop inside a task would run as a whole, and that must do the same on lanes.
 ON_LANES = (
     *(f"tests/pipelines/test_{name}.py" for name in ("state", "requirements", "splittable")),
-    *(f"{CORPUS}[embedded-{topic}]" for topic in ("state", "windows", "side inputs")),
+    *(f"{CORPUS}[embedded-{topic}]" for topic in ("state", "windows")),
 )
 
 # Bounded pipelines that need no place for data between stages, where their rows go through Spark's shuffle.
@@ -280,6 +284,13 @@ def run_bench(session: nox.Session, name: str, extra: str = "") -> None:
     need_java(session)
     install(session, distribution("executor") + extra)
     session.run("python", f"tests/bench/{name}.py", *session.posargs, env={"PYTHONPATH": ""})
+
+
+def run_on_plain_processes(session: nox.Session, *selection: str) -> None:
+    """Runs whole pipelines without Spark and Java: all but those of Spark's tables and streams."""
+    of_spark = (f"tests/pipelines/test_{name}.py" for name in ("tables", "spark_streams"))
+    ignored = (f"--ignore={file}" for file in (CLUSTER, *of_spark))
+    run_pytest(session, "tests/pipelines", *SIDE_BY_SIDE, *ignored, "--without-spark", *selection)
 
 
 def run_on_a_cluster(session: nox.Session, *files: str) -> None:

@@ -77,6 +77,7 @@ def texts(job: Job) -> list[str]:
     return [message.text for message in job.messages()]
 
 
+@pytest.mark.slow_in("LOOPBACK")
 def test_stream_whose_step_raises_for_some_seconds_gives_the_exact_result(
     streams: Pipelines, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_stream_whose_step_raises_for_some_seconds_gives_the_exact_result(
     assert any("not yet" in text and "Fails" in text for text in found)
 
 
+@pytest.mark.slow_in("LOOPBACK")
 def test_state_after_a_step_that_raised_behind_it_is_exact(
     streams: Pipelines, tmp_path: Path
 ) -> None:

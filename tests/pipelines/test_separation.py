@@ -75,7 +75,13 @@ class MeetAt(beam.DoFn):
         yield element
 
 
-@pytest.mark.parametrize("streaming", [False, True], ids=["bounded", "streaming"])
+@pytest.mark.parametrize(
+    "streaming",
+    [
+        pytest.param(False, id="bounded"),
+        pytest.param(True, id="streaming", marks=pytest.mark.slow_in("LOOPBACK")),
+    ],
+)
 def test_elements_of_a_bundle(pipelines: Pipelines, tmp_path: Path, streaming: bool) -> None:
     """Sentinels that came in one bundle; more of them than bundles were opened at first."""
     pipeline = pipelines.new()
@@ -113,7 +119,15 @@ class MeetOnTheWay(beam.DoFn):
             position += 1
 
 
-@pytest.mark.parametrize("sentinels", [(3, 4, 5), (0, 9), (2, 6, 9)], ids=str)
+@pytest.mark.parametrize(
+    "sentinels",
+    [
+        (3, 4, 5),
+        pytest.param((0, 9), marks=pytest.mark.slow_in("LOOPBACK")),
+        pytest.param((2, 6, 9), marks=pytest.mark.slow_in("embedded")),
+    ],
+    ids=str,
+)
 def test_one_restriction(pipelines: Pipelines, tmp_path: Path, sentinels: tuple[int, ...]) -> None:
     """Positions of one element: primary and residual run at the same time, also if adjacent."""
     pipeline = pipelines.new()
@@ -124,6 +138,7 @@ def test_one_restriction(pipelines: Pipelines, tmp_path: Path, sentinels: tuple[
     assert job.counter("positions") == 10
 
 
+@pytest.mark.slow_in("LOOPBACK")
 def test_restrictions_of_a_bundle(pipelines: Pipelines, tmp_path: Path) -> None:
     """Elements of a splittable stage, which are fewer bundles than sentinels, then parts of them."""
     lengths = [4, 5, 6]

@@ -16,6 +16,7 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 from jobs import Pipelines
 
 
+@pytest.mark.slow_in("LOOPBACK")
 def test_a_long_chain(pipelines: Pipelines) -> None:
     """Longer than Python's stack lets one bundle processor be."""
     with pipelines.new() as p:

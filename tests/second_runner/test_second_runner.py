@@ -107,7 +107,7 @@ def test_a_cancelled_job_leaves_no_process(address: str) -> None:
 
 def test_beams_own_suite_passes(address: str, tmp_path: Path) -> None:
     results = tmp_path / "results.xml"
-    suite = ("tests/validates_runner", "-k", "fn_runner and default and as_it_is", "-n2")
+    suite = ("tests/validates_runner", "-k", "fn_runner and default and as_it_is", "-n4")
     command = [sys.executable, "-m", "pytest", *suite, f"--address={address}"]
     subprocess.run([*command, f"--junitxml={results}"], cwd=ROOT, check=False)
     cases = ElementTree.parse(results).getroot().iter("testcase")
