@@ -126,7 +126,7 @@ def environment(session: nox.Session) -> None:
     """The environment that sessions of whole pipelines on Spark share, because filling one takes seconds."""
     need_java(session)
     groups = (one for name in ("test", "pipelines", "validates-runner") for one in group(name))
-    install(session, f"{distribution('executor')}[stores]", *groups)
+    install(session, f"{distribution('executor')}[stores]", *groups, compiled=True)
 
 
 @nox.session
@@ -144,7 +144,7 @@ def types(session: nox.Session) -> None:
     """Types of every package, of the tools, the examples and this file; and all that is used of Beam, in each minor version, and of PySpark, in the oldest and the newest."""
     groups = (*group("types"), *group("test"), *group("layers"))
     everything = f"{distribution('executor')}[hdfs,stores,web]"
-    install(session, everything, "nox", "pip", *groups, compiled=False)
+    install(session, everything, "nox", "pip", *groups)
     mypy = ("mypy", "--cache-dir", str(KEPT / "mypy"))
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
     session.run(*mypy, *packages)
@@ -159,7 +159,7 @@ def types(session: nox.Session) -> None:
 @nox.session(requires=needs("wheels"))
 def docs(session: nox.Session) -> None:
     """The documents as a site, with a reference made from docstrings, in .nox/site; no link leads nowhere."""
-    install(session, distribution("executor"), *group("docs"), compiled=False)
+    install(session, distribution("executor"), *group("docs"))
     # What they import of Beam writes remarks to the standard error, which are no warnings of Sphinx's.
     build = ("sphinx-build", "-j", "auto", "--fail-on-warning", "--keep-going", "-q", "-E")
     site = ("-c", "docs/site", ".", str(ROOT / ".nox" / "site"))
@@ -177,7 +177,7 @@ def layers(session: nox.Session) -> None:
 @nox.parametrize("package", list(PACKAGES), ids=list(PACKAGES))
 def purity(session: nox.Session, package: str) -> None:
     """Each wheel, alone in an empty environment: every module imports and loads nothing it must not; examples run."""
-    install(session, distribution(package) + WITH_EXTRAS.get(package, ""), compiled=False)
+    install(session, distribution(package) + WITH_EXTRAS.get(package, ""))
     session.run("python", "-I", "tools/check_purity.py", PACKAGES[package])
     for example in RUNS_ALONE.get(package, ()):
         session.run("python", "-I", example)

@@ -160,14 +160,14 @@ def distribution(package: str) -> str:
     return str(project(package)["name"])
 
 
-def install(session: nox.Session, *requirements: str, compiled: bool = True) -> None:
+def install(session: nox.Session, *requirements: str, compiled: bool = False) -> None:
     """Installs requirements, taking our packages and pyspark from the wheels that were built here.
 
     Args:
         session: the session.
         requirements: what it needs.
-        compiled: whether all is compiled, as pip does it. Otherwise each process that imports Beam compiles
-            it where Python is told to leave no bytecode behind.
+        compiled: whether all modules are compiled, as pip does it, which takes 9 s of CPU where Beam is needed. Otherwise the
+            first process that imports a module compiles it.
     """
     environment = {"UV_COMPILE_BYTECODE": "1" if compiled else "0"}
     session.install(*requirements, "--constraint", str(CONSTRAINTS), env=environment)
@@ -261,13 +261,16 @@ def run_python(session: nox.Session, *arguments: str, **environment: str) -> Non
     """Runs the Python of the session, or the shared one, without the source tree and the current folder."""
     environment.setdefault("PYTHONPATH", "")
     environment |= {
-        "PYTHONDONTWRITEBYTECODE": "1",
         "HYPOTHESIS_STORAGE_DIRECTORY": str(KEPT / "hypothesis"),
         "SPARK_SUBMIT_OPTS": f"-Dderby.stream.error.file={KEPT / 'derby.log'}",
     }
     python = "python"
-    if session.virtualenv.venv_backend == "none":
+    # Bytecode of the tests is written nowhere or into the environment, never beside the sources.
+    if session.virtualenv.venv_backend != "none":
+        environment["PYTHONPYCACHEPREFIX"] = str(Path(session.bin).parent / "bytecode")
+    else:
         python = str(SHARED_PYTHON)
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
         environment["PATH"] = os.pathsep.join((str(SHARED_PYTHON.parent), os.environ["PATH"]))
     session.run(python, "-P", *arguments, env=environment)
 
@@ -282,7 +285,7 @@ def run_unit_tests(session: nox.Session, package: str) -> None:
 def run_bench(session: nox.Session, name: str, extra: str = "") -> None:
     """A program of tests/bench, with an extra of the executor's wheel."""
     need_java(session)
-    install(session, distribution("executor") + extra)
+    install(session, distribution("executor") + extra, compiled=True)
     session.run("python", f"tests/bench/{name}.py", *session.posargs, env={"PYTHONPATH": ""})
 
 

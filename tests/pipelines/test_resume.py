@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,56 +20,17 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_jobservices import JobClient, JobState
 from beam_runner_model.jobs import JobMessage
-from job_server import PROGRAM, WITHOUT_PLACE, JobServerProcess, ServerEnded
+from job_server import WITHOUT_PLACE, ServerEnded
 from jobs import Job, Pipelines
 from offsets import WATERMARK, Offsets
+from server_lives import GONE_SECONDS, ServerLives, server_lives
 from waiting import wait_until
-
-GONE_SECONDS = 60.0
-
-
-class Lives:
-    """A server that can be killed and started again, on one port and one state folder."""
-
-    def __init__(self, temporary: Path, state: Path, placement: tuple[str, ...]) -> None:
-        self._temporary = temporary
-        self._placement = placement
-        self.state = state
-        self.server = JobServerProcess(temporary, f"--state-dir={state}", *placement)
-        self.port = self.server.address.rpartition(":")[2]
-
-    @property
-    def address(self) -> str:
-        return self.server.address
-
-    def die(self) -> None:
-        """``kill -9`` of the server alone; all that it has started ends by itself."""
-        self.server.process.kill()
-        self.server.process.wait(GONE_SECONDS)
-        wait_until(
-            lambda: not self.server.processes(),
-            GONE_SECONDS,
-            lambda: f"processes end: {self.server.processes()}",
-        )
-
-    def go_on(self, program: Sequence[str] = PROGRAM) -> None:
-        self.server = JobServerProcess(
-            self._temporary,
-            f"--state-dir={self.state}",
-            f"--job-port={self.port}",
-            *self._placement,
-            program=program,
-        )
-        sparks = 0 if "--without-spark" in self._placement else 1
-        assert len(list(self._temporary.glob("beam-spark-*/"))) == sparks
 
 
 @pytest.fixture
-def lives(tmp_path: Path, placement: tuple[str, ...]) -> Iterator[Lives]:
-    with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as temporary:
-        lives = Lives(Path(temporary), tmp_path / "state", placement)
-        yield lives
-        lives.server.kill()
+def lives(tmp_path: Path, placement: tuple[str, ...]) -> Iterator[ServerLives]:
+    with server_lives(tmp_path / "state", placement) as running:
+        yield running
 
 
 class Wait(beam.DoFn):
@@ -138,16 +99,16 @@ class Follower:
 
 @pytest.mark.timeout(240)
 def test_a_server_that_can_not_begin_leaves_jobs_to_the_next_one(
-    lives: Lives, tmp_path: Path
+    lives: ServerLives, tmp_path: Path
 ) -> None:
-    pipelines = Pipelines(lives.address, "embedded", [])
+    pipelines = lives.embedded
     pipeline = pipelines.new()
     begun, go_on = waiting(pipeline, tmp_path)
     job = pipelines.job(pipeline)
     wait_until(begun.exists, 60, "the second stage has begun")
     lives.die()
     with pytest.raises(ServerEnded) as ended:
-        lives.go_on(WITHOUT_PLACE)
+        lives.go_on(program=WITHOUT_PLACE)
     ended.value.server.process.wait(GONE_SECONDS)
     lives.go_on()
     go_on.touch()
@@ -156,7 +117,9 @@ def test_a_server_that_can_not_begin_leaves_jobs_to_the_next_one(
 
 
 @pytest.mark.timeout(240)
-def test_jobs_go_on(lives: Lives, flags_of: Callable[[str], list[str]], tmp_path: Path) -> None:
+def test_jobs_go_on(
+    lives: ServerLives, flags_of: Callable[[str], list[str]], tmp_path: Path
+) -> None:
     """In every environment. Their clients hear of it all: what was said before, that the job goes
     on, and its end.
     """
@@ -186,13 +149,12 @@ def test_jobs_go_on(lives: Lives, flags_of: Callable[[str], list[str]], tmp_path
 
 @pytest.mark.timeout(240)
 def test_the_history_survives(
-    lives: Lives,
-    flags_of: Callable[[str], list[str]],
+    lives: ServerLives,
     tmp_path: Path,
     limit: Callable[[float], float],
 ) -> None:
     """Jobs that had ended are as they were; those that are cancelled later end so."""
-    pipelines = Pipelines(lives.address, "embedded", flags_of("embedded"))
+    pipelines = lives.embedded
     done, failed, running = (pipelines.new() for _ in range(3))
     _, go_on = waiting(done, tmp_path)
     go_on.touch()
@@ -269,11 +231,11 @@ class Gaps(beam.DoFn):
 
 @pytest.mark.timeout(240)
 def test_what_a_source_has_given_has_no_gap_if_a_server_dies_in_a_drain(
-    lives: Lives, flags_of: Callable[[str], list[str]], tmp_path: Path
+    lives: ServerLives, tmp_path: Path
 ) -> None:
     """The first part of a restriction is not committed when the server dies, and a later part is."""
     go_on = tmp_path / "go-on"
-    pipelines = Pipelines(lives.address, "embedded", flags_of("embedded"))
+    pipelines = lives.embedded
     pipeline = pipelines.new("--streaming")
     (
         pipeline
@@ -315,7 +277,7 @@ p.run().wait_until_finish()
 
 @pytest.mark.timeout(240)
 def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
-    lives: Lives, tmp_path: Path
+    lives: ServerLives, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
     (tmp_path / "client.py").write_text(CLIENT)
@@ -343,17 +305,11 @@ def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
 
 
 @pytest.mark.timeout(240)
-def test_a_second_server_is_refused(lives: Lives) -> None:
-    with pytest.raises(ServerEnded, match="use"):
-        JobServerProcess(lives.server.temporary, f"--state-dir={lives.state}")
-
-
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", ["journal.sqlite", "jobs.sqlite"])
 def test_a_damaged_store_is_set_aside_and_told(
-    lives: Lives, flags_of: Callable[[str], list[str]], tmp_path: Path, name: str
+    lives: ServerLives, tmp_path: Path, name: str
 ) -> None:
-    pipelines = Pipelines(lives.address, "embedded", flags_of("embedded"))
+    pipelines = lives.embedded
     pipeline = pipelines.new()
     begun, _ = waiting(pipeline, tmp_path)
     job = pipelines.job(pipeline)

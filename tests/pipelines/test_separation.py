@@ -19,7 +19,6 @@ import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_runner_jobservices import JobState
@@ -259,27 +258,4 @@ def test_an_endless_restriction_is_checkpointed(pipelines: Pipelines, tmp_path: 
     doubled = counts | beam.Filter(lambda count: count[1] != 1)
     assert_that(doubled, equal_to([]), "doubled")
     assert_that(seen, has_no_gap, "whole")
-    finish(pipelines, pipeline)
-
-
-def test_windows_close_while_their_source_runs(pipelines: Pipelines, tmp_path: Path) -> None:
-    """The source ends when the first window's total has come: its watermark must have moved."""
-    stop = tmp_path / "stop"
-    pipeline = pipelines.new("--streaming")
-    totals = (
-        pipeline
-        | beam.Create([1_000_000])
-        | beam.ParDo(Endless(stop))
-        | beam.WindowInto(
-            FixedWindows(10),
-            trigger=AfterWatermark(),
-            accumulation_mode=AccumulationMode.DISCARDING,
-        )
-        | beam.Map(lambda n: (n // 10, n))
-        | beam.GroupByKey()
-        | beam.MapTuple(lambda ten, numbers: (ten, sorted(numbers)))
-        | beam.ParDo(Touch(stop))
-    )
-    first = totals | beam.Filter(lambda total: total[0] == 0)
-    assert_that(first, equal_to([(0, list(range(10)))]))
     finish(pipelines, pipeline)
