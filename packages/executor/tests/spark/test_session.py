@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beam_runner_runtime.tuning import TUNING
 from pyspark import SparkContext
 
-from beam_spark_executor.spark.session import RunningSpark, python_of_workers, start_spark
+from beam_spark_executor.spark.session import RunningSpark, python_of_workers
 from beam_spark_executor.spark.settings import SparkSettings
 
 SCENARIO = """
@@ -132,27 +131,6 @@ def test_java_that_was_begun_is_started_once_and_ends_also_while_it_stands_still
     environment = {**os.environ, "TMPDIR": str(short_folder)}
     subprocess.run([sys.executable, "-c", BEGUN], timeout=300, env=environment, check=True)
     assert list(short_folder.iterdir()) == []
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(400)
-def test_the_active_session_is_taken_and_left_running(spark: RunningSpark) -> None:
-    taken = start_spark(SparkSettings())
-    assert taken.session.sparkContext is spark.session.sparkContext
-    taken.stop()
-    assert spark.is_alive
-    assert spark.session.range(3).count() == 3
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(400)
-def test_the_settings_are_in_force(spark: RunningSpark) -> None:
-    conf = dict(spark.session.sparkContext.getConf().getAll())
-    assert spark.master == f"local[{2 * TUNING.slots_per_core},4]"
-    assert conf["spark.sql.adaptive.enabled"] == "false"
-    assert conf["spark.driver.host"] == "127.0.0.1"
-    assert conf["spark.ui.showConsoleProgress"] == "false"
-    assert spark.session.sparkContext.uiWebUrl is None
 
 
 @pytest.mark.spark
