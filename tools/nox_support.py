@@ -101,10 +101,19 @@ ON_SPARK = tuple(
         "isolation.py::test_two_programs_of_the_same_name[as-users-do-at-once]",
         "leftovers.py::test_no_process_and_no_folder_is_left[SIGTERM]",
         "leftovers.py::test_no_process_and_no_folder_is_left[the server is killed]",
-        "lifecycle.py",
-        "logging.py",
+        "lifecycle.py::test_teardown_once_for_every_setup[embedded]",
+        "lifecycle.py::test_teardown_after_a_failure[embedded]",
+        "logging.py::test_log_records_reach_the_message_stream[embedded]",
         "many_jobs.py",
-        "sections.py",
+        *(
+            f"sections.py::test_{name}[embedded]"
+            for name in (
+                *("a_tree_of_groupings_is_one_spark_job", "a_process_that_dies_in_one"),
+                "it_is_cancelled_within_five_seconds",
+                "user_code_that_raises_in_one_is_told_by_its_name",
+            )
+        ),
+        "sections.py::test_state_timers_and_side_inputs",
         "spark_streams.py",
         "tables.py",
     )

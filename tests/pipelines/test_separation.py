@@ -187,9 +187,7 @@ def test_deferred_with_a_delay(pipelines: Pipelines) -> None:
         | beam.MapTuple(lambda _, moments: too_close(moments, delay))
     )
     assert_that(apart, equal_to([[]]), "apart")
-    started = time.monotonic()
     finish(pipelines, pipeline)
-    assert time.monotonic() - started < 60
 
 
 def test_many_deferred_side_by_side(pipelines: Pipelines) -> None:
