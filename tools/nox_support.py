@@ -62,6 +62,8 @@ SUITES = (*(name for name in PACKAGES if name != "web"), "contracts", "architect
 PROCESSES = int(os.environ.get(PROCESSES_OF_A_SESSION) or min(6, (os.cpu_count() or 2) * 3 // 2))
 # The tests of a file share what they have set up, where no other --dist follows.
 SIDE_BY_SIDE = (f"--numprocesses={PROCESSES}", "--dist=loadfile")
+# Packages whose tests take less time than a second process needs to import Beam.
+IN_ONE_PROCESS = ("urns", "model", "io")
 OLDEST_JAVA = 17
 # The Python of the session `environment`, which sessions without an environment of their own share.
 SHARED_PYTHON = ROOT / ".nox" / "environment" / "bin" / "python"
@@ -288,7 +290,8 @@ def run_unit_tests(session: nox.Session, package: str) -> None:
     """Those of one package on its own wheel, with what it declares and no more."""
     more = group(MORE_FOR_TESTS[package]) if package in MORE_FOR_TESTS else ()
     install(session, distribution(package), *group("test"), *more)
-    run_pytest(session, f"packages/{package}/tests", *SIDE_BY_SIDE, *session.posargs)
+    processes = () if package in IN_ONE_PROCESS else SIDE_BY_SIDE
+    run_pytest(session, f"packages/{package}/tests", *processes, *session.posargs)
 
 
 def run_bench(session: nox.Session, name: str, extra: str = "") -> None:
@@ -302,7 +305,9 @@ def run_on_plain_processes(session: nox.Session, *selection: str) -> None:
     """Runs whole pipelines without Spark and Java: all but those of Spark's tables and streams."""
     of_spark = (f"tests/pipelines/test_{name}.py" for name in ("tables", "spark_streams"))
     ignored = (f"--ignore={file}" for file in (CLUSTER, *of_spark))
-    run_pytest(session, "tests/pipelines", *SIDE_BY_SIDE, *ignored, "--without-spark", *selection)
+    # Most of what these tests do is waiting.
+    more = (*SIDE_BY_SIDE, f"--numprocesses={PROCESSES + 1}")
+    run_pytest(session, "tests/pipelines", *more, *ignored, "--without-spark", *selection)
 
 
 def run_on_a_cluster(session: nox.Session, *files: str) -> None:
