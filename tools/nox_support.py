@@ -99,7 +99,6 @@ ON_SPARK = tuple(
         "failures.py::test_user_code_that_breaks_its_process_fails_its_job",
         "failures.py::test_the_end_of_a_process_is_no_users_error_but_ends_the_job",
         "failures.py::test_what_runs_beside_a_failure_is_stopped_and_not_told_as_a_crash",
-        "isolation.py::test_two_programs_of_the_same_name[as-users-do-in-turn]",
         "isolation.py::test_two_programs_of_the_same_name[as-users-do-at-once]",
         "leftovers.py::test_no_process_and_no_folder_is_left[SIGTERM]",
         "leftovers.py::test_no_process_and_no_folder_is_left[the server is killed]",

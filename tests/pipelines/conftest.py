@@ -42,13 +42,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the mark of tests that CI runs in some kinds of environment."""
-    config.addinivalue_line("markers", "slow_in(environment, ...): slow in these environments")
+    """Declares the mark of tests that CI runs with some of their parameters."""
+    config.addinivalue_line("markers", "slow_in(parameter, ...): slow with these parameters")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks a test as slow in the environments that its mark ``slow_in`` names."""
+    """Marks a test as slow with the parameters, mostly environments, that its mark ``slow_in`` names."""
     for item in items:
         mark = item.get_closest_marker("slow_in")
         if mark and isinstance(item, pytest.Function):

@@ -16,9 +16,11 @@ from server_lives import ServerLives, server_lives
 from waiting import wait_until
 
 
-@pytest.fixture
-def lives(tmp_path: Path, placement: tuple[str, ...]) -> Iterator[ServerLives]:
-    with server_lives(tmp_path / "state", placement) as running:
+@pytest.fixture(scope="module")
+def lives(
+    tmp_path_factory: pytest.TempPathFactory, placement: tuple[str, ...]
+) -> Iterator[ServerLives]:
+    with server_lives(tmp_path_factory.mktemp("kept") / "state", placement) as running:
         yield running
 
 

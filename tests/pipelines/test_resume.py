@@ -27,8 +27,18 @@ from server_lives import GONE_SECONDS, ServerLives, server_lives
 from waiting import wait_until
 
 
+@pytest.fixture(scope="module")
+def lives(
+    tmp_path_factory: pytest.TempPathFactory, placement: tuple[str, ...]
+) -> Iterator[ServerLives]:
+    """A server whose jobs of earlier tests have ended."""
+    with server_lives(tmp_path_factory.mktemp("resume") / "state", placement) as running:
+        yield running
+
+
 @pytest.fixture
-def lives(tmp_path: Path, placement: tuple[str, ...]) -> Iterator[ServerLives]:
+def new_lives(tmp_path: Path, placement: tuple[str, ...]) -> Iterator[ServerLives]:
+    """A server that has run no job."""
     with server_lives(tmp_path / "state", placement) as running:
         yield running
 
@@ -149,12 +159,12 @@ def test_jobs_go_on(
 
 @pytest.mark.timeout(240)
 def test_the_history_survives(
-    lives: ServerLives,
+    new_lives: ServerLives,
     tmp_path: Path,
     limit: Callable[[float], float],
 ) -> None:
     """Jobs that had ended are as they were; those that are cancelled later end so."""
-    pipelines = lives.embedded
+    pipelines = new_lives.embedded
     done, failed, running = (pipelines.new() for _ in range(3))
     _, go_on = waiting(done, tmp_path)
     go_on.touch()
@@ -163,17 +173,17 @@ def test_the_history_survives(
     jobs = [pipelines.job(one) for one in (done, failed, running)]
     assert [job.wait(60) for job in jobs[:2]] == [JobState.DONE, JobState.FAILED]
     wait_until(begun.exists, 60, "the third job waits")
-    lives.die()
-    lives.go_on()
+    new_lives.die()
+    new_lives.go_on()
     assert jobs[0].state() is JobState.DONE
     assert counts(jobs[0]) == (10, 10, 10)
     assert jobs[1].state() is JobState.FAILED
     assert any("ZeroDivisionError" in message.text for message in jobs[1].messages())
     state, seconds = jobs[2].cancel_and_measure()
     assert state is JobState.CANCELLED and seconds < limit(10)
-    wait_until(lambda: not list((lives.state / "jobs").glob("*")), 60, "no data stays")
-    lives.server.process.send_signal(signal.SIGTERM)
-    assert lives.server.process.wait(60) == 0
+    wait_until(lambda: not list((new_lives.state / "jobs").glob("*")), 60, "no data stays")
+    new_lives.server.process.send_signal(signal.SIGTERM)
+    assert new_lives.server.process.wait(60) == 0
 
 
 class Endless(Offsets):
@@ -282,6 +292,8 @@ def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
     begun = tmp_path / "begun"
     (tmp_path / "client.py").write_text(CLIENT)
     flags = ["--runner=PortableRunner", f"--job_endpoint={lives.address}"]
+    with JobClient(lives.address) as jobs:
+        before = {info.job_id for info in jobs.jobs()}
     client = subprocess.Popen(
         [
             *(sys.executable, str(tmp_path / "client.py"), str(begun)),
@@ -298,32 +310,32 @@ def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
     lives.die()
     lives.go_on()
     with JobClient(lives.address) as jobs:
-        (info,) = jobs.jobs()
-        assert jobs.wait_until_finish(info.job_id, 100) is JobState.FAILED
-        texts = [m.text for m in jobs.messages(info.job_id) if isinstance(m, JobMessage)]
+        (job_id,) = {info.job_id for info in jobs.jobs()} - before
+        assert jobs.wait_until_finish(job_id, 100) is JobState.FAILED
+        texts = [m.text for m in jobs.messages(job_id) if isinstance(m, JobMessage)]
     assert "with LOOPBACK the pool is the program that submitted the job" in texts[-1]
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", ["journal.sqlite", "jobs.sqlite"])
 def test_a_damaged_store_is_set_aside_and_told(
-    lives: ServerLives, tmp_path: Path, name: str
+    new_lives: ServerLives, tmp_path: Path, name: str
 ) -> None:
-    pipelines = lives.embedded
+    pipelines = new_lives.embedded
     pipeline = pipelines.new()
     begun, _ = waiting(pipeline, tmp_path)
     job = pipelines.job(pipeline)
     wait_until(begun.exists, 60, "the job is at work")
-    lives.die()
-    for log in lives.state.glob(f"{name}-*"):
+    new_lives.die()
+    for log in new_lives.state.glob(f"{name}-*"):
         log.unlink()
     damaged = b"not what was written " * 1000
-    (lives.state / name).write_bytes(damaged)
-    lives.go_on()
-    told = [line for line in lives.server.log if f"{name} is damaged" in line]
+    (new_lives.state / name).write_bytes(damaged)
+    new_lives.go_on()
+    told = [line for line in new_lives.server.log if f"{name} is damaged" in line]
     assert len(told) == 1
-    assert [file.read_bytes() for file in lives.state.glob(f"{name}.damaged*")] == [damaged]
-    with JobClient(lives.address) as client:
+    assert [file.read_bytes() for file in new_lives.state.glob(f"{name}.damaged*")] == [damaged]
+    with JobClient(new_lives.address) as client:
         if name == "jobs.sqlite":
             assert client.jobs() == ()
         else:
