@@ -108,7 +108,7 @@ class Program:
     "concurrently",
     [
         pytest.param(False, id="in-turn", marks=pytest.mark.slow_in("main-session", "dill")),
-        pytest.param(True, id="at-once"),
+        pytest.param(True, id="at-once", marks=pytest.mark.slow_in("as-users-do", "main-session")),
     ],
 )
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -107,6 +107,7 @@ class Follower:
                     self.states.append(entry.state)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_server_that_can_not_begin_leaves_jobs_to_the_next_one(
     lives: ServerLives, tmp_path: Path
@@ -317,7 +318,9 @@ def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("name", ["journal.sqlite", "jobs.sqlite"])
+@pytest.mark.parametrize(
+    "name", ["journal.sqlite", pytest.param("jobs.sqlite", marks=pytest.mark.slow)]
+)
 def test_a_damaged_store_is_set_aside_and_told(
     new_lives: ServerLives, tmp_path: Path, name: str
 ) -> None:

@@ -24,6 +24,8 @@ from waiting import wait_until
 from beam_spark_executor.spark.java import START_LIMIT_SECONDS, processes_of_session
 
 COMMAND = [sys.executable, "-m", "beam_spark_executor.cli"]
+PLAIN = ("--job-port=0", "--without-spark=1")
+"""Flags of a server that begins no Java, which takes 3 s of CPU."""
 PATIENT = """
 import sys
 from beam_spark_executor.cli import main
@@ -75,7 +77,7 @@ def test_no_java_is_one_sentence(folder: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_taken_port_is_one_sentence(folder: Path) -> None:
+def test_a_taken_port_is_one_sentence_and_ends_java(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run_briefly(folder, "--job-port", str(port))
@@ -87,7 +89,7 @@ def test_a_taken_port_is_one_sentence(folder: Path) -> None:
 
 @pytest.mark.timeout(120)
 def test_an_artifacts_folder_that_cannot_be_made(folder: Path) -> None:
-    done = run_briefly(folder, "--job-port", "0", "--artifacts-dir", "/dev/null/artifacts")
+    done = run_briefly(folder, *PLAIN, "--artifacts-dir", "/dev/null/artifacts")
     assert done.returncode == 1
     reason = "cannot use /dev/null/artifacts as artifacts folder: Not a directory"
     assert done.stderr == f"beam-spark-jobserver: {reason}\n"
@@ -96,7 +98,7 @@ def test_an_artifacts_folder_that_cannot_be_made(folder: Path) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("flags", [(), ("--allow-remote",)])
 def test_an_address_that_others_reach_is_one_sentence(folder: Path, flags: tuple[str, ...]) -> None:
-    done = run_briefly(folder, "--job-port", "0", "--job-host", "0.0.0.0", *flags)
+    done = run_briefly(folder, *PLAIN, "--job-host", "0.0.0.0", *flags)
     assert done.returncode == 1
     assert done.stderr.startswith("beam-spark-jobserver: cannot listen at 0.0.0.0: other machines")
     assert done.stderr.endswith(": --allow-remote, and --token-file or --tls-client-ca\n")
@@ -106,7 +108,7 @@ def test_an_address_that_others_reach_is_one_sentence(folder: Path, flags: tuple
 @pytest.mark.timeout(120)
 def test_a_token_file_that_is_empty_is_one_sentence(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "token").touch()
-    done = run_briefly(folder, "--job-port", "0", "--token-file", str(tmp_path / "token"))
+    done = run_briefly(folder, *PLAIN, "--token-file", str(tmp_path / "token"))
     assert done.returncode == 1
     assert f"{tmp_path}/token holds no token" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -116,7 +118,7 @@ def test_a_token_file_that_is_empty_is_one_sentence(folder: Path, tmp_path: Path
 @pytest.mark.parametrize("lock", ["jobs.lock", "journal.lock"])
 def test_a_state_folder_in_use_is_one_sentence(folder: Path, tmp_path: Path, lock: str) -> None:
     with hold_folder(tmp_path, lock, "state"):
-        done = run_briefly(folder, "--job-port", "0", "--state-dir", str(tmp_path))
+        done = run_briefly(folder, *PLAIN, "--state-dir", str(tmp_path))
     assert done.returncode == 1
     assert f"the state folder {tmp_path} is in use by another server" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -127,7 +129,7 @@ def test_a_state_folder_of_somebody_else_is_one_sentence(folder: Path, tmp_path:
     chapter = tmp_path / "jobs" / "thesis" / "chapter1.txt"
     chapter.parent.mkdir(parents=True)
     chapter.write_text("years of work")
-    done = run_briefly(folder, "--job-port", "0", "--state-dir", str(tmp_path))
+    done = run_briefly(folder, *PLAIN, "--state-dir", str(tmp_path))
     assert done.returncode == 1
     assert f"cannot use {tmp_path} as state folder: 'jobs' is in it" in done.stderr
     assert len(done.stderr.splitlines()) == 1
