@@ -62,8 +62,8 @@ SUITES = (*(name for name in PACKAGES if name != "web"), "contracts", "architect
 PROCESSES = int(os.environ.get(PROCESSES_OF_A_SESSION) or min(6, (os.cpu_count() or 2) * 3 // 2))
 # The tests of a file share what they have set up, where no other --dist follows.
 SIDE_BY_SIDE = (f"--numprocesses={PROCESSES}", "--dist=loadfile")
-# Packages whose tests take less time than a second process needs to import Beam.
-IN_ONE_PROCESS = ("urns", "model", "io")
+# Packages whose tests use much less CPU than a second process, which imports all anew.
+IN_ONE_PROCESS = ("urns", "model", "data", "io")
 OLDEST_JAVA = 17
 # The Python of the session `environment`, which sessions without an environment of their own share.
 SHARED_PYTHON = ROOT / ".nox" / "environment" / "bin" / "python"
