@@ -34,6 +34,7 @@ from tools.nox_support import (
     run_beams_suites,
     run_bench,
     run_on_a_cluster,
+    run_on_plain_processes,
     run_outages,
     run_pytest,
     run_python,
@@ -54,9 +55,15 @@ def damages(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def pipelines(session: nox.Session) -> None:
-    """Whole pipelines against real servers on Spark, some side by side; CI runs them all on plain processes, and some so."""
+    """Whole pipelines against real servers on Spark, some side by side; CI runs most of them on plain processes, and some so."""
     selection = (f"--ignore={CLUSTER}", "--promised-times", *session.posargs)
     run_pytest(session, "tests/pipelines", *SIDE_BY_SIDE, *selection)
+
+
+@nox.session(requires=["environment"], venv_backend="none", default=False)
+def plain_all(session: nox.Session) -> None:
+    """Whole pipelines against real servers on plain processes, each in all kinds of environment; CI runs a fixed part."""
+    run_on_plain_processes(session, *session.posargs)
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
