@@ -1,1 +1,1 @@
-"""How elements come together by key and window."""
+"""Grouping of elements by key and window."""

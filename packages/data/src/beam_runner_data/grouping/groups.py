@@ -1,8 +1,8 @@
 """Grouping by key and window in columns: the Arrow implementation of the engine's bulk grouping.
 
-Its rules are the engine's; ``beam_runner_engine.testing.bulk_contract`` holds it to them. About
-200 ns for an element, no object for any. It keeps what it groups in memory: a shard that is too
-large for that is cut up before (``large_shards``).
+The engine defines the rules, and ``beam_runner_engine.testing.bulk_contract`` tests them. Grouping
+takes about 200 ns for an element and creates no object for it. It holds its input in memory, so
+``large_shards`` splits shards that are too large.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from beam_runner_data.rows.values import values_in_memory
 
 _GROUPS_IN_CHUNK = 4096
 _CHUNK_BYTES = 4 << 20
-"""A chunk of several groups has no more bytes of values; one group with more is given in pieces."""
+"""The maximum size in bytes of the values in a chunk of several groups. A larger single group is split into pieces."""
 ONLY_PANE = encode_pane(ONLY_FIRING)
-"""That of a group which is all there is of its key and window."""
+"""The pane of a group that contains all elements of its key and window."""
 
 Integers = npt.NDArray[np.int64]
 
@@ -47,12 +47,12 @@ class ShardRows:
     """All rows of a shard: keys and windows as codes into dictionaries, in order of arrival.
 
     Attributes:
-        keys: the encoded keys, each once.
+        keys: the distinct encoded keys.
         key_codes: each row's key.
-        windows: the encoded windows, each once.
+        windows: the distinct encoded windows.
         window_codes: each row's window; None if all rows are in the only one.
         values: encoded values, with 64-bit offsets.
-        timestamps: event times (ms), where they were kept.
+        timestamps: event times (ms), if the buffer has them.
     """
 
     keys: pa.Array
@@ -70,10 +70,10 @@ class Groups:
     Attributes:
         keys: encoded keys.
         windows: encoded windows, or the one that all groups share.
-        starts: places in ``order``, one more than groups.
+        starts: positions in ``order``, one more than groups.
         order: the numbers of rows, by group and within it by arrival.
         values: the encoded values of the rows by their numbers, with 64-bit offsets.
-        timestamps: event times (ms) in ``order``, where they were kept.
+        timestamps: event times (ms) in ``order``, if the buffer has them.
     """
 
     keys: pa.Array
@@ -91,18 +91,18 @@ class Groups:
         return np.diff(self.starts)
 
     def ends(self) -> Integers:
-        """Where the values of each group begin, and the last ones end, if all were one after the other."""
+        """The offsets of each group's values, and the end of the last ones, in the concatenation of all values."""
         sizes = np.diff(large_offsets(self.values))
         ends = np.zeros(len(self.order) + 1, dtype=np.int64)
         np.cumsum(sizes[self.order], out=ends[1:])
         return ends[self.starts]
 
     def values_of(self, first: int, last: int) -> pa.Array:
-        """The values from one group to before another, one after the other; copies them."""
+        """Returns the values from one group to before another, concatenated; copies them."""
         return self.values.take(pa.array(self.order[self.starts[first] : self.starts[last]]))
 
     def blobs(self, first: int, last: int) -> list[bytes]:
-        """The values of each group from one to before another, concatenated."""
+        """Returns the concatenated values of each group, from one group to before another."""
         values = self.values_of(first, last)
         ends = large_offsets(values)[self.starts[first : last + 1] - self.starts[first]]
         blobs = pa.LargeBinaryArray.from_buffers(
@@ -120,12 +120,12 @@ def group(
     """Groups rows by key and window.
 
     Args:
-        batches: at least one, as ``columns`` makes them.
+        batches: at least one batch in the form of ``columns``.
         strategy: says whether and how the windows of a key merge; None if they don't.
         merger: merges windows that the engine can't merge.
 
     Raises:
-        ValueError: there is no merger, and it takes one.
+        ValueError: a merger is needed and is missing.
     """
     rows = concatenate(batches)
     if strategy is not None and strategy.merges:
@@ -153,12 +153,12 @@ def group_chunks(
     strategy: WindowingStrategy,
     merger: WindowMerger | None = None,
 ) -> Iterator[GroupChunk]:
-    """Groups a shard as its windowing strategy says, and gives the groups in chunks.
+    """Groups a shard as its windowing strategy says, and yields the groups in chunks.
 
-    Windows are merged before the first chunk is there.
+    All windows are merged before the first chunk.
 
     Raises:
-        ValueError: there is no merger, and it takes one.
+        ValueError: a merger is needed and is missing.
     """
     if not batches:
         return
@@ -169,7 +169,7 @@ def group_chunks(
     ends = groups.ends()
     for first, last in _spans(ends):
         values: list[GroupValues]
-        # Values are put in order no earlier than they are wanted, a few megabytes at a time.
+        # Values are sorted lazily, a few megabytes at a time.
         if ends[last] - ends[first] > _CHUNK_BYTES:
             values = [values_in_memory(groups.values_of(first, last))]
         else:
@@ -185,7 +185,9 @@ def group_chunks(
 
 
 def _spans(ends: Integers) -> Iterator[tuple[int, int]]:
-    """Cuts groups into chunks: so many, and no more bytes if not one group has more."""
+    """Divides groups into chunks with limits for the number of groups and for bytes; a larger group is
+    a chunk by itself.
+    """
     first, size = 0, len(ends) - 1
     while first < size:
         fits = int(np.searchsorted(ends, ends[first] + _CHUNK_BYTES, side="right")) - 1
@@ -195,7 +197,7 @@ def _spans(ends: Integers) -> Iterator[tuple[int, int]]:
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> ShardRows:
-    """All rows of some batches, at least one; copies them."""
+    """Returns all rows of some batches, at least one; copies them."""
     keys = _column(batches, "key").dictionary_encode()
     window_codes, windows = _window_codes(batches)
     timestamps = None
@@ -212,7 +214,7 @@ def concatenate(batches: Sequence[pa.RecordBatch]) -> ShardRows:
 
 
 def _column(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
-    # 64-bit offsets: a shard may hold more than the 2 GiB that 32-bit offsets can address.
+    # Use 64-bit offsets, because a shard may exceed the 2 GiB that 32-bit offsets can address.
     return pa.concat_arrays([b.column(name).cast(pa.large_binary()) for b in batches])
 
 
@@ -241,7 +243,8 @@ def _group_sessions(rows: ShardRows) -> Groups:
     window_ends = np.array([w.end for w in decoded], dtype=np.int64)[codes]
     order = np.lexsort((window_starts, rows.key_codes))
     keys, begins = rows.key_codes[order], window_starts[order]
-    # The running maximum of ends within each key: ends as ranks, lifted above all earlier keys.
+    # The running maximum of ends within each key: ends are ranks, shifted above those of all
+    # earlier keys.
     distinct_ends, ranks = np.unique(window_ends, return_inverse=True)
     lift = keys * len(distinct_ends)
     furthest = distinct_ends[np.maximum.accumulate(lift + ranks[order]) - lift]
@@ -263,7 +266,7 @@ def _group_sessions(rows: ShardRows) -> Groups:
 def _with_merged_windows(
     rows: ShardRows, strategy: WindowingStrategy, merger: WindowMerger | None
 ) -> ShardRows:
-    """The rows in the windows that those of their keys merge into; asks once for all keys."""
+    """Returns the rows with their windows replaced by the merged windows; one call merges those of all keys."""
     merging = merger_for(strategy, merger)
     assert merging is not None
     decoded = [decode_window(strategy.window_coder, window) for window in rows.windows]
@@ -292,7 +295,7 @@ def decode_window_as_interval(window: bytes) -> IntervalWindow:
     """Decodes an interval window.
 
     Raises:
-        ValueError: it is a window of another kind, which can't be merged here.
+        ValueError: the window is of another kind, which this module can't merge.
     """
     decoded = decode_window(WindowCoder.INTERVAL, window)
     assert isinstance(decoded, IntervalWindow)
@@ -317,7 +320,7 @@ def _take(
 
 
 def runs_of(ordered: Integers) -> Integers:
-    """Where each run of equal numbers starts, and the number after the last."""
+    """Returns the start of each run of equal numbers, and the number after the last one."""
     changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     return np.concatenate(([0], changes, [len(ordered)])).astype(np.int64)
 

@@ -1,7 +1,7 @@
-"""A shard's elements in the order of their keys, in parts that are cut where a key ends.
+"""A shard's elements in the order of their keys, in parts that end at the end of a key.
 
-User code with state is given all elements of a key one after the other, so that what it keeps for
-the key is read and written once. Within a key elements stay in the order in which they came.
+Stateful user code gets all elements of a key consecutively, so the state of the key is read and
+written once. Within a key, elements stay in their order of arrival.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from beam_runner_data.rows.columns import large_offsets, stable_order
 from beam_runner_data.rows.spilling import Dealing, fitting_runs
 
 _PART_ROWS = 64 * 1024
-"""An SDK over the Fn API is given two bundles for each part, and the end of each costs it up to 0.2 s."""
+"""The maximum number of rows of a part. The Fn API needs two bundles for each part, and each end costs up to 0.2 s."""
 _PART_BYTES = 16 * 1024 * 1024
 
 
 @attrs.frozen
 class Part:
-    """Some elements, in columns of one length.
+    """Some elements, in columns of equal length.
 
     Attributes:
-        keys: their encoded keys, each once, in order.
-        counts: how many elements each key has.
-        windows: the encoded window of each element, or the one of all.
+        keys: their distinct encoded keys, in order.
+        counts: the number of elements of each key.
+        windows: the encoded window of each element, or the common one.
         timestamps: event times (ms).
         values: each element as a windowed value; binary with 64-bit offsets.
         ends_key: whether no further part has elements of the last key.
@@ -46,17 +46,17 @@ class Part:
         return len(self.values)
 
     def key_column(self) -> list[bytes]:
-        """The key of each element."""
+        """Returns the key of each element."""
         pairs = zip(self.keys, self.counts, strict=True)
         return [key for key, count in pairs for _ in range(count)]
 
     def window_column(self) -> Sequence[bytes]:
-        """The window of each element."""
+        """Returns the window of each element."""
         return [self.windows] * len(self) if isinstance(self.windows, bytes) else self.windows
 
 
 def parts_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
-    """All elements of some batches, as ``columns`` makes them, in parts of limited size.
+    """Yields all elements of some batches, in the form of ``columns``, in parts of limited size.
 
     A part ends with a key, unless the key has more elements than a part may have. All batches are
     in memory together.
@@ -86,12 +86,12 @@ def parts_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
 def parts_of_large_shard(
     batches: Iterable[pa.RecordBatch], weight: int, dealing: Dealing
 ) -> Iterator[Part]:
-    """As `parts_by_key`, with no more in memory than there may be: the rest goes to files.
+    """Yields parts as `parts_by_key` does, with a memory limit: the rest goes to files.
 
     Args:
-        batches: read once.
-        weight: what they take in memory together.
-        dealing: how they are dealt by key.
+        batches: the rows, read once.
+        weight: their total size in memory, in bytes.
+        dealing: how to partition them by key.
     """
     for run in fitting_runs(dealing, batches, weight):
         if run.weight <= dealing.budget:
@@ -124,7 +124,7 @@ def _part(rows: ShardRows, order: Integers, codes: Integers, *, ends_key: bool) 
 
 
 def elements_of(values: pa.Array) -> ElementChunk:
-    """Elements as one chunk, without a look at any of them."""
+    """Returns elements as one chunk, without decoding any of them."""
     offsets = large_offsets(values)
     start, end = int(offsets[0]), int(offsets[-1])
     return ElementChunk(len(values), values.buffers()[2][start:end].to_pybytes())

@@ -1,8 +1,9 @@
-"""Grouping of a shard that is too large for memory: run by run, and the values of a hot key in pieces.
+"""Grouping of a shard that is too large for memory: partition by partition, with the values of a hot
+key in pieces.
 
-All rows of a key are in one run. A run is grouped as a small shard is. Where the rows of one key
-alone do not fit, they are dealt by window, merged before; and a group that does not fit even then
-is not taken into memory: its values are read from the file, as often as user code wants.
+All rows of a key are in one partition, which is grouped as a small shard is. If the rows of a
+single key don't fit, they are partitioned by merged window. If a group still doesn't fit, its
+values stay in the file, and user code can read them repeatedly.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from beam_runner_data.rows.values import values_in_file
 
 @attrs.frozen
 class LargeShard:
-    """A shard whose rows do not fit into memory.
+    """A shard whose rows don't fit into memory.
 
     Attributes:
         strategy: says whether and how the windows of a key merge.
         merger: merges windows that the engine can't merge.
-        budget: how many bytes of rows may be in memory.
-        shards: how many there are.
-        files: where rows go meanwhile.
+        budget: the memory limit for rows, in bytes.
+        shards: the number of shards.
+        files: temporary files for rows.
     """
 
     strategy: WindowingStrategy
@@ -51,16 +52,16 @@ class LargeShard:
     def chunks(
         self, batches: Iterable[pa.RecordBatch], weight: int
     ) -> Iterator[GroupChunk | Settle]:
-        """All groups, as `group_chunks` gives them for the same rows, but in another order.
+        """Yields all groups, as `group_chunks` does for the same rows, but in another order.
 
-        After each run everything is to be settled, so that it can be given up.
+        A flush follows each partition, so that its memory can be released.
 
         Args:
             batches: the rows, read once.
-            weight: what they take in memory.
+            weight: their size in memory, in bytes.
 
         Raises:
-            ValueError: there is no merger, and it takes one.
+            ValueError: a merger is needed and is missing.
         """
         for run in fitting_runs(by_key(self.budget, self.files, self.shards), batches, weight):
             if run.weight <= self.budget:
@@ -92,7 +93,7 @@ class LargeShard:
             yield Settle()
 
     def _merged(self, run: Run) -> dict[bytes, bytes]:
-        """What each of the windows of one key becomes."""
+        """Returns the merged window of each window of one key."""
         coder = self.strategy.window_coder
         merging = merger_for(self.strategy, self.merger)
         assert merging is not None
@@ -128,7 +129,7 @@ class LargeShard:
 
 
 def _some_windows(run: Run) -> set[bytes]:
-    """The window of all rows, or more than one window."""
+    """Returns the window of all rows, or several windows if there is more than one."""
     found: set[bytes] = set()
     for batch in run.batches():
         found.update(distinct_windows(batch))

@@ -1,1 +1,1 @@
-"""Data between stages: rows inline or in files, how they are dealt to shards, grouped, spilled and found again."""
+"""Data between stages: rows inline or in files, their partitioning into shards, grouping and spilling."""

@@ -1,8 +1,9 @@
-"""Keyed rows as Arrow columns: how keys, values, windows and event times travel and are stored.
+"""Keyed rows as Arrow columns: the form in which keys, values, windows and event times are sent and
+stored.
 
-A record batch has the columns ``key`` and ``value`` (binary), ``window`` (binary) unless all rows
-share one, which is then in the schema's metadata, and ``timestamp`` (event time in milliseconds)
-where the edge keeps it.
+A record batch has the columns ``key`` and ``value`` (binary). It has the column ``window`` (binary)
+unless all rows share a window, which is then in the schema's metadata. It has the column
+``timestamp`` (event time in milliseconds) if the edge needs it.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from beam_runner_model.chunks import KeyedChunk
 
 _WINDOW = b"window"
 _FEW_ROWS = 16
-"""So few rows are often all of one shard, which is found out faster than they are sorted."""
+"""A number of rows that often belong to one shard. For these, a check is faster than a sort."""
 
 
 def to_batch(chunk: KeyedChunk) -> pa.RecordBatch:
-    """The columns of a chunk, without copying keys or values."""
+    """Returns the columns of a chunk, without copying keys or values."""
     names = ["key", "value"]
     columns = [
         binary_column(chunk.key_data, chunk.key_ends),
@@ -42,13 +43,13 @@ def to_batch(chunk: KeyedChunk) -> pa.RecordBatch:
 
 
 def windows_of(batch: pa.RecordBatch) -> bytes | pa.Array:
-    """The one window of all rows, or the column of windows."""
+    """Returns the common window of all rows, or the column of windows."""
     metadata = batch.schema.metadata or {}
     return metadata[_WINDOW] if _WINDOW in metadata else batch.column("window")
 
 
 def combined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of some batches, at least one, in one; copies them unless it is one."""
+    """Returns the rows of some batches, at least one, as one batch; copies them unless there is only one."""
     if len(batches) == 1:
         return batches[0]
     names, metadata = ["key", "value"], {}
@@ -69,7 +70,7 @@ def combined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def window_column(batch: pa.RecordBatch) -> pa.Array:
-    """The window of each row."""
+    """Returns the window of each row."""
     windows = windows_of(batch)
     if isinstance(windows, bytes):
         return pa.repeat(pa.scalar(windows, pa.binary()), batch.num_rows)
@@ -77,7 +78,7 @@ def window_column(batch: pa.RecordBatch) -> pa.Array:
 
 
 def windows_by_row(batch: pa.RecordBatch) -> list[bytes]:
-    """The window of each row, as a list."""
+    """Returns the window of each row, as a list."""
     windows = windows_of(batch)
     if isinstance(windows, bytes):
         return [windows] * batch.num_rows
@@ -86,7 +87,7 @@ def windows_by_row(batch: pa.RecordBatch) -> list[bytes]:
 
 
 def distinct_windows(batch: pa.RecordBatch) -> list[bytes]:
-    """The windows that rows are in, each once."""
+    """Returns the distinct windows of the rows."""
     windows = windows_of(batch)
     if isinstance(windows, bytes):
         return [windows]
@@ -95,7 +96,7 @@ def distinct_windows(batch: pa.RecordBatch) -> list[bytes]:
 
 
 def binary_column(data: bytes | memoryview, ends: Sequence[int]) -> pa.Array:
-    """Binary values that lie one after the other, by where each ends; not copied."""
+    """Returns a column of concatenated binary values, given by their ends, without copying."""
     offsets = np.zeros(len(ends) + 1, dtype=np.int32)
     offsets[1:] = ends
     return pa.BinaryArray.from_buffers(
@@ -104,13 +105,13 @@ def binary_column(data: bytes | memoryview, ends: Sequence[int]) -> pa.Array:
 
 
 def large_offsets(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Where each value of a binary column with 64-bit offsets begins, and the last one ends, in its data; not copied."""
+    """Returns the offsets of a binary column with 64-bit offsets, without copying."""
     offsets = np.frombuffer(column.buffers()[1], dtype=np.int64)
     return offsets[column.offset : column.offset + len(column) + 1]
 
 
 def concatenated(column: pa.Array) -> memoryview | bytes:
-    """All values of a binary column with 32-bit offsets, one after the other; not copied."""
+    """Returns all values of a binary column with 32-bit offsets, concatenated, without copying."""
     data = column.buffers()[2]
     if data is None:
         return b""
@@ -120,7 +121,7 @@ def concatenated(column: pa.Array) -> memoryview | bytes:
 
 
 def in_windows(batch: pa.RecordBatch, windows: Mapping[bytes, bytes]) -> pa.RecordBatch:
-    """The same rows, in the windows that ``windows`` gives for their own."""
+    """Returns the same rows, with each window replaced by its value in ``windows``."""
     names, metadata = list(batch.schema.names), {}
     columns = list(batch.columns)
     now = windows_of(batch)
@@ -135,7 +136,7 @@ def in_windows(batch: pa.RecordBatch, windows: Mapping[bytes, bytes]) -> pa.Reco
 
 
 def to_bytes(batch: pa.RecordBatch) -> bytes:
-    """The batch with its schema, as one blob."""
+    """Returns the batch with its schema, as one blob."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -143,15 +144,16 @@ def to_bytes(batch: pa.RecordBatch) -> bytes:
 
 
 def from_bytes(blob: bytes | pa.Buffer) -> pa.RecordBatch:
-    """The batch of a blob, without copying its columns."""
+    """Returns the batch of a blob, without copying its columns."""
     return pa.ipc.open_stream(blob).read_next_batch()
 
 
 def by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Parts of a batch by the shard of their keys, in the order of shards; within each, as before.
+    """Yields parts of a batch by the shard of their keys, in the order of shards; within each, rows
+    keep their order.
 
-    The shard of a key is the CRC-32 of its encoding modulo the number of shards: the same in every
-    process and on every machine, unlike Python's own ``hash``.
+    The shard of a key is the CRC-32 of its encoding modulo the number of shards. Unlike Python's
+    own ``hash``, it is the same in every process and on every machine.
     """
     if shards == 1:
         yield 0, batch
@@ -168,7 +170,7 @@ def by_shard(batch: pa.RecordBatch, shards: int) -> Iterator[tuple[int, pa.Recor
 def dealt(
     batch: pa.RecordBatch, part_of_row: npt.NDArray[np.integer[Any]]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Parts of a batch by the number of the part that each row is in, in order; within each, rows as before."""
+    """Yields parts of a batch by the part number of each row, in order; within each, rows keep their order."""
     taken = batch.take(pa.array(stable_order(part_of_row)))
     start = 0
     for part, count in enumerate(np.bincount(part_of_row).tolist()):
@@ -178,14 +180,14 @@ def dealt(
 
 
 def stable_order(codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
-    """The places of numbers from 0 on in their order; of equal ones, as before."""
-    # Numbers of 16 bits and less are sorted by their digits, in a fifth of the time.
+    """Returns the stable sorting order of numbers from 0 on."""
+    # Numbers of at most 16 bits use radix sort, which takes a fifth of the time.
     narrow = codes.astype(np.min_scalar_type(codes.max(initial=0)))
     return np.argsort(narrow, kind="stable")
 
 
 def by_window(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-    """Parts of a batch by window; within each, rows as before."""
+    """Yields parts of a batch by window; within each, rows keep their order."""
     windows = windows_of(batch)
     if isinstance(windows, bytes):
         yield windows, batch

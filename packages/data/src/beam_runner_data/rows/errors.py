@@ -1,4 +1,4 @@
-"""What can be wrong with a file of a job: the error that is raised before anybody reads what it holds."""
+"""Errors of a job's files, raised before any code reads their content."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from beam_runner_storage.unavailable import (
 
 
 class FileError(Exception):
-    """A file can't be read, or is not what was written; says which file and why.
+    """Raised if a file can't be read, or differs from the written data; the text names the file and
+    the reason.
 
     Attributes:
-        path: the file's.
-        is_permanent: whether the file is missing or damaged, which waiting doesn't mend.
+        path: the path of the file.
+        is_permanent: whether the file is missing or damaged, so that waiting doesn't help.
     """
 
     kind = "file"
@@ -28,9 +29,9 @@ class FileError(Exception):
 
     @classmethod
     def missing(cls, path: Path) -> FileError | NeighbourUnavailable:
-        """Returns the error for a file that is not there.
+        """Returns the error for a missing file.
 
-        If the folder of all jobs is not there either, a file system is not mounted.
+        If the folder of all jobs is also missing, the cause is an unmounted file system.
         """
         if not (path.parent.is_dir() or path.parent.parent.is_dir()):
             return NeighbourUnavailable(
@@ -45,32 +46,32 @@ class FileError(Exception):
 
     @classmethod
     def unreadable(cls, path: Path, error: Exception) -> FileError | NeighbourUnavailable:
-        """Returns the error for a file that the operating system doesn't give."""
+        """Returns the error for a file that the operating system can't read."""
         if isinstance(error, OSError) and is_disk_unavailable(error):
             return disk_unavailable(error, path.parent)
         return cls(path, f"can't be read: {error}")
 
     @classmethod
     def damaged(cls, path: Path, what: str) -> FileError:
-        """Returns the error for a file that is not what was written."""
+        """Returns the error for a file that differs from the written data."""
         advice = "check the disk that it is on, then run the job again"
         reason = f"is damaged: {what}; what it holds was not used: {advice}"
         return cls(path, reason, is_permanent=True)
 
 
 class RowsError(FileError):
-    """A file of rows can't be read."""
+    """Raised if a file of rows can't be read."""
 
     kind = "data file"
 
 
 class SegmentError(FileError):
-    """A segment can't be read."""
+    """Raised if a segment can't be read."""
 
     kind = "state segment"
 
 
 class SideIndexError(FileError):
-    """An index of a side input can't be read."""
+    """Raised if an index of a side input can't be read."""
 
     kind = "side input index"

@@ -1,4 +1,4 @@
-"""Which bytes of a file have to be had for some of its rows."""
+"""Byte ranges of a file that contain some of its rows."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 REQUEST_BYTES = 1 << 20
-"""A request to a store takes about as long as so many bytes do: they are had rather than asked for by another one."""
+"""The number of bytes whose transfer takes as long as a request to a store. Smaller gaps are read, not skipped."""
 
 
 def extents(
     directory: npt.NDArray[np.void], rows: Iterable[int], gap: int = REQUEST_BYTES
 ) -> Sequence[tuple[int, int]]:
-    """Where rows lie: begin and end of each run of bytes, ascending and apart.
+    """Returns the byte ranges that contain rows: begin and end of each, ascending and disjoint.
 
     Args:
-        directory: of the file, see `beam_runner_data.rows.files`.
-        rows: their numbers.
-        gap: how many bytes between two rows are had, too, so that they are one run.
+        directory: the file's directory, see `beam_runner_data.rows.files`.
+        rows: the numbers of the rows.
+        gap: the maximum gap in bytes between two rows of one range.
     """
     chosen = directory[sorted(set(rows))]
     starts = chosen["at"].astype(np.int64)
@@ -34,7 +34,7 @@ def extents(
 def rows_within(
     directory: npt.NDArray[np.void], runs: Iterable[tuple[int, int]]
 ) -> npt.NDArray[np.bool_]:
-    """Whether each row lies in one of the runs."""
+    """Returns whether each row lies in one of the ranges."""
     starts = directory["at"].astype(np.int64)
     ends = starts + directory["size"].astype(np.int64)
     within = np.zeros(len(directory), dtype=np.bool_)

@@ -1,8 +1,8 @@
-"""Files of rows: written under a name that no other attempt has, mapped and read row by row.
+"""Files of rows: written under a unique name for each attempt, memory-mapped, and read row by row.
 
-A file is its rows, each at a multiple of 64 bytes, then a directory that has place, kind and checksum of
-every row. The directory's own checksum travels with the reference to the file, which is committed. So
-whatever is read was checked before, down to the last byte, and nobody makes sense of what is damaged.
+A file has its rows, each at a multiple of 64 bytes, and then a directory with offset, kind and
+checksum of every row. The directory's own checksum is part of the committed reference to the file.
+So every byte is checked before it is used, and no code interprets damaged data.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _BUFFER = 1 << 17
 
 
 class RowFileWriter:
-    """Writes rows to a new file.
+    """Writer of rows to a new file.
 
-    Only files that a committed reply names are ever read, so those of attempts that failed, or
-    that go on writing after they were given up, do no harm.
+    Only files that a committed reply names are ever read. So files of failed attempts, and of
+    attempts that still write after they were abandoned, do no harm.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,7 +40,7 @@ class RowFileWriter:
         self._file = path.open("wb", buffering=_BUFFER)
         self._rows: list[tuple[int, int, int, int]] = []
         self.at = 0
-        """Where the next row begins in the file."""
+        """The offset of the next row in the file."""
 
     def write(self, row: Row) -> None:
         """Appends a row."""
@@ -52,13 +52,13 @@ class RowFileWriter:
         self.at += size + padding
 
     def close(self, order: Sequence[int] | None = None) -> int:
-        """Finishes the file, and returns the checksum of all of it.
+        """Finishes the file, and returns its checksum.
 
-        It survives every process, but a power cut only once it was synced.
+        The file survives the end of every process, but a power failure only after a sync.
 
         Args:
-            order: the rows, by the numbers in which they were written, in the order in which they are to lie and be
-                numbered; costs a copy of the file.
+            order: the new order and numbering of the rows, by the numbers in which they were
+                written; costs a copy of the file.
         """
         if order is not None:
             self._put_in(order)
@@ -69,13 +69,13 @@ class RowFileWriter:
         return xxhash.xxh3_64_intdigest(directory)
 
     def discard(self) -> None:
-        """Gives the file up, after a failure, which may be that it can't be finished."""
+        """Removes the file after a failure, for example if it can't be finished."""
         with contextlib.suppress(OSError):
             self._file.close()
         self._path.unlink(missing_ok=True)
 
     def _put_in(self, order: Sequence[int]) -> None:
-        """Writes all rows again, with the checksums that they have."""
+        """Writes all rows again in the new order, with their existing checksums."""
         self._file.close()
         with pa.memory_map(str(self._path)) as file:
             unordered: pa.Buffer = file.read_buffer()
@@ -91,14 +91,14 @@ class RowFileWriter:
 
 
 class RowFile:
-    """A finished file of rows, mapped; rows may be read from any thread.
+    """A finished, memory-mapped file of rows; any thread may read rows.
 
     Args:
-        path: the file's.
-        checksum: what the writer returned.
+        path: the path of the file.
+        checksum: the result of the writer.
 
     Raises:
-        RowsError: the file is missing, or not what was written.
+        RowsError: the file is missing, or differs from the written data.
     """
 
     def __init__(self, path: Path, checksum: int) -> None:
@@ -114,10 +114,10 @@ class RowFile:
         """``at``, ``size``, ``checksum`` and ``kind`` of each row."""
 
     def row(self, number: int) -> tuple[RowKind, pa.Buffer]:
-        """The kind and data of a row, which is not copied.
+        """Returns the kind and data of a row, without copying.
 
         Raises:
-            RowsError: it is not what was written.
+            RowsError: the row differs from the written data.
         """
         at, size, checksum, kind = self.directory[number].item()
         data = self.whole.slice(at, size)
@@ -133,7 +133,9 @@ class RowFile:
 
 
 def directory_start(whole: pa.Buffer) -> int | None:
-    """Where in a file, of which only the end need be there, its directory begins; None if it is no file of rows."""
+    """Returns the offset of the directory, for which only the end of the file is needed; None if it
+    isn't a file of rows.
+    """
     end = whole.size - _END.itemsize
     if end >= 0:
         ((rows, magic),) = np.frombuffer(whole, _END, 1, end).tolist()
@@ -144,18 +146,18 @@ def directory_start(whole: pa.Buffer) -> int | None:
 
 
 def directory_from(whole: pa.Buffer, start: int) -> npt.NDArray[np.void]:
-    """The directory that begins there: ``at``, ``size``, ``checksum`` and ``kind`` of each row; nothing is checked."""
+    """Returns the directory at an offset: ``at``, ``size``, ``checksum`` and ``kind`` of each row, unchecked."""
     rows = (whole.size - _END.itemsize - start) // _ROW.itemsize
     return np.frombuffer(whole, _ROW, rows, start)
 
 
 def read_ref(folder: Path, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
-    """The kind and data of every row of a reference, in order; files are mapped, not copied.
+    """Yields the kind and data of every row of a reference, in order; files are mapped, not copied.
 
-    ``first`` and ``last`` of the reference are the caller's to apply.
+    The caller applies ``first`` and ``last`` of the reference.
 
     Raises:
-        RowsError: the file is missing, or not what was written.
+        RowsError: the file is missing, or differs from the written data.
     """
     if not isinstance(ref, FileRows):
         yield from ref.rows

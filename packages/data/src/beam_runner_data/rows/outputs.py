@@ -1,4 +1,4 @@
-"""Output ports: where a stage's chunks become rows, cut by share or by key shard."""
+"""Output ports, which convert a stage's chunks to rows, partitioned by share or by key shard."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RowPort(Protocol):
     """An output port that makes rows."""
 
     def write(self, chunk: OutputChunk) -> None:
-        """Takes a chunk and hands its rows to the sink."""
+        """Converts a chunk to rows and passes them to the sink."""
 
 
 def row_port(
@@ -75,7 +75,7 @@ def row_port(
 
 
 class _StoredPort:
-    """Elements as they come."""
+    """A port that writes elements as they arrive."""
 
     def __init__(self, sink: RowSink) -> None:
         self._sink = sink
@@ -127,13 +127,13 @@ class _DealingPort:
 
 
 def _work_of(restrictions: Iterable[bytes]) -> int | None:
-    """What restrictions come to, each a pair whose second part, a number of eight bytes, is its size."""
+    """Returns the total work of restrictions: each is a pair whose second part is its size, a number of eight bytes."""
     total = math.fsum(_SIZE.unpack_from(one, len(one) - _SIZE.size)[0] for one in restrictions)
     return math.ceil(total) if math.isfinite(total) and total >= 0 else None
 
 
 class _KeyedPort:
-    """Rows by the shard of their key."""
+    """A port that writes rows by the shard of their key."""
 
     def __init__(self, shards: int, sink: RowSink, *, windows: bool) -> None:
         self._shards = shards
@@ -151,7 +151,7 @@ class _KeyedPort:
 
 
 class _SideInputPort:
-    """Rows that tell their windows, which decide when a side input may be read."""
+    """A port that writes rows with their windows, which decide when a side input is ready."""
 
     def __init__(self, sink: RowSink) -> None:
         self._sink = sink

@@ -1,6 +1,8 @@
-"""Parcels: what goes through Spark's shuffle, rows of one stage for one shard, or what a task tells of itself.
+"""Shuffle blocks: rows of one stage for one shard, or a task's own messages, as they go through
+Spark's shuffle.
 
-A parcel is a head, then its body. In a body of rows each begins at a multiple of 16 bytes, as Arrow likes it.
+A block is a header and a body. In a body of rows, each row begins at a multiple of 16 bytes, which
+Arrow needs.
 """
 
 from __future__ import annotations
@@ -20,27 +22,27 @@ _ALIGNED = 16
 
 
 class ParcelKind(enum.IntEnum):
-    """What a parcel holds."""
+    """The content of a block."""
 
     ROWS = 0
     """Rows of elements."""
     REPLY = 1
-    """What a task, and those before it, have to say to the server."""
+    """The replies of a task, and of the tasks before it, to the server."""
     TOLD = 2
-    """What a task has sent; the last parcel of each task to each shard."""
+    """The summary of what a task has sent; the last block of each task to each shard."""
 
 
 @attrs.frozen
 class Head:
-    """What is said in front of a parcel.
+    """The header of a block.
 
     Attributes:
-        kind: what it holds.
-        source: the number of the task that sent it, the same in each attempt at it.
-        number: its place among all parcels of this task to this shard.
-        stage: the place in the section of the stage that it is for.
-        count: how many elements are in it.
-        size: of its rows, in bytes.
+        kind: the content.
+        source: the number of the sending task, the same in each attempt.
+        number: the position among all blocks of this task to this shard.
+        stage: the position of the receiving stage in the section.
+        count: the number of elements.
+        size: the size of its rows in bytes.
     """
 
     kind: ParcelKind
@@ -52,30 +54,30 @@ class Head:
 
 
 def encode_parcel(head: Head, body: Iterable[bytes] = ()) -> bytes:
-    """A parcel as bytes."""
+    """Returns a block as bytes."""
     parts = (head.kind, head.source, head.number, head.stage, head.count, head.size)
     return b"".join((_HEAD.pack(*parts), *body))
 
 
 def encode_row(row: Row) -> tuple[bytes, bytes, bytes]:
-    """A row as part of a body."""
+    """Returns a row as part of a body."""
     size = len(row.data)
     return _ROW.pack(row.kind, row.count, size), row.data, bytes(-size % _ALIGNED)
 
 
 def read_head(parcel: bytes | pa.Buffer) -> Head:
-    """What is said in front of it."""
+    """Returns the header of a block."""
     kind, *numbers = _HEAD.unpack_from(parcel)
     return Head(ParcelKind(kind), *numbers)
 
 
 def read_body(parcel: bytes) -> bytes:
-    """The body of a parcel that holds no rows."""
+    """Returns the body of a block without rows."""
     return parcel[_HEAD.size :]
 
 
 def read_rows(parcel: bytes | pa.Buffer) -> Iterator[tuple[RowKind, int, pa.Buffer]]:
-    """Of each row its kind, how many elements are in it, and its data, which is not copied."""
+    """Yields for each row its kind, its number of elements, and its data, without copying."""
     whole = pa.py_buffer(parcel)
     at = _HEAD.size
     while at < whole.size:

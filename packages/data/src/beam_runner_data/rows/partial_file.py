@@ -1,4 +1,4 @@
-"""A local file as long as one of a store, which has some of its rows: those that somebody here has asked for."""
+"""A local sparse copy of a file in a store, with the rows that this machine has requested."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from beam_runner_data.rows.files import directory_from, directory_start
 
 
 class PartialFile:
-    """A file in which rows appear, and none goes. For one thread of one process at a time.
+    """A file to which rows are added, and from which none is removed. For one thread of one process at
+    a time.
 
-    Which rows are there stands in a file beside it, as long as it is not all of them.
+    A second file lists the available rows, until all rows are available.
 
     Args:
-        store: has all of it.
-        name: of the file there.
-        path: of the local one, which need not be there.
+        store: the store with the complete file.
+        name: the name of the file in the store.
+        path: the path of the local file, which need not exist.
     """
 
     def __init__(self, store: DataStore, name: str, path: Path) -> None:
@@ -34,14 +35,15 @@ class PartialFile:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of the file is there."""
+        """Whether the complete file is available."""
         return self._path.exists() and not self._told.exists()
 
     def have_all(self) -> int:
-        """Fetches the whole file, in place of what is there; returns how many bytes came.
+        """Downloads the complete file, and replaces the local one; returns the number of downloaded
+        bytes.
 
         Raises:
-            StoreError: the store does not give it.
+            StoreError: the store doesn't return it.
         """
         if self.is_whole:
             return 0
@@ -50,12 +52,13 @@ class PartialFile:
         return size
 
     def have(self, rows: Collection[int]) -> int:
-        """Fetches what is missing of some rows; returns how many bytes came.
+        """Downloads the missing ones of some rows; returns the number of downloaded bytes.
 
-        What is no file of rows, or has none of these numbers, is fetched whole: who reads it says what is wrong.
+        If the file isn't a file of rows, or lacks these numbers, it is downloaded completely, and
+        its reader reports the error.
 
         Raises:
-            StoreError: the store does not give it.
+            StoreError: the store doesn't return it.
         """
         came = 0 if self._path.exists() else self._begin()
         if self.is_whole:
@@ -73,12 +76,12 @@ class PartialFile:
         return came
 
     def remove(self) -> None:
-        """Removes the file; whoever has it by another name keeps it."""
+        """Removes the file; a hard link to it stays."""
         self._path.unlink(missing_ok=True)
         self._told.unlink(missing_ok=True)
 
     def _begin(self) -> int:
-        """Fetches the directory, and whatever comes with it; returns how many bytes came."""
+        """Downloads the directory, and the rows next to it; returns the number of downloaded bytes."""
         part = self._path.with_name(f".{self._path.name}.part")
         part.unlink(missing_ok=True)
         size = self._store.fetch_part(self._name, part, -REQUEST_BYTES)

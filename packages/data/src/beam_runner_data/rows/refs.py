@@ -1,4 +1,4 @@
-"""References to rows: what the engine carries as ``Data.ref`` and never looks into."""
+"""References to rows, which the engine passes on as ``Data.ref`` and never inspects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 from beam_runner_data.rows.row import RowKind
 
 SIDE = "side"
-"""The folder of all indexes, in the job's."""
+"""The folder of all indexes, inside the job's folder."""
 
 
 @attrs.frozen
@@ -17,11 +17,12 @@ class FileRows:
     """Some rows of a file.
 
     Attributes:
-        path: the file's, relative to the job's folder; its name is that of one attempt at a bundle.
-        rows: the numbers of the rows meant.
-        first: the number of the first element meant, counted over these rows.
-        last: the number after the last element meant; None for all.
-        checksum: of the file's directory of rows, by which all else in it is checked.
+        path: the file's path, relative to the job's folder; its name belongs to one attempt at a
+            bundle.
+        rows: the numbers of the selected rows.
+        first: the number of the first selected element, counted over these rows.
+        last: the number after the last selected element; None for all.
+        checksum: the checksum of the file's directory, which covers all other data.
     """
 
     path: str
@@ -33,13 +34,13 @@ class FileRows:
 
 @attrs.frozen
 class InlineRows:
-    """Rows so small that they travel with the reference.
+    """Rows so small that they are part of the reference.
 
     Attributes:
         name: unique in the job, so that equal rows of different bundles stay different data.
-        rows: kind and data of each.
-        first: the number of the first element meant, counted over these rows.
-        last: the number after the last element meant; None for all.
+        rows: kind and data of each row.
+        first: the number of the first selected element, counted over these rows.
+        last: the number after the last selected element; None for all.
     """
 
     name: str
@@ -53,13 +54,13 @@ RowsRef: TypeAlias = FileRows | InlineRows
 
 @attrs.frozen
 class Segment:
-    """A committed part of the state of one key shard of a stage: a file that never changes.
+    """A committed part of the state of one key shard of a stage: an immutable file.
 
     Attributes:
         path: relative to the job's folder.
         size: its length in bytes.
-        level: how many generations of merges it has been through; new ones have 0.
-        checksum: of what all else in it is checked by.
+        level: the number of merges that it results from; new segments have 0.
+        checksum: the checksum that covers all other checksums in it.
     """
 
     path: str
@@ -70,10 +71,10 @@ class Segment:
 
 @attrs.frozen
 class StateCommit:
-    """What a bundle did to its shard's state: the segments that make it up from now on.
+    """The result of a bundle for its shard's state: the complete new list of segments.
 
     Attributes:
-        segments: all of them, oldest first; replaces the earlier list as a whole.
+        segments: all segments, oldest first; replaces the earlier list.
     """
 
     segments: tuple[Segment, ...]

@@ -1,4 +1,4 @@
-"""Rows: blobs of encoded elements, the form in which data is stored and handed on."""
+"""Rows: blobs of encoded elements, the form in which data is stored and passed on."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _COUNT = struct.Struct(">Q")
 
 
 class RowKind(enum.IntEnum):
-    """What a row holds."""
+    """The content of a row."""
 
     ELEMENTS = 0
-    """Encoded elements, one after the other, behind their number as eight bytes (big-endian)."""
+    """Concatenated encoded elements, after their number as eight bytes (big-endian)."""
     KEYED = 1
     """Keyed columns in Arrow's stream format."""
 
@@ -27,13 +27,13 @@ class Row:
     """One row for a shard.
 
     Attributes:
-        shard: the key shard, or which of the shares of a dealt buffer it belongs to.
-        kind: what it holds.
+        shard: the key shard, or the share of a redistributed buffer.
+        kind: the content.
         data: the blob.
-        count: how many elements are in it.
-        min_timestamp: the earliest event time (ms) in it; ``MIN_TIMESTAMP`` where nobody asked.
-        windows: the encoded windows of its elements, or None where they were not told.
-        work: how many bytes its elements stand for, if they are restrictions that say so.
+        count: the number of elements.
+        min_timestamp: the earliest event time (ms) in it; ``MIN_TIMESTAMP`` if it isn't recorded.
+        windows: the encoded windows of its elements, or None if they aren't recorded.
+        work: the number of bytes that its elements stand for, if they are restrictions with sizes.
     """
 
     shard: int
@@ -46,7 +46,7 @@ class Row:
 
 
 def elements_row(shard: int, chunk: ElementChunk) -> Row:
-    """A chunk of elements as a row."""
+    """Returns a chunk of elements as a row."""
     data = b"".join((_COUNT.pack(chunk.count), chunk.data))
     earliest = MIN_TIMESTAMP if chunk.min_timestamp is None else chunk.min_timestamp
     windows = None if chunk.window is None else frozenset((chunk.window,))
@@ -54,7 +54,7 @@ def elements_row(shard: int, chunk: ElementChunk) -> Row:
 
 
 def read_elements(data: bytes | pa.Buffer) -> ElementChunk:
-    """The chunk of elements in a row, which is not copied."""
+    """Returns the chunk of elements in a row, without copying."""
     view = memoryview(data)
     (count,) = _COUNT.unpack_from(view)
     return ElementChunk(count, view[_COUNT.size :])

@@ -1,8 +1,8 @@
-"""Deals rows that are too many for memory into runs, in files, until each run fits.
+"""Partitioning of rows that exceed memory into files, until each partition fits.
 
-Rows that are alike in what they are dealt by (their keys, say) are in the same run, in the order in
-which they came. A run that does not fit is dealt again in another way, unless all its rows are
-alike. Each row is written once for each time it is dealt.
+Rows with the same partition key, for example the element's key, are in the same partition, in their
+order of arrival. A partition that doesn't fit is divided again by another hash, unless all its rows
+have the same partition key. Each row is written once for each division.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from beam_runner_data.rows.refs import FileRows
 from beam_runner_data.rows.row import Row, RowKind
 
 ROW_BYTES = 64
-"""What grouping a row takes in memory, besides its key and value."""
+"""The memory in bytes that grouping needs for a row, in addition to its key and value."""
 _MOST_RUNS = 64
 
 Aspect = Callable[[pa.RecordBatch], pa.Array]
-"""What rows are dealt by: binary, one for each row."""
+"""Returns the partition keys of rows: binary, one for each row."""
 
 
 @attrs.frozen
 class Run:
-    """Rows in a file, in order of arrival.
+    """A partition: rows in a file, in order of arrival.
 
     Attributes:
-        folder: that the file is in.
+        folder: the folder of the file.
         ref: the rows of the file.
-        count: how many keyed rows they are.
+        count: the number of keyed rows.
         size: the bytes of keys and values.
-        alike: what all rows are alike in; None if they differ.
+        alike: the common partition key of all rows; None if they differ.
     """
 
     folder: Path
@@ -50,21 +50,21 @@ class Run:
 
     @property
     def weight(self) -> int:
-        """What they take in memory, in bytes."""
+        """The size of the rows in memory, in bytes."""
         return self.size + ROW_BYTES * self.count
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, mapped, as often as wanted while the file is there."""
+        """Yields the rows, memory-mapped; may be repeated as long as the file exists."""
         for _, data in read_ref(self.folder, self.ref):
             yield from_bytes(data)
 
 
 class SpillFiles:
-    """The files that one attempt at a bundle deals rows into.
+    """The partition files of one attempt at a bundle.
 
     Args:
-        folder: the job's.
-        name: unique to the attempt; the names of the files begin with it.
+        folder: the job's folder.
+        name: unique to the attempt; the prefix of the files' names.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -74,32 +74,32 @@ class SpillFiles:
         self._paths: set[str] = set()
 
     def new(self) -> str:
-        """The path of a new file, relative to the folder."""
+        """Returns the path of a new file, relative to the folder."""
         self._made += 1
         path = f"{self._name}-spilled-{self._made}.arrow"
         self._paths.add(path)
         return path
 
     def remove(self, path: str) -> None:
-        """Removes a file; who has it mapped may read on."""
+        """Removes a file; a process that has mapped it can still read it."""
         (self.folder / path).unlink(missing_ok=True)
         self._paths.discard(path)
 
     def close(self) -> None:
-        """Removes all that are left."""
+        """Removes all remaining files."""
         for path in list(self._paths):
             self.remove(path)
 
 
 @attrs.frozen
 class Dealing:
-    """How rows are dealt.
+    """How to partition rows.
 
     Attributes:
-        aspect: what rows are dealt by.
-        budget: what a run may weigh (bytes in memory).
-        files: where runs go.
-        shards: into how many shards rows were dealt by the same aspect before; 1 if they were not.
+        aspect: returns the partition keys.
+        budget: the maximum size of a partition in memory, in bytes.
+        files: the files of partitions.
+        shards: the number of shards by the same partition key so far; 1 for none.
     """
 
     aspect: Aspect
@@ -109,22 +109,22 @@ class Dealing:
 
 
 def by_key(budget: int, files: SpillFiles, shards: int) -> Dealing:
-    """How the rows of one of so many key shards are dealt by their keys."""
+    """Returns how to partition the rows of one of several key shards by their keys."""
     return Dealing(lambda batch: batch.column("key"), budget, files, shards)
 
 
 def fitting_runs(
     dealing: Dealing, batches: Iterable[pa.RecordBatch], weight: int, depth: int = 0
 ) -> Iterator[Run]:
-    """All rows in runs that fit into memory, or are of one kind.
+    """Yields all rows in partitions that fit into memory, or have a single partition key.
 
-    Each run is to be used up before the next one is asked for.
+    The caller must use up each partition before it asks for the next one.
 
     Args:
-        dealing: how.
-        batches: read once.
-        weight: what they take in memory together.
-        depth: how often they have been dealt.
+        dealing: how to partition.
+        batches: the rows, read once.
+        weight: their total size in memory, in bytes.
+        depth: how often they have been partitioned.
     """
     path = dealing.files.new()
     for run in _deal(dealing, batches, weight, depth, path):
@@ -138,7 +138,7 @@ def fitting_runs(
 def _deal(
     dealing: Dealing, batches: Iterable[pa.RecordBatch], weight: int, depth: int, path: str
 ) -> list[Run]:
-    # Twice as many as would do if all were of a size.
+    # Twice as many as would be enough for partitions of equal size.
     runs = max(2, min(2 * weight // dealing.budget + 1, _MOST_RUNS))
     writer = _RunsWriter(dealing, runs, path)
     try:
@@ -151,7 +151,7 @@ def _deal(
 
 
 def _place(aspect: bytes, shards: int, runs: int, depth: int) -> int:
-    """The run of a row: independent of its shard, and of its place in runs of a lesser depth."""
+    """Returns the partition of a row, independent of its shard and of its partitions at lesser depths."""
     if depth == 0:
         return crc32(aspect) // shards % runs
     digest = blake2b(aspect, digest_size=4, salt=b"%d" % depth).digest()
@@ -159,7 +159,7 @@ def _place(aspect: bytes, shards: int, runs: int, depth: int) -> int:
 
 
 class _RunsWriter:
-    """Collects the rows of each run, and writes them to the one file when there are many."""
+    """Writer that collects the rows of each partition, and appends them to the shared file in large rows."""
 
     def __init__(self, dealing: Dealing, runs: int, path: str) -> None:
         self._dealing = dealing
@@ -174,7 +174,7 @@ class _RunsWriter:
         self._written = 0
 
     def write(self, batch: pa.RecordBatch, place: Callable[[bytes], int]) -> None:
-        """Takes rows, and the run of each."""
+        """Adds rows with the partition of each."""
         aspects = self._dealing.aspect(batch).dictionary_encode()
         run_of_aspect = self._places(aspects.dictionary.to_pylist(), place)
         for run, part in dealt(batch, run_of_aspect[aspects.indices.to_numpy()]):
@@ -187,7 +187,7 @@ class _RunsWriter:
     def _places(
         self, aspects: list[bytes], place: Callable[[bytes], int]
     ) -> np.typing.NDArray[np.int64]:
-        """The run of each aspect; remembers which runs have one only."""
+        """Returns the partition of each partition key; records which partitions have only one."""
         places = [place(each) for each in aspects]
         alike = self._alike
         for aspect, run in zip(aspects, places, strict=True):
@@ -218,7 +218,7 @@ class _RunsWriter:
         self._written += 1
 
     def close(self) -> list[Run]:
-        """Finishes the file; the runs that have rows."""
+        """Finishes the file; returns the non-empty partitions."""
         self._flush()
         checksum = self._file.close()
         return [
@@ -234,10 +234,10 @@ class _RunsWriter:
         ]
 
     def discard(self) -> None:
-        """Gives the file up."""
+        """Removes the file."""
         self._file.discard()
 
 
 def _bytes_of(batch: pa.RecordBatch) -> int:
-    """The bytes of keys and values alone; slices count what they have."""
+    """Returns the bytes of keys and values only; of slices, only the selected part."""
     return sum(len(concatenated(batch.column(name))) for name in ("key", "value"))

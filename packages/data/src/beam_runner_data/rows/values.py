@@ -1,4 +1,4 @@
-"""Encoded values that are too many for one ``bytes``: read in pieces, from memory or a file."""
+"""Encoded values that are too large for one ``bytes`` object, read in pieces from memory or a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam_runner_data.rows.refs import FileRows
 
 
 def values_in_memory(values: pa.Array) -> ValuePieces:
-    """A column of values, binary with 64-bit offsets."""
+    """Returns the values of a column, binary with 64-bit offsets."""
     cuts = _cuts(large_offsets(values))
     data = values.buffers()[2]
 
@@ -28,12 +28,12 @@ def values_in_memory(values: pa.Array) -> ValuePieces:
 
 
 def values_in_file(folder: Path, ref: FileRows, size: int) -> ValuePieces:
-    """All values of some rows of keyed columns in a file; keeps nothing but the mapped file.
+    """Returns all values of some rows of keyed columns in a file; holds nothing but the mapped file.
 
     Args:
-        folder: that the file is in.
+        folder: the folder of the file.
         ref: the rows; each is a piece.
-        size: of the values in bytes.
+        size: the size of the values in bytes.
     """
     file = RowFile(folder / ref.path, ref.checksum)
 
@@ -44,11 +44,11 @@ def values_in_file(folder: Path, ref: FileRows, size: int) -> ValuePieces:
 
 
 def joined_parts(sizes: npt.NDArray[np.integer], read: Callable[[int, int], bytes]) -> ValuePieces:
-    """Parts that are not cut, joined to pieces of about ``PIECE_BYTES``.
+    """Returns undivided parts, joined to pieces of about ``PIECE_BYTES``.
 
     Args:
-        sizes: of the parts, in bytes.
-        read: gives the parts from one number to before another, joined.
+        sizes: the sizes of the parts, in bytes.
+        read: returns the joined parts from one number to before another.
     """
     ends = np.cumsum(sizes, dtype=np.int64)
     turn = np.maximum(ends - 1, 0) // PIECE_BYTES
@@ -59,12 +59,12 @@ def joined_parts(sizes: npt.NDArray[np.integer], read: Callable[[int, int], byte
 
 
 def value_bytes(batch: pa.RecordBatch) -> bytes:
-    """All values of a batch, concatenated."""
+    """Returns all values of a batch, concatenated."""
     return bytes(concatenated(batch.column("value")))
 
 
 def _cuts(ends: npt.NDArray[np.int64]) -> list[int]:
-    """Where pieces begin and end: at an end of a value, as soon as there are enough bytes."""
+    """Returns the boundaries of pieces: at the first end of a value after enough bytes."""
     cuts = [int(ends[0])]
     last = int(ends[-1])
     while cuts[-1] < last:

@@ -1,4 +1,4 @@
-"""What a bundle writes to one buffer: rows collected, inline while few, then in a file."""
+"""The output of a bundle to one buffer: collected rows, inline while few, then in a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beam_runner_data.rows.refs import FileRows, InlineRows, RowsRef
 from beam_runner_data.rows.row import Row
 
 INLINE_BYTES = 32 * 1024
-"""More than this from one bundle to one buffer goes to a file."""
+"""The maximum size in bytes of inline data from one bundle to one buffer; more goes to a file."""
 LITTLE_BYTES = 64 * 1024
 """No more than this from one bundle to one buffer stays in its order, where that counts: see
 `Limits.joint_bytes` of the scheduler."""
@@ -83,7 +83,7 @@ class WrittenBuffer:
         return bool(self._rows)
 
     def write(self, row: Row) -> None:
-        """Takes a row; cheap until there are many, then writes to the file."""
+        """Adds a row; cheap until there are many, then writes to the file."""
         size = len(row.data)
         told = (row.shard, size, row.count, row.min_timestamp, row.windows, row.work)
         self._rows.append(_Facts(*told))
@@ -99,7 +99,7 @@ class WrittenBuffer:
             self._inline.clear()
 
     def close(self) -> tuple[Output, ...]:
-        """Finishes the file, and tells what was written as data of the buffer."""
+        """Finishes the file, and returns the written rows as data of the buffer."""
         if self._file is not None:
             order = self._gathered() if self._file.at > REQUEST_BYTES else None
             self._checksum = self._file.close(order)
@@ -114,7 +114,7 @@ class WrittenBuffer:
         return tuple(Output(self.buffer_id, self._data(numbers)) for numbers in cut if numbers)
 
     def discard(self) -> None:
-        """Gives up what was written, after a failure."""
+        """Discards the written rows after a failure."""
         if self._file is not None:
             self._file.discard()
 
@@ -123,7 +123,9 @@ class WrittenBuffer:
         return f"{self._name}.arrow"
 
     def _gathered(self) -> list[int] | None:
-        """Numbers rows anew so that those of a shard lie together; their numbers before, if it is worth it."""
+        """Renumbers rows so that those of a shard are adjacent; returns their previous numbers, or
+        None if it isn't worthwhile.
+        """
         shards = [row.shard for row in self._rows]
         if not self._in_extents or shards == sorted(shards):
             return None
@@ -158,7 +160,7 @@ class WrittenBuffer:
         yield run
 
     def _by_window(self, cut: Iterable[list[int]]) -> Iterator[list[int]]:
-        """The same, cut again so that a bundle can read a window for itself."""
+        """Returns the same data, divided by window, so that a bundle can read a single window."""
         for numbers in cut:
             windows: dict[frozenset[bytes] | None, list[int]] = {}
             for number in numbers:
@@ -204,6 +206,6 @@ def _together(works: Iterable[int | None]) -> int | None:
 
 
 def element_data(name: str, row: Row) -> Data:
-    """One row of elements as data of its own, inline."""
+    """Returns one row of elements as separate inline data."""
     facts = DataFacts(row.count, len(row.data), row.min_timestamp, windows=None)
     return Data(InlineRows(name, ((row.kind, row.data),)), facts)

@@ -1,1 +1,1 @@
-"""Side inputs: in memory, or by an index of their files."""
+"""Side inputs, in memory or by an index of their files."""

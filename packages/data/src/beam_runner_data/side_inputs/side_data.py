@@ -1,4 +1,4 @@
-"""What a side input holds: read from its rows as they lie, or by window and key in memory."""
+"""The content of a side input, read from its rows in order, or by window and key in memory."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from beam_runner_data.rows.files import read_ref
 from beam_runner_data.rows.refs import FileRows, RowsRef
 
 _ROW_OVERHEAD = 8
-"""Where the key and the value of an element end; the rest of what is no value is little."""
+"""The size of an element's key and value offsets in bytes; other overhead is small."""
 
 
 class SideData(Protocol):
-    """The values of a side input; windows and keys are encoded, and values come in their order.
+    """The values of a side input; windows and keys are encoded, and values are in order.
 
-    What has no keys has the empty one.
+    Data without keys has the empty key.
     """
 
     def values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
-        """All values of a key in a window."""
+        """Returns all values of a key in a window."""
 
     def keys(self, window: bytes) -> bytes | ValuePieces:
-        """The distinct keys of a window."""
+        """Returns the distinct keys of a window."""
 
     def groups(self, window: bytes) -> bytes | ValuePieces:
-        """Each key of a window, the number of its values and its values."""
+        """Yields each key of a window, the number of its values and its values."""
 
 
 class InMemory:
@@ -49,7 +49,7 @@ class InMemory:
 
     @classmethod
     def read(cls, folder: Path, data: Sequence[Data]) -> InMemory:
-        """That of some data, which fits into memory."""
+        """Returns the content of some data, which must fit into memory."""
         batches = [from_bytes(row) for one in data for _, row in read_ref(folder, one.ref)]
         if not batches:
             return cls({})
@@ -66,15 +66,15 @@ class InMemory:
         return cls(entries)
 
     def values(self, window: bytes, key: bytes) -> bytes:
-        """All values of a key in a window."""
+        """Returns all values of a key in a window."""
         return self._entries.get(window, {}).get(key, (0, b""))[1]
 
     def keys(self, window: bytes) -> bytes:
-        """The distinct keys of a window."""
+        """Returns the distinct keys of a window."""
         return b"".join(self._entries.get(window, {}))
 
     def groups(self, window: bytes) -> bytes:
-        """Each key of a window, the number of its values and its values."""
+        """Yields each key of a window, the number of its values and its values."""
         return b"".join(
             b"".join((key, encode_count(count), blob))
             for key, (count, blob) in self._entries.get(window, {}).items()
@@ -82,11 +82,11 @@ class InMemory:
 
 
 def elements_in_rows(folder: Path, data: Sequence[Data]) -> ValuePieces:
-    """The elements of one window of an iterable side input, read from the rows as they lie.
+    """Returns the elements of one window of an iterable side input, read from the rows in order.
 
     Args:
-        folder: the job's.
-        data: has no other windows.
+        folder: the job's folder.
+        data: data with no other windows.
     """
     pieces: list[list[RowsRef]] = []
     filled = PIECE_BYTES
@@ -99,7 +99,7 @@ def elements_in_rows(folder: Path, data: Sequence[Data]) -> ValuePieces:
             filled += size
 
     def piece(number: int) -> bytes:
-        # Its file is mapped no longer than this takes.
+        # The file is mapped only during this loop.
         return b"".join(
             concatenated(from_bytes(row).column("value"))
             for ref in pieces[number]
@@ -111,7 +111,7 @@ def elements_in_rows(folder: Path, data: Sequence[Data]) -> ValuePieces:
 
 
 def latest_element(folder: Path, data: Sequence[Data], window: bytes) -> bytes:
-    """The element of a window that came last; empty if there is none."""
+    """Returns the last element of a window; empty without elements."""
     for one in reversed(data):
         for _, row in reversed(list(read_ref(folder, one.ref))):
             batch = from_bytes(row)
@@ -123,7 +123,7 @@ def latest_element(folder: Path, data: Sequence[Data], window: bytes) -> bytes:
 
 
 def _last_of(batch: pa.RecordBatch, window: bytes) -> int | None:
-    """The number of the last row of a window."""
+    """Returns the number of the last row of a window."""
     windows = windows_of(batch)
     if isinstance(windows, bytes):
         return len(batch) - 1 if windows == window else None
@@ -131,7 +131,7 @@ def _last_of(batch: pa.RecordBatch, window: bytes) -> int | None:
 
 
 def _parts(data: Data) -> Iterator[tuple[RowsRef, int]]:
-    """The rows of some data, cut into parts no larger than a piece but for large rows; with sizes."""
+    """Returns the rows of some data, divided into parts of at most a piece, except large rows; with sizes."""
     ref, size = data.ref, data.facts.size
     if not isinstance(ref, FileRows):
         yield ref, size

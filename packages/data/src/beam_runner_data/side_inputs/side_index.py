@@ -1,17 +1,17 @@
-"""The index of a large side input: finds on the disk the values of a window and key.
+"""The on-disk index of a large side input, which finds the values of a window and key.
 
-An index is a folder of files that never change:
+An index is a folder of immutable files:
 
 | file | one entry for each |
 |---|---|
 | `hashes` | window and key: the first half of their digest, ascending |
-| `groups` | the same, in the same order: the rest of the digest, the key's place, the number of values |
-| `extents` | run of values of one window and key that lie together: where |
-| `data` | bytes of values and keys that are in no file |
-| `about.json` | the files that extents lie in, and the windows; the checksums of all files |
+| `groups` | the same, in the same order: the rest of the digest, the key's position, the number of values |
+| `extents` | contiguous run of values of one window and key: its position |
+| `data` | bytes of values and keys that are in no other file |
+| `about.json` | the files of the extents, and the windows; the checksums of all files |
 
-Values stay where they were written. A look-up is a binary search in the mapped `hashes` and as many
-reads as there are extents. Two keys with the same digest of 16 bytes are taken to be the same.
+Values stay in their original files. A look-up is a binary search in the mapped `hashes` and one
+read for each extent. Two keys with the same digest of 16 bytes count as the same key.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ Groups = npt.NDArray[np.void]
 
 
 def indexes_of(folder: Path, file: str) -> Path:
-    """Where the indexes are whose first data is in a file of the job's folder."""
+    """Returns the folder of the indexes whose first data is in a file of the job's folder."""
     return folder / SIDE / file
 
 
 def remove_with_indexes(folder: Path, file: str) -> None:
-    """Removes a file of rows, and the indexes that are of no use without it."""
+    """Removes a file of rows, and the indexes that are useless without it."""
     (folder / file).unlink(missing_ok=True)
     indexes = indexes_of(folder, file)
     if indexes.is_dir():
@@ -72,12 +72,12 @@ def remove_with_indexes(folder: Path, file: str) -> None:
 
 
 def digest_of(window: bytes, key: bytes) -> bytes:
-    """The digest of an encoded window and key: 16 bytes."""
+    """Returns the digest of an encoded window and key: 16 bytes."""
     return blake2b(b"".join((_LENGTH.pack(len(window)), window, key)), digest_size=16).digest()
 
 
 class SideIndex:
-    """An index that is there. May be used from any thread."""
+    """An existing index. Any thread may use it."""
 
     def __init__(self, folder: Path, path: Path) -> None:
         about = read_about(path / "about.json")
@@ -90,7 +90,7 @@ class SideIndex:
         self._extents = CheckedArray(path / "extents", EXTENT, parts["extents"])
 
     def values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
-        """All values of a key in a window, in the order in which they came."""
+        """Returns all values of a key in a window, in their original order."""
         place = self._find(window, key)
         if place is None:
             return b""
@@ -102,7 +102,7 @@ class SideIndex:
         return joined_parts(sizes, lambda start, end: self._read(first + start, first + end))
 
     def keys(self, window: bytes) -> bytes | ValuePieces:
-        """The distinct keys of a window, in the order of their digests."""
+        """Yields the distinct keys of a window, in the order of their digests."""
         chosen = self._of(window)
 
         def read(start: int, end: int) -> bytes:
@@ -111,7 +111,7 @@ class SideIndex:
         return joined_parts(chosen["key_size"], read)
 
     def groups(self, window: bytes) -> bytes | ValuePieces:
-        """Each key of a window, the number of its values and its values, in the order of `keys`."""
+        """Yields each key of a window, the number of its values and its values, in the order of `keys`."""
         chosen = self._of(window)
 
         def read(start: int, end: int) -> bytes:
@@ -138,7 +138,7 @@ class SideIndex:
         return group
 
     def _of(self, window: bytes) -> Groups:
-        """The groups of a window; looks through all groups."""
+        """Yields the groups of a window; scans all groups."""
         groups = self._groups.whole()
         number = self._windows.get(window)
         return groups[:0] if number is None else groups[groups["window"] == number]

@@ -1,7 +1,7 @@
-"""Builds the index of a large side input: once per job and version, in bounded memory.
+"""Builder of the index of a large side input: once for each job and version, in bounded memory.
 
-Rows are read one after the other. What is found in them is dealt by its digest to partitions on the
-disk, each of which is then sorted in memory; one after the other they are the index.
+It reads the rows in order, and partitions their entries by digest into files. Then it sorts each
+partition in memory. The concatenated partitions are the index.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from beam_runner_data.side_inputs.side_index import (
 from beam_runner_data.side_inputs.side_index_files import ArrayWriter, IndexPart, write_about
 
 PARTITION_BYTES = 32 << 20
-"""About as much is sorted at once."""
+"""The approximate size of a partition in bytes, which is sorted in memory."""
 _MOST_PARTITIONS = 256
 _ROWS_MAPPED = 64
 _KEPT_VERSIONS = 2
@@ -58,15 +58,15 @@ _Array = npt.NDArray  # type: ignore[type-arg]
 
 
 def open_index(folder: Path, name: str, data: Sequence[Data]) -> SideIndex:
-    """The index of a side input, built if nobody has built it yet.
+    """Returns the index of a side input, and builds it if it doesn't exist.
 
-    Processes that need it at the same time wait for the one that builds it. If that one dies, the
-    next one builds it.
+    Processes that need it at the same time wait for the one that builds it. If that process dies,
+    the next one builds it.
 
     Args:
-        folder: the job's.
-        name: of the side input.
-        data: all that it has, in order; KEYED rows. Each data has one place in it.
+        folder: the job's folder.
+        name: the name of the side input.
+        data: all of its data, in order; KEYED rows. Each data occurs once.
     """
     refs = [one.ref for one in data]
     first = next((ref.path for ref in refs if isinstance(ref, FileRows)), None)
@@ -93,9 +93,9 @@ def _name(ref: RowsRef) -> object:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Holds a lock that goes with this process."""
+    """Holds a lock that ends with this process."""
     with path.open("ab") as file:
-        # Where files can't be locked, two may build; each renames what it has built.
+        # Without file locks, two processes may build; each renames its result.
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -114,7 +114,7 @@ def _build(folder: Path, path: Path, data: Sequence[Data]) -> None:
             builder.finish()
         part.rename(path)
     except OSError:
-        # Another one was faster, which only happens where files can't be locked.
+        # Another process was faster, which only happens without file locks.
         if not path.is_dir():
             raise
     finally:
@@ -122,7 +122,7 @@ def _build(folder: Path, path: Path, data: Sequence[Data]) -> None:
 
 
 def _drop_old(place: Path, path: Path) -> None:
-    """Removes earlier versions but the latest: who still needs one builds it again."""
+    """Removes all earlier versions except the latest; a process that needs another one builds it again."""
     others = [p for p in place.iterdir() if p.is_dir() and p.suffix != ".part" and p != path]
     others.sort(key=lambda p: p.stat().st_mtime, reverse=True)
     for old in others[_KEPT_VERSIONS:]:
@@ -130,7 +130,7 @@ def _drop_old(place: Path, path: Path) -> None:
 
 
 class _Builder:
-    """An index that is being built in a folder of its own."""
+    """An index under construction in a separate folder."""
 
     def __init__(self, folder: Path, part: Path, entries: int) -> None:
         self._folder = folder
@@ -150,21 +150,21 @@ class _Builder:
             file.close()
 
     def add(self, ref: RowsRef) -> None:
-        """Takes in the rows of a reference."""
+        """Adds the rows of a reference."""
         if not isinstance(ref, FileRows):
             for _, data in ref.rows:
                 self._take(_Place(_OWN_DATA, None), pa.py_buffer(data))
             return
         self._sources.append((ref.path, ref.checksum))
         for start in range(0, len(ref.rows), _ROWS_MAPPED):
-            # Mapped anew now and then: what was read does not count as memory any more.
+            # Map the file again at intervals, so that pages already read don't count as memory.
             file = RowFile(self._folder / ref.path, ref.checksum)
             place = _Place(len(self._sources), file.whole)
             for number in ref.rows[start : start + _ROWS_MAPPED]:
                 self._take(place, file.row(number)[1])
 
     def finish(self) -> None:
-        """Sorts what was taken in, and writes the index."""
+        """Sorts the added entries, and writes the index."""
         files = {name: ArrayWriter(self._part / name) for name in ("hashes", "groups", "extents")}
         extents = 0
         for number, partition in enumerate(self._partitions):
@@ -197,7 +197,7 @@ class _Builder:
             entries[order[bounds[number] : bounds[number + 1]]].tofile(self._partitions[number])
 
     def _entries(self, place: _Place, batch: pa.RecordBatch) -> _Array:
-        """One entry for each run of rows that have window and key in common."""
+        """Returns one entry for each run of rows with the same window and key."""
         keys, values = batch.column("key"), batch.column("value")
         codes, digests, windows = self._digests(batch)
         starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
@@ -228,7 +228,7 @@ class _Builder:
         return at
 
     def _digests(self, batch: pa.RecordBatch) -> tuple[_Array, _Array, _Array]:
-        """Each row's code, and the digest and the window's number of each code."""
+        """Returns each row's code, and the digest and the window's number of each code."""
         keys = batch.column("key").dictionary_encode()
         codes = keys.indices.to_numpy().astype(np.int64)
         distinct = keys.dictionary.to_pylist()
@@ -248,13 +248,13 @@ class _Builder:
 
 @attrs.frozen
 class _Place:
-    """Where rows lie: in a file, all of which is mapped, or nowhere but in memory."""
+    """The location of rows: in a completely mapped file, or only in memory."""
 
     source: int
     whole: pa.Buffer | None
 
     def has(self, array: pa.Array) -> bool:
-        """Whether the bytes of a binary array are those in the file, and not a copy."""
+        """Returns whether the bytes of a binary array are those in the file, and not a copy."""
         data = array.buffers()[2]
         if self.whole is None or data is None:
             return self.whole is not None
@@ -262,7 +262,7 @@ class _Place:
         return bool(0 <= begin <= self.whole.size - data.size)
 
     def of(self, array: pa.Array) -> int:
-        """Where they begin in the file."""
+        """Returns their offset in the file."""
         data = array.buffers()[2]
         assert self.whole is not None
         return 0 if data is None else int(data.address - self.whole.address)
@@ -278,9 +278,9 @@ def _offsets(array: pa.Array) -> _Array:
 
 
 def _sorted(path: Path, extents_before: int) -> tuple[_Array, _Array, _Array]:
-    """The hashes, groups and extents of a partition."""
+    """Returns the hashes, groups and extents of a partition."""
     entries = np.fromfile(path, dtype=_ENTRY)
-    # Stable: the values of a key keep their order.
+    # The sort is stable, so the values of a key keep their order.
     entries = entries[np.lexsort((entries["low"], entries["high"]))]
     high, low = entries["high"], entries["low"]
     changes = (high[1:] != high[:-1]) | (low[1:] != low[:-1])

@@ -1,7 +1,8 @@
-"""The files of a side input's index: arrays and values, of which only what is asked for is read and checked.
+"""The files of a side input's index: arrays and values, of which only the requested parts are read and
+checked.
 
-All are files of rows. A row of an array is a block of elements. What was checked once is not checked again
-while the file is open.
+All are files of rows. A row of an array is a block of elements. A part is checked once while the
+file is open.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from beam_runner_data.rows.files import RowFile, RowFileWriter
 from beam_runner_data.rows.row import Row, RowKind
 
 _BLOCK = 4096
-"""Elements of a block: any number of bytes times this is a multiple of what rows are aligned to."""
+"""The number of elements of a block. Multiplied by any element size, it is a multiple of the alignment of rows."""
 _OPEN_FILES = 32
 _DIGITS = 16
 
@@ -32,14 +33,14 @@ Array = npt.NDArray[Any]
 
 @attrs.frozen
 class IndexPart:
-    """A file of an index: how many elements are in it, and what it is checked by."""
+    """A file of an index: its number of elements, and its checksum."""
 
     count: int
     checksum: int
 
 
 class ArrayWriter:
-    """Writes an array to a file, piece by piece."""
+    """Writer of an array to a file, piece by piece."""
 
     def __init__(self, path: Path) -> None:
         self._file = RowFileWriter(path)
@@ -71,7 +72,7 @@ class ArrayWriter:
 
 
 class CheckedArray:
-    """An array in a file, mapped. May be used from any thread."""
+    """A memory-mapped array in a file. Any thread may use it."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any], part: IndexPart) -> None:
         self._file = RowFile(path, part.checksum)
@@ -82,7 +83,7 @@ class CheckedArray:
         return len(self._array)
 
     def part(self, first: int, last: int) -> Array:
-        """The elements from one number to before another; RowsError if they are not what was written."""
+        """Returns the elements from one number to before another; RowsError if they differ from the written data."""
         for block in range(first // _BLOCK, -(-last // _BLOCK)):
             if not self._is_checked[block]:
                 self._file.row(block)
@@ -90,11 +91,11 @@ class CheckedArray:
         return self._array[first:last]
 
     def whole(self) -> Array:
-        """All elements."""
+        """Returns all elements."""
         return self.part(0, len(self))
 
     def first_from(self, value: np.unsignedinteger[Any]) -> int:
-        """The number of the first element that is not less, in an array that ascends."""
+        """Returns the number of the first element that is not less than a value, in an ascending array."""
         low, high = 0, len(self._is_checked)
         while low < high:
             middle = (low + high) // 2
@@ -104,12 +105,13 @@ class CheckedArray:
                 high = middle
         first = max(0, low - 1) * _BLOCK
         block = self.part(first, min(first + _BLOCK, len(self)))
-        # The very type of the array: any other would have numpy convert all of it.
+        # Use exactly the array's type, because numpy would convert the whole array otherwise.
         return first + int(block.searchsorted(value))
 
 
 class Sources:
-    """Reads values from files of rows, of which the last few stay open; a removed file can be read while it is.
+    """Reader of values from files of rows, which holds the last few files open. An open file can be
+    read after its removal.
 
     Args:
         files: paths and checksums.
@@ -121,10 +123,10 @@ class Sources:
         self._lock = threading.Lock()
 
     def read(self, source: int, at: int, size: int) -> bytes:
-        """So many bytes of a file.
+        """Returns some bytes of a file.
 
         Raises:
-            RowsError: the file is missing, or not what was written.
+            RowsError: the file is missing, or differs from the written data.
         """
         with self._lock:
             file = self._open.pop(source, None) or _Source(*self._files[source])
@@ -142,7 +144,7 @@ class _Source:
         self._is_checked = np.zeros(len(self._starts), dtype=np.bool_)
 
     def read(self, at: int, size: int) -> bytes:
-        """Bytes that lie in one row, or in rows that follow each other."""
+        """Returns bytes in one row, or in consecutive rows."""
         row = int(self._starts.searchsorted(np.uint64(at), "right")) - 1
         while row < len(self._starts) and self._starts[row] < at + size:
             if not self._is_checked[row]:
@@ -153,16 +155,16 @@ class _Source:
 
 
 def write_about(path: Path, about: dict[str, Any]) -> None:
-    """Writes what is known about an index, with a checksum."""
+    """Writes the facts about an index, with a checksum."""
     text = json.dumps(about).encode()
     path.write_bytes(xxhash.xxh3_64_hexdigest(text).encode() + text)
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """What `write_about` was given.
+    """Returns the facts that `write_about` wrote.
 
     Raises:
-        SideIndexError: it is missing, or not what was written.
+        SideIndexError: the file is missing, or differs from the written data.
     """
     try:
         content = path.read_bytes()

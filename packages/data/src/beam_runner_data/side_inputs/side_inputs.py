@@ -1,4 +1,4 @@
-"""Side inputs of one stage: what the running bundle may see, read from rows when asked for."""
+"""Side inputs of one stage: the data that the running bundle may see, read from rows on request."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from beam_runner_data.side_inputs.side_data import (
 from beam_runner_data.side_inputs.side_index_build import open_index
 
 IN_MEMORY_BYTES = 16 << 20
-"""More than this of a side input is looked up on the disk."""
+"""The maximum size in bytes of a side input in memory; larger ones use the index on disk."""
 
 _Shown = Mapping[bytes, tuple[Data, ...]]
-"""The data of each encoded window, in the order in which it came."""
+"""The data of each encoded window, in order of arrival."""
 
 
 class BundleSideInputs:
-    """The side inputs of a stage, bundle after bundle; nothing is read before somebody looks.
+    """The side inputs of a stage, bundle after bundle; nothing is read before user code asks for it.
 
-    Implements ``beam_runner_worker.ports.SideInputReader``. What does not change from one bundle
-    to the next is read, or found, once.
+    Implements ``beam_runner_worker.ports.SideInputReader``. Data that doesn't change from one
+    bundle to the next is read, or found, once.
     """
 
     def __init__(self, uses: Sequence[SideInputUse], folder: Path) -> None:
@@ -42,7 +42,7 @@ class BundleSideInputs:
         self._keyed: dict[str, SideData] = {}
 
     def show(self, side_inputs: Iterable[SideInput]) -> None:
-        """Shows what the next bundle may see, and no longer what the last one saw."""
+        """Sets the data that the next bundle may see, in place of the last bundle's."""
         shown: dict[str, dict[bytes, tuple[Data, ...]]] = {}
         for side_input in side_inputs:
             windows = shown.setdefault(side_input.name, {})
@@ -56,11 +56,11 @@ class BundleSideInputs:
                 self._keyed.pop(use.name, None)
 
     def version(self, transform_id: str, tag: str) -> int:
-        """A number that changes when what is there to see has changed."""
+        """Returns a number that changes when the visible data changes."""
         return self._versions.get(self._uses[transform_id, tag].name, 0)
 
     def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
-        """All elements of a window of an iterable side input."""
+        """Returns all elements of a window of an iterable side input."""
         use = self._uses[transform_id, tag]
         data = self._shown.get(use.name, {}).get(window, ())
         if use.latest:
@@ -76,19 +76,19 @@ class BundleSideInputs:
         return found.piece(0) if found.pieces else b""
 
     def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes | ValuePieces:
-        """All values of a key in a window."""
+        """Returns all values of a key in a window."""
         return self._by_key(self._uses[transform_id, tag]).values(window, key)
 
     def keys(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
-        """The distinct keys of a window."""
+        """Returns the distinct keys of a window."""
         return self._by_key(self._uses[transform_id, tag]).keys(window)
 
     def groups(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
-        """Each key of a window with the number of its values and its values."""
+        """Yields each key of a window with the number of its values and its values."""
         return self._by_key(self._uses[transform_id, tag]).groups(window)
 
     def _by_key(self, use: SideInputUse) -> SideData:
-        """All windows of a side input, by window and key."""
+        """Returns all windows of a side input, by window and key."""
         keyed = self._keyed.get(use.name)
         if keyed is None:
             data = _in_order(self._shown.get(use.name, {}).values())
@@ -101,9 +101,9 @@ class BundleSideInputs:
 
 
 def _in_order(windows: Iterable[Sequence[Data]]) -> tuple[Data, ...]:
-    """The data of all windows, each once, and after what comes before it in any window.
+    """Returns the distinct data of all windows, each after the data before it in any window.
 
-    Each window has its data in the order in which it came, so these orders agree.
+    Each window has its data in order of arrival, so these orders are consistent.
     """
     sorter: TopologicalSorter[Data] = TopologicalSorter()
     for data in windows:

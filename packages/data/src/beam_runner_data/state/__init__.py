@@ -1,1 +1,1 @@
-"""The state of key shards: logs of segments, what is live in them, and the stores that bundles work on."""
+"""The state of key shards: logs of segments, their live content, and the stores that bundles use."""

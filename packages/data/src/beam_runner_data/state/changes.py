@@ -1,4 +1,4 @@
-"""The changes of a bundle as the entries of a segment, and how much they hide of what there is."""
+"""The changes of a bundle as the entries of a segment, and an estimate of the data that they hide."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from beam_runner_data.state.records import (
 from beam_runner_data.state.small import SmallSegment, small_segment
 
 _ROWS = 1024
-"""How many rows are looked at one by one, for what is more than a lookup."""
+"""The maximum number of rows that are read one by one for an estimate."""
 _PLACES = 64
-"""How many ranges and how many subkeys that a bundle removes are weighed."""
+"""The maximum number of ranges, and of removed subkeys, that are read for an estimate."""
 
 
 def draft_segment(
@@ -30,10 +30,11 @@ def draft_segment(
     deltas: Mapping[CellId, CellDelta],
     taken_from_front: Collection[CellId],
 ) -> SmallSegment:
-    """The deltas as a segment on top of those that are read, oldest first; it is in no file yet.
+    """Returns the changes as a segment on top of the given ones, oldest first; not written to a file
+    yet.
 
-    Cells in `taken_from_front` are queues: their first subkeys go away again and again, and the
-    beginning that is gone becomes one range, so that a scan need not step over each of them.
+    Cells in `taken_from_front` are queues, whose first subkeys are removed again and again. The
+    removed beginning becomes one range, so that a scan need not skip each subkey.
     """
     sorted_cells = sorted((encode_cell(cell), cell) for cell in deltas)
     changes = [
@@ -62,7 +63,7 @@ def _entries(cell: bytes, delta: CellDelta) -> Iterator[Entry]:
 
 
 def _without_front(readers: Sequence[SegmentReader], cell: bytes, delta: CellDelta) -> CellDelta:
-    """The same change, with the removed subkeys before the first that stays as one range."""
+    """Returns the same change, with the removed subkeys before the first remaining one as one range."""
     if delta.cleared:
         return delta
     stays = None
@@ -80,7 +81,7 @@ def _without_front(readers: Sequence[SegmentReader], cell: bytes, delta: CellDel
 
 
 def _hidden(readers: Sequence[SegmentReader], changes: Sequence[tuple[bytes, CellDelta]]) -> int:
-    """About how many bytes of live data the changes hide; of many places some are looked at."""
+    """Returns the approximate bytes of live data that the changes hide, by sampling if there are many."""
     if not readers:
         return 0
     ranges: list[tuple[bytes, Range]] = []
@@ -100,7 +101,7 @@ def _hidden(readers: Sequence[SegmentReader], changes: Sequence[tuple[bytes, Cel
 
 
 def _live_weight(readers: Sequence[SegmentReader], cell: bytes, bounds: Range) -> int:
-    """The weight of what is live between the bounds; after many rows also of what is not."""
+    """Returns the weight of the live data between the bounds; after many rows, dead data counts, too."""
     start, end = bounds
     weight = 0
     for number, (subkey, weights) in enumerate(live_rows(readers, cell, start, end, fetch_weights)):

@@ -1,11 +1,11 @@
-"""Compaction: which segments of a shard are to be merged, and merging them.
+"""Compaction: selects the segments of a shard to merge, and merges them.
 
-Segments are of tiers by size, each eight times the one below; a segment counts as of the highest
-tier at or after it, so that tiers only fall from the oldest to the newest. Eight neighbours of one
-tier are merged into one, mostly of the next tier. So a byte is copied O(log(size of the shard))
-times, three to six for 100 MB in commits of any sizes, and there are at most seven segments per
-tier. Where half of the data is hidden by newer segments all segments are merged, which pays for
-itself and is what makes deleted data go away.
+Segments belong to tiers by size, each eight times the tier below. A segment counts as part of the
+highest tier at or after it, so tiers only fall from the oldest to the newest. Eight neighbours of
+one tier are merged into one segment, usually of the next tier. So a byte is copied O(log(size of
+the shard)) times, three to six for 100 MB in commits of any sizes, and a tier has at most seven
+segments. If newer segments hide half of the data, all segments are merged. That merge pays for
+itself, and removes deleted data.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class CompactionPlan:
 
     Attributes:
         segments: neighbours in the shard's list, oldest first.
-        oldest: whether they begin the list: only then can what hides, and hides nothing any more,
-            be left out.
+        oldest: whether they begin the list. Only then may the merge omit entries that hide nothing
+            any more.
     """
 
     segments: tuple[Segment, ...]
@@ -42,11 +42,11 @@ class CompactionPlan:
 
 @attrs.frozen
 class Compaction:
-    """A merge that was done, to be put into the shard's list.
+    """A completed merge, to be put into the shard's list.
 
     Attributes:
-        plan: what was merged.
-        merged: what takes its place; None if nothing is left of it.
+        plan: the merged segments.
+        merged: their replacement; None if nothing is left.
     """
 
     plan: CompactionPlan
@@ -56,8 +56,7 @@ class Compaction:
         """Puts the merged segment into the list, which may have grown at its end.
 
         Raises:
-            ValueError: the list doesn't hold the plan's segments as it did; nothing is to be done
-                but to delete the merged file.
+            ValueError: the list no longer contains the plan's segments. Delete the merged file.
         """
         old = self.plan.segments
         start = segments.index(old[0]) if old[0] in segments else 0
@@ -69,12 +68,12 @@ class Compaction:
 
 
 def compact(folder: Path, plan: CompactionPlan, name: str) -> Compaction:
-    """Merges the plan's segments into a new file; takes about a second for 100 MB.
+    """Merges the plan's segments into a new file; takes about 1 s for 100 MB.
 
     Args:
-        folder: the job's.
-        plan: from `ShardStore.compaction_due`.
-        name: the new file's, relative to the folder; no other attempt may have it.
+        folder: the job's folder.
+        plan: a plan of `ShardStore.compaction_due`.
+        name: the new file's path, relative to the folder; unique to the attempt.
 
     Raises:
         SegmentError: a file is damaged or missing.
@@ -101,27 +100,28 @@ def write_merged(
     oldest: bool,
     level: int,
 ) -> Segment | None:
-    """Writes what the readers, oldest first, say together; None if they say nothing."""
+    """Writes the merged content of the readers, oldest first; returns None if it is empty."""
     net = None if oldest else sum(reader.net for reader in readers)
     entries = merge(readers, oldest=oldest)
     return write_segment(folder, name, entries, net=net, level=level)
 
 
 def level_above(segments: Sequence[Segment]) -> int:
-    """The level of a merge of these."""
+    """Returns the level of a merge of these segments."""
     return 1 + max(segment.level for segment in segments)
 
 
 def mostly_hidden(readers: Sequence[SegmentReader]) -> bool:
-    """Whether half of the data of these, which are all of a shard's, is hidden or more."""
+    """Returns whether at least half of the data of these segments, which are all of a shard's, is hidden."""
     weight = sum(reader.weight for reader in readers)
     return 2 * sum(reader.net for reader in readers) <= weight
 
 
 def full_tier(sizes: Sequence[int], most: int | None = None) -> tuple[int, int] | None:
-    """From where to where segments of these sizes, oldest first, are to be merged; None if not.
+    """Returns the range of segments of these sizes, oldest first, to merge; None if no merge is due.
 
-    What would fill the next tier is merged with it at once, as long as all is at most `most`.
+    If the result would fill the next tier, that tier is merged at once, up to `most` bytes in
+    total.
     """
     found: tuple[int, int] | None = None
     collapsed = list(sizes)

@@ -1,4 +1,4 @@
-"""Larger merges of state, run beside the bundles: begun after one commit, adopted by a later one."""
+"""Larger merges of state in the background: started after one commit, adopted by a later one."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class StateMerges:
-    """Runs merges in threads of their own, one at a time: what bundles need of the core comes first.
+    """Runner of merges in separate threads, one at a time, because bundles have priority for the core.
 
     Args:
-        folder: the job's.
-        own: where in it this process keeps what no commit names: it goes with the process.
+        folder: the job's folder.
+        own: the subfolder of this process for uncommitted files, which is removed with the process.
     """
 
     def __init__(self, folder: Path, own: str) -> None:
@@ -33,7 +33,7 @@ class StateMerges:
         self._turn = threading.Lock()
 
     def begin(self, plan: CompactionPlan) -> StateMerge:
-        """Begins a merge, or has it wait for its turn."""
+        """Starts a merge, or queues it."""
         self._begun += 1
         merge = StateMerge(self.folder, plan)
         name = f"{self._own}/merge-{self._begun}"
@@ -46,7 +46,7 @@ class StateMerges:
 
 
 class StateMerge:
-    """One merge of some of a shard's segments. All methods but `run` belong to the shard's thread."""
+    """One merge of some of a shard's segments. Only the shard's thread may call the methods, except `run`."""
 
     def __init__(self, folder: Path, plan: CompactionPlan) -> None:
         self._folder = folder
@@ -54,13 +54,13 @@ class StateMerge:
         self._result: Future[Compaction] = Future()
 
     def run(self, name: str) -> None:
-        """Merges into a file of this name, unless nobody wants it any more."""
+        """Merges into a file of this name, unless the merge was dropped."""
         if not self._result.set_running_or_notify_cancel():
             return
         try:
             compaction = compact(self._folder, self._plan, name)
         except BaseException as error:
-            # State stays as it is, in more segments; bundles will say if it can't be read.
+            # The state stays in more segments. If they can't be read, a bundle will report it.
             _LOGGER.warning("state was not merged: %s", error)
             self._result.set_exception(error)
         else:
@@ -68,18 +68,18 @@ class StateMerge:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether the merge has ended, successfully or not."""
         return self._result.done()
 
     def kept(self, segments: Sequence[Segment]) -> int:
-        """How many of the oldest segments must stay as they are for it; 0 if it is in vain."""
+        """How many of the oldest segments must stay for the merge; 0 if it will not be adopted."""
         return _end_of(self._plan.segments, segments)
 
     def adopt(self, commit: StateCommit, name: str) -> StateCommit:
-        """What a commit becomes with the merged segment, which gets this name; waits for nothing.
+        """Returns a commit with the merged segment under this name; waits for nothing.
 
-        The commit stays as it is if the merge failed, or if the shard's state is not that which was
-        merged, because another process has merged it meanwhile.
+        The commit stays unchanged if the merge failed, or if the shard's state differs from the
+        merged one, because another process has merged it meanwhile.
         """
         if self._result.exception() is not None:
             return commit
@@ -96,7 +96,7 @@ class StateMerge:
         return adopted
 
     def drop(self) -> None:
-        """Gives the merge up, and its file once it is there."""
+        """Drops the merge, and removes its file when it exists."""
         if not self._result.cancel():
             self._result.add_done_callback(self._remove)
 

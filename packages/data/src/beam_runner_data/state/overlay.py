@@ -1,4 +1,4 @@
-"""Segments on top of each other, oldest first: what is live in them, and what they are merged."""
+"""Segments on top of each other, oldest first: their live content, and their merge."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ Fetch: TypeAlias = Callable[
 def fetch_data(
     reader: SegmentReader, cell: bytes, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, bool, bytes | None]]:
-    """For `live_rows`: their data."""
+    """Makes `live_rows` return data."""
     return reader.rows(cell, start, end)
 
 
 def fetch_weights(
     reader: SegmentReader, cell: bytes, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, bool, int | None]]:
-    """For `live_rows`: their weights."""
+    """Makes `live_rows` return weights."""
     return reader.weights(cell, start, end)
 
 
 def live_row(readers: Sequence[SegmentReader], cell: bytes, subkey: bytes) -> list[bytes]:
-    """The data at a subkey, oldest first; empty if the subkey is absent."""
+    """Returns the data at a subkey, oldest first; empty if the subkey is absent."""
     found: list[bytes] = []
     for reader in reversed(readers):
         row = reader.row(cell, subkey)
@@ -63,9 +63,10 @@ def live_rows(
     end: bytes | None,
     fetch: Fetch[_T],
 ) -> Iterator[tuple[bytes, list[_T]]]:
-    """The subkeys that are present from `start` to before `end`, with what each has, oldest first.
+    """Yields the existing subkeys from `start` to before `end`, with the data of each, oldest first.
 
-    Ascending and fetched as it is used. Ranges that newer segments hide are jumped over.
+    The order is ascending, and rows are read lazily. The scan skips ranges that newer segments
+    hide.
     """
     layers: list[Iterator[tuple[bytes, int, bool, _T | None]]] = []
     newer = Hides()
@@ -91,9 +92,9 @@ def live_rows(
 
 
 def merge(readers: Sequence[SegmentReader], *, oldest: bool) -> Iterator[Entry]:
-    """The entries of one segment that says what these say, oldest first, in place of them.
+    """Yields the entries of one segment that replaces these, given oldest first.
 
-    If nothing is older there is nothing to hide, and what hides and nothing else goes away.
+    If no older segment exists, the result omits entries that only hide data.
     """
     streams = [_tagged(reader, age) for age, reader in enumerate(reversed(readers))]
     here: bytes | None = None
@@ -119,7 +120,7 @@ def merge(readers: Sequence[SegmentReader], *, oldest: bool) -> Iterator[Entry]:
 def _fold(
     subkey: bytes, versions: Iterator[tuple[Any, ...]], hides: Sequence[tuple[int, Hides]]
 ) -> tuple[bool, bytes | None]:
-    """Replaces and data of rows at one subkey, newest first, but for what newer segments hide."""
+    """Yields `replaces` and data of rows at one subkey, newest first, without those that newer segments hide."""
     last = min((age for age, one in hides if one.hides(subkey)), default=None)
     found: list[bytes] = []
     replaces = False

@@ -1,14 +1,14 @@
-"""What a state segment holds: rows of cells and what of older segments they hide.
+"""The content of a state segment: rows of cells, and marks that hide parts of older segments.
 
 A segment is a sorted sequence of *entries*, tuples of five:
 
-    (cell, HIDES, b"",    cleared,  ranges)   at most one per cell, before its rows
-    (cell, ROW,   subkey, replaces, data)     ascending by subkey
+    (cell, HIDES, b"",    cleared,  ranges)   at most one per cell, before its rows (cell, ROW,
+    subkey, replaces, data)     ascending by subkey
 
-Of what older segments say about a cell, an entry HIDES takes away everything (`cleared`) or ranges
-of subkeys, and a ROW that replaces takes away its subkey. What is left at a subkey comes before
-`data`, the encoded values added; None adds nothing and leaves the subkey absent. Values are bytes,
-strings, numbers of 64 bits, None, or tuples of these.
+In older segments, an entry HIDES hides everything of a cell (`cleared`) or ranges of subkeys, and a
+ROW that replaces hides its subkey. The values that remain at a subkey come before `data`, the
+encoded added values. None adds nothing and leaves the subkey absent. Values are bytes, strings,
+64-bit integers, None, or tuples of these.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HIDES = 0
 ROW = 1
 
 Entry: TypeAlias = tuple[bytes, int, bytes, bool, Any]
-"""Entries compare as they are to be sorted; two with the same cell, kind and subkey never meet."""
+"""Entries compare in their sorting order; cell, kind and subkey are unique together."""
 
 _LENGTHS = struct.Struct(">IH")
 _ROW_OVERHEAD = 16
@@ -34,22 +34,22 @@ _ROW_OVERHEAD = 16
 
 @attrs.frozen
 class Hides:
-    """What is hidden of a cell in older segments.
+    """The parts of a cell that are hidden in older segments.
 
     Attributes:
-        cleared: everything.
-        ranges: of subkeys, ascending and apart, as `coalesce` makes them.
+        cleared: whether everything is hidden.
+        ranges: ranges of subkeys, ascending and disjoint, as `coalesce` returns them.
     """
 
     cleared: bool = False
     ranges: tuple[Range, ...] = ()
 
     def hides(self, subkey: bytes) -> bool:
-        """Whether the subkey is hidden."""
+        """Returns whether the subkey is hidden."""
         return self.cleared or self.end_of_range(subkey) != subkey
 
     def end_of_range(self, subkey: bytes) -> bytes | None:
-        """The first subkey from here on that is in no range; None if none is."""
+        """Returns the first subkey from this one on that is in no range; None if there is none."""
         before = bisect_right(self.ranges, subkey, key=_start) - 1
         if before < 0:
             return subkey
@@ -57,7 +57,7 @@ class Hides:
         return end if end is None or end > subkey else subkey
 
     def over(self, older: Hides | None) -> Hides:
-        """What this and older ones hide together."""
+        """Returns the union of this and an older mark."""
         if older is None or self.cleared:
             return self
         if older.cleared:
@@ -66,56 +66,56 @@ class Hides:
 
 
 class SegmentReader(Protocol):
-    """Reads one segment; `cell` is an encoded cell. Every method raises `SegmentError`.
+    """Reader of one segment; `cell` is an encoded cell. Every method raises `SegmentError`.
 
     Attributes:
-        weight: about how many bytes the rows with data take.
-        net: about how many bytes of live data there are more than without this segment.
+        weight: the approximate size in bytes of the rows with data.
+        net: the approximate growth of live data in bytes by this segment.
     """
 
     weight: int
     net: int
 
     def hides(self, cell: bytes) -> Hides | None:
-        """What it hides of a cell; None for nothing."""
+        """Returns the hidden parts of a cell; None for nothing."""
 
     def row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
-        """Replaces and data of a row; None if there is no such row."""
+        """Returns `replaces` and data of a row; None if the row doesn't exist."""
 
     def rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
-        """Subkey, replaces and data of the rows from `start` to before `end`, read as it is used."""
+        """Yields subkey, `replaces` and data of the rows from `start` to before `end`, read lazily."""
 
     def weights(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
-        """As `rows`, but with the weight of the row in place of its data, which isn't read."""
+        """Yields the same as `rows`, with the weight of the row in place of its data, which isn't read."""
 
     def weight_between(self, cell: bytes, start: bytes, end: bytes | None) -> int:
-        """The sum of these weights."""
+        """Returns the sum of these weights."""
 
     def entries(self) -> Iterator[Entry]:
-        """All entries in order."""
+        """Yields all entries in order."""
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Closes the file."""
 
 
 def encode_cell(cell: CellId) -> bytes:
-    """The cell as bytes, other bytes for other cells; cells of one key lie together."""
+    """Returns the cell as bytes, unique for each cell; cells of one key are adjacent."""
     name = cell.name.encode()
     return b"".join((_LENGTHS.pack(len(cell.key), len(name)), cell.key, name, cell.window))
 
 
 def encode_values(values: Iterable[Any]) -> bytes:
-    """The data of a row that adds these values."""
+    """Returns the data of a row that adds these values."""
     encoded: bytes = msgpack.packb(tuple(values))
     return encoded
 
 
 def decode_values(data: Sequence[bytes]) -> tuple[Any, ...]:
-    """The values of the rows at one subkey, oldest first."""
+    """Returns the values of the rows at one subkey, oldest first."""
     if len(data) == 1:
         return _values(data[0])
     return tuple(value for part in data for value in _values(part))
@@ -127,12 +127,12 @@ def _values(data: bytes) -> tuple[Any, ...]:
 
 
 def weight_of(subkey: bytes, size: int) -> int:
-    """About how many bytes a row takes whose data has so many."""
+    """Returns the approximate size in bytes of a row with data of the given size."""
     return len(subkey) + size + _ROW_OVERHEAD
 
 
 def coalesce(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """The same subkeys in ranges that are ascending and apart; empty ones are left out."""
+    """Returns the same subkeys as ascending and disjoint ranges, without empty ones."""
     merged: list[Range] = []
     for start, end in sorted(ranges, key=_start):
         if end is not None and end <= start:

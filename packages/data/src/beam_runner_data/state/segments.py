@@ -1,6 +1,6 @@
-"""Segments of state: immutable files of what bundles changed, each under a name of its own.
+"""Segments of state: immutable files of bundles' changes, each under a unique name.
 
-Small ones are loaded whole (`small`), large ones read by cell and subkey (`table`).
+Small ones are loaded completely (`small`), large ones are read by cell and subkey (`table`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from beam_runner_data.state.table import MAGIC as TABLE
 from beam_runner_data.state.table import TableSegment, write_table
 
 SMALL_BYTES = 256 << 10
-"""Segments up to about this size are small."""
+"""The approximate maximum size of a small segment, in bytes."""
 
 
 def write_segment(
@@ -32,13 +32,13 @@ def write_segment(
     net: int | None,
     level: int,
 ) -> Segment | None:
-    """Writes entries, which are in order, as a segment; None, and no file, if there are none.
+    """Writes sorted entries as a segment; returns None, and writes no file, if there are none.
 
     Args:
-        folder: the job's.
-        name: the file's, relative to the folder; no other attempt may have it.
-        entries: used once, and not held in memory as a whole if they are many.
-        net: `SegmentReader.net`; None if the segment is all that there is.
+        folder: the job's folder.
+        name: the file's path, relative to the folder; unique to the attempt.
+        entries: used once, and not held in memory completely if there are many.
+        net: `SegmentReader.net`; None if no other segment exists.
         level: `Segment.level`.
 
     Raises:
@@ -67,7 +67,7 @@ def write_segment(
 
 
 def _as_far_as_small(entries: Iterator[Entry]) -> tuple[list[Entry], bool]:
-    """Takes entries until they are too large for a small segment; and whether all of them fit."""
+    """Reads entries until they exceed a small segment; returns them, and whether all fit."""
     taken: list[Entry] = []
     size = 0
     for entry in entries:

@@ -1,4 +1,4 @@
-"""The stores of the key shards that a process works on: kept open, and for a loop held in memory."""
+"""The stores of a process's key shards, which stay open; a loop also holds their changes in memory."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _KEPT_STORES = 64
 
 
 class CommittingStore:
-    """A shard's store whose commits see to the larger merges that are due.
+    """A shard's store whose commits also start and adopt the larger merges that are due.
 
     Args:
-        folder: the job's.
-        segments: the committed ones, oldest first.
-        merges: runs the larger merges beside the bundles; None has the commits do them.
+        folder: the job's folder.
+        segments: the committed segments, oldest first.
+        merges: the background runner of larger merges; None makes commits run them.
     """
 
     def __init__(
@@ -37,12 +37,12 @@ class CommittingStore:
         self.scan = self._store.scan
 
     def show(self, segments: tuple[Segment, ...]) -> None:
-        """Reads these segments from now on; what is open of them stays open."""
+        """Reads these segments from now on; segments that stay in the list stay open."""
         if self._store.segments != segments:
             self._store.advance(StateCommit(segments))
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit:
-        """Writes a bundle's changes, and adopts what was merged since the last commit."""
+        """Writes a bundle's changes, and adopts the merges since the last commit."""
         merge = self._merge
         keep = 0 if merge is None else merge.kept(self._store.segments)
         commit = self._store.write_commit(deltas, name, keep=keep)
@@ -59,23 +59,23 @@ class CommittingStore:
         commit = compact(self._folder, plan, f"{name}-merged").applied_to(commit.segments)
         self._store.advance(commit)
         if all(segment.path != name for segment in commit.segments):
-            # Merged before anybody heard of it, so nobody else would remove it.
+            # No committed list names this merged file, so no other component would remove it.
             (self._folder / name).unlink(missing_ok=True)
         return commit
 
     def close(self) -> None:
-        """Gives all files back."""
+        """Closes all files."""
         if self._merge is not None:
             self._merge.drop()
         self._store.close()
 
 
 class ShardStores:
-    """The stores of the key shards that this process has worked on lately.
+    """The stores of the key shards that this process has used recently.
 
     Args:
-        folder: the job's.
-        own: where in it this process keeps what no commit names.
+        folder: the job's folder.
+        own: the subfolder of this process for uncommitted files.
     """
 
     def __init__(self, folder: Path, own: str = "process") -> None:
@@ -84,7 +84,7 @@ class ShardStores:
         self._stores: dict[tuple[str, int], CommittingStore] = {}
 
     def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> CommittingStore:
-        """The store of a shard with exactly these segments."""
+        """Returns the store of a shard with exactly these segments."""
         store = self._stores.pop((stage, shard), None)
         if store is None:
             store = CommittingStore(self._folder, segments, self._merges)
@@ -96,14 +96,15 @@ class ShardStores:
 
 
 class LoopStores:
-    """The stores of one loop inside a task: what its bundles change stays in memory for a while.
+    """The stores of one loop inside a task, which holds the changes of its bundles in memory for a
+    while.
 
-    Bundles open stores and read them; what happens to a bundle's changes is the loop's to say, by
-    `accept`, `flush` and `write_last`, one at a time.
+    Bundles open stores and read them. The loop decides about a bundle's changes, by `accept`,
+    `flush` and `write_last`, one at a time.
 
     Args:
-        folder: the job's.
-        segments: the state that the loop begins with.
+        folder: the job's folder.
+        segments: the initial state of the loop.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class LoopStores:
         self._flushed: dict[tuple[str, int], StateCommit] = {}
 
     def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> LoopStore:
-        """The store of a shard as the loop has left it so far."""
+        """Returns the store of a shard with the loop's changes so far."""
         store = self._stores.get((stage, shard))
         if store is None:
             begin = self._segments.get((stage, shard), ())
@@ -123,18 +124,19 @@ class LoopStores:
         return store
 
     def is_known(self, stage: str, shard: int) -> bool:
-        """Whether a bundle has opened the store of a shard."""
+        """Returns whether a bundle has opened the store of a shard."""
         return (stage, shard) in self._stores
 
     def accept(self, stage: str, shard: int) -> None:
-        """What the last bundle of a shard has changed is part of the loop's state now."""
+        """Makes the changes of a shard's last bundle part of the loop's state."""
         self._stores[stage, shard].accept()
 
     def flush(self, name: str) -> dict[tuple[str, int], StateCommit]:
-        """Writes what was accepted, to files named after ``name``; by stage and shard.
+        """Writes the accepted changes, to files with the prefix ``name``; returns them by stage and
+        shard.
 
-        Bundles may run meanwhile: for them nothing changes. If a file can't be written, nothing is flushed, and
-        the files so far are removed; it can be done again under another name.
+        Bundles may run meanwhile and see no difference. If a file can't be written, nothing is
+        flushed, and the files so far are removed. The flush can be repeated under another name.
         """
         changed = [(place, store) for place, store in self._stores.items() if store.accepted]
         try:
@@ -152,25 +154,25 @@ class LoopStores:
         return self._flushed
 
     def build_on_flushed(self) -> None:
-        """What was flushed is the state that bundles find from now on; none may run."""
+        """Makes the flushed changes part of the committed state for bundles; no bundle may run."""
         for place, commit in self._flushed.items():
             self._stores[place].begin_with(commit)
         self._flushed = {}
 
     def write_last(self, stage: str, shard: int, name: str) -> StateCommit:
-        """Writes what the last bundle of a shard has changed, on top of what was flushed."""
+        """Writes the changes of a shard's last bundle, on top of the flushed ones."""
         store = self._stores[stage, shard]
         flushed = self._flushed.get((stage, shard), StateCommit(store.segments))
         return _written(self._folder, flushed.segments, store.pending, name)
 
 
 class LoopStore:
-    """A shard's committed state under what the bundles of a loop have changed.
+    """A shard's committed state with the changes of a loop's bundles on top.
 
     Attributes:
         segments: the committed state.
-        accepted: what bundles have changed since.
-        pending: what the last bundle has changed, if the loop has not accepted it.
+        accepted: the changes of bundles since then.
+        pending: the changes of the last bundle, if the loop has not accepted them.
     """
 
     def __init__(self, folder: Path, segments: tuple[Segment, ...]) -> None:
@@ -180,7 +182,7 @@ class LoopStore:
         self.pending: Mapping[CellId, CellDelta] = {}
 
     def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
-        """The values at a subkey, None if absent."""
+        """Returns the values at a subkey; None if absent."""
         delta = self.accepted.get(cell)
         if delta is None:
             return self._base.read(cell, subkey)
@@ -191,25 +193,25 @@ class LoopStore:
     def scan(
         self, cell: CellId, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
-        """The subkeys from ``start`` to before ``end``, ascending."""
+        """Yields the subkeys from ``start`` to before ``end``, ascending."""
         delta = self.accepted.get(cell)
         base = self._base.scan(cell, start, end)
         return base if delta is None else scan_over(base, delta, start, end)
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
-        """Keeps what a bundle has changed apart, until the loop says what becomes of it."""
+        """Holds a bundle's changes separately, until the loop decides about them."""
         self.pending = deltas
         return None
 
     def accept(self) -> None:
-        """Makes what the last bundle has changed part of the state."""
+        """Makes the changes of the last bundle part of the state."""
         for cell, delta in self.pending.items():
             before = self.accepted.get(cell)
             self.accepted[cell] = delta if before is None else before.then(delta)
         self.pending = {}
 
     def begin_with(self, commit: StateCommit) -> None:
-        """All that was accepted is in the committed state now, which is this."""
+        """Sets the committed state, which now includes all accepted changes."""
         self._base.advance(commit)
         self.segments = commit.segments
         self.accepted = {}

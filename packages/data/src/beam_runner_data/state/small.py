@@ -1,6 +1,6 @@
-"""Small segments: all entries in one piece with a checksum, loaded whole.
+"""Small segments: all entries in one piece with a checksum, loaded completely.
 
-Most commits are a few kilobytes, for which making a database would cost ten times as much.
+Most commits are a few kilobytes, for which creating a database would cost ten times as much.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Cell: TypeAlias = tuple[bool, tuple[Range, ...], _Rows]
 
 
 class SmallSegment:
-    """A `SegmentReader` of what is in memory."""
+    """A `SegmentReader` of entries in memory."""
 
     def __init__(self, cells: dict[bytes, _Cell], weight: int, net: int) -> None:
         self._cells = cells
@@ -39,19 +39,19 @@ class SmallSegment:
         self.net = net
 
     def hides(self, cell: bytes) -> Hides | None:
-        """What it hides of a cell; None for nothing."""
+        """Returns the hidden parts of a cell; None for nothing."""
         found = self._cells.get(cell)
         return Hides(found[0], found[1]) if found and (found[0] or found[1]) else None
 
     def row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
-        """Replaces and data of a row; None if there is no such row."""
+        """Returns `replaces` and data of a row; None if the row doesn't exist."""
         found = self._cells.get(cell)
         return found[2].get(subkey) if found else None
 
     def rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
-        """Subkey, replaces and data of the rows from `start` to before `end`."""
+        """Yields subkey, `replaces` and data of the rows from `start` to before `end`."""
         found = self._cells.get(cell)
         if found is None:
             return
@@ -69,16 +69,16 @@ class SmallSegment:
     def weights(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
-        """As `rows`, with the weight of the row in place of its data."""
+        """Yields the same as `rows`, with the weight of the row in place of its data."""
         for subkey, replaces, data in self.rows(cell, start, end):
             yield subkey, replaces, None if data is None else weight_of(subkey, len(data))
 
     def weight_between(self, cell: bytes, start: bytes, end: bytes | None) -> int:
-        """The sum of these weights."""
+        """Returns the sum of these weights."""
         return sum(weight or 0 for _, _, weight in self.weights(cell, start, end))
 
     def entries(self) -> Iterator[Entry]:
-        """All entries in order."""
+        """Yields all entries in order."""
         for cell, (cleared, ranges, rows) in self._cells.items():
             if cleared or ranges:
                 yield cell, HIDES, b"", cleared, ranges
@@ -86,15 +86,15 @@ class SmallSegment:
                 yield cell, ROW, subkey, replaces, data
 
     def size(self) -> int:
-        """About how many bytes its file has."""
+        """The approximate size of its file in bytes."""
         rows = sum(len(rows) for _, _, rows in self._cells.values())
         return self.weight + 64 * (len(self._cells) + rows)
 
     def close(self) -> None:
-        """There is no file to give back."""
+        """Does nothing, because no file is open."""
 
     def dump(self) -> bytes:
-        """The file's contents."""
+        """Returns the file's content."""
         cells = [
             (cell, cleared, ranges, [(subkey, *row) for subkey, row in rows.items()])
             for cell, (cleared, ranges, rows) in self._cells.items()
@@ -103,7 +103,7 @@ class SmallSegment:
 
 
 def small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegment:
-    """A segment of these entries; see `SegmentReader.net`, None if it is all that there is."""
+    """Returns a segment of these entries; see `SegmentReader.net`, None if no other segment exists."""
     cells: dict[bytes, _Cell] = {}
     weight = 0
     for cell, kind, subkey, flag, payload in entries:
@@ -118,7 +118,7 @@ def small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegment:
 
 
 def load_small(path: Path, contents: bytes, checksum: int) -> SmallSegment:
-    """Reads what `SmallSegment.dump` gave, which has this checksum, or raises `SegmentError`."""
+    """Reads the result of `SmallSegment.dump` with this checksum, or raises `SegmentError`."""
     if xxhash.xxh3_64_intdigest(contents) != checksum:
         raise SegmentError.damaged(path, "it has another checksum")
     found, weight, net = msgpack.unpackb(memoryview(contents)[len(MAGIC) :], use_list=False)

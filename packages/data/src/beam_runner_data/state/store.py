@@ -1,4 +1,4 @@
-"""The state of one key shard of a stage: committed segments, and what a bundle adds to them."""
+"""The state of one key shard of a stage: committed segments, and the changes that a bundle adds."""
 
 from __future__ import annotations
 
@@ -26,35 +26,37 @@ from beam_runner_data.state.records import (
 from beam_runner_data.state.segments import open_segment
 
 MERGED_IN_COMMIT = 512 << 10
-"""A commit merges at most this many bytes; what is more is for a compaction beside the bundles."""
+"""The maximum size in bytes of a merge within a commit; a larger merge is a background compaction."""
 
 
 class ShardStore:
     """A `CellStore` of committed segments, which it opens when it first reads them.
 
-    It serves one bundle after the other, if each begins with `advance`; a store for one bundle only
-    is as good, and a few milliseconds slower. It may be used by one thread at a time. Close it.
+    It serves one bundle after the other, if each begins with `advance`. A store for a single bundle
+    also works, and is a few milliseconds slower. One thread at a time may use it. Close it after
+    use.
 
-    What is merged when:
+    Merges happen at these times:
 
     - A commit writes one file: the bundle's changes, merged with the newest segments if they fill a
-      tier, or with all if most of what they hold is hidden now, up to `MERGED_IN_COMMIT` bytes.
-    - Larger merges are due after a commit, see `compaction_due`, and are run by `compact` beside
-      the next bundles of the shard, one at a time. Those must give the number of segments up to the
-      last of the plan to `write_commit` as `keep`. `Compaction.applied_to` puts the result into the
-      list, between two bundles: the commit of one that was opened before would bring the old list
-      back.
+      tier, or with all segments if most of their data is now hidden, up to `MERGED_IN_COMMIT`
+      bytes.
+    - Larger merges are due after a commit, see `compaction_due`. `compact` runs them while the next
+      bundles of the shard run, one at a time. These bundles must pass the number of segments up to
+      the last of the plan to `write_commit` as `keep`. `Compaction.applied_to` puts the result into
+      the list, between two bundles, because the commit of a bundle that was opened before would
+      restore the old list.
 
-    Files that are in the list no more may be deleted once no bundle or compaction that was opened
+    Files that are no longer in the list may be deleted when no bundle or compaction that was opened
     with them is left.
     """
 
     def __init__(self, folder: Path, segments: Sequence[Segment]) -> None:
-        """Opens nothing yet.
+        """Creates the store, and opens nothing yet.
 
         Args:
-            folder: the job's, to which all paths are relative.
-            segments: the committed ones, oldest first.
+            folder: the job's folder, to which all paths are relative.
+            segments: the committed segments, oldest first.
         """
         self._folder = folder
         self._segments = tuple(segments)
@@ -67,22 +69,22 @@ class ShardStore:
         return self._segments
 
     def advance(self, commit: StateCommit) -> None:
-        """Reads these segments from now on; those that were open stay open."""
+        """Reads these segments from now on; segments that stay in the list stay open."""
         self._segments = commit.segments
         self._scanned.clear()
         for path in self._opened.keys() - {segment.path for segment in commit.segments}:
             self._opened.pop(path).close()
 
     def close(self) -> None:
-        """Gives all files back."""
+        """Closes all files."""
         while self._opened:
             self._opened.popitem()[1].close()
 
     def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
-        """Returns the values at a subkey, None if absent; costs a lookup per segment at most.
+        """Returns the values at a subkey, None if absent; costs at most one lookup per segment.
 
         Raises:
-            SegmentError: a file is damaged or missing; this goes for the other methods too.
+            SegmentError: a file is damaged or missing; other methods raise it, too.
         """
         data = live_row(self._readers(), encode_cell(cell), subkey)
         return decode_values(data) if data else None
@@ -90,7 +92,7 @@ class ShardStore:
     def scan(
         self, cell: CellId, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
-        """Returns subkeys and values from `start` to before `end`, read as the iterator is used."""
+        """Yields subkeys and values from `start` to before `end`, read lazily."""
         if not start:
             self._scanned.add(cell)
         rows = live_rows(self._readers(), encode_cell(cell), start, end, fetch_data)
@@ -99,14 +101,14 @@ class ShardStore:
     def write_commit(
         self, deltas: Mapping[CellId, CellDelta], name: str, *, keep: int = 0
     ) -> StateCommit:
-        """Writes a bundle's changes; nothing of them is read before `advance`.
+        """Writes a bundle's changes, which are read only after `advance`.
 
-        Costs what the changes cost, not what there is.
+        The cost depends on the changes, not on the size of the state.
 
         Args:
-            deltas: what the engine gave; if they change nothing, no file is written.
-            name: the file's, relative to the folder; no other attempt may have it.
-            keep: how many of the oldest segments must stay as they are, for a compaction under way.
+            deltas: the engine's changes; if they change nothing, no file is written.
+            name: the file's path, relative to the folder; unique to the attempt.
+            keep: how many of the oldest segments must stay unchanged, for a compaction in progress.
 
         Raises:
             FileExistsError: the name is not unique.
@@ -129,7 +131,7 @@ class ShardStore:
         return StateCommit((*self._segments[:start], *new))
 
     def compaction_due(self) -> CompactionPlan | None:
-        """The merge that these segments need and that no commit does, None if none."""
+        """Returns the merge that these segments need and that no commit does; None if none is due."""
         if not self._segments:
             return None
         sizes = [segment.size for segment in self._segments]
@@ -140,7 +142,7 @@ class ShardStore:
         return CompactionPlan(self._segments[slice(*run)], oldest=not run[0])
 
     def _merged_from(self, readers: Sequence[SegmentReader], size: int, keep: int) -> int:
-        """Number of the first segment to merge with a new one, which the readers include."""
+        """Returns the number of the first segment to merge with a new one, which the readers include."""
         sizes = [*(segment.size for segment in self._segments), size]
         if not keep and sum(sizes) <= MERGED_IN_COMMIT and mostly_hidden(readers):
             return 0

@@ -1,9 +1,10 @@
 """Large segments: a sorted table in blocks, written once and read by cell and subkey.
 
-Entries lie in order, so that a merge reads and writes from front to back. A block has two parts: the
-places of its entries with their weights, and their data. So what a change hides is weighed without reading
-any data. An index at the end tells where blocks are, what they begin with, and the checksum of each part,
-which is checked whenever it is read; the index's own is in the reference to the segment.
+Entries are in order, so a merge reads and writes sequentially. A block has two parts: the positions
+of its entries with their weights, and their data. So the size of hidden data can be estimated
+without reading data. An index at the end has the position, the first key and the checksums of each
+block. The checksum of each part is checked whenever it is read. The index's own checksum is in the
+reference to the segment.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ MAGIC = b"beam state table"
 _BLOCK_BYTES = 4096
 _KEPT_BLOCKS = 128
 _END = struct.Struct(">QQ")
-"""Where the index begins, and its length."""
+"""The offset and the length of the index."""
 
 _Key: TypeAlias = tuple[bytes, int, bytes]
 """Cell, kind and subkey."""
 
 
 class _Block(NamedTuple):
-    """Where a block is, and what of it."""
+    """The position and the first key of a block."""
 
     first: _Key
     at: int
@@ -55,12 +56,12 @@ class _Places:
     keys: Sequence[_Key]
     flags: Sequence[bool]
     sizes: Sequence[int | None]
-    """Of their data; None for a row without."""
+    """The sizes of their data; None for a row without data."""
     starts: Sequence[int]
-    """Of their data in that of the block."""
+    """The offsets of their data in the block's data."""
 
     def weight(self, number: int) -> int | None:
-        """That of a row."""
+        """Returns the weight of a row."""
         size = self.sizes[number]
         return None if size is None else weight_of(self.keys[number][2], size)
 
@@ -69,8 +70,8 @@ class TableSegment:
     """A `SegmentReader` of a table; may move between threads, but serves one at a time.
 
     Args:
-        path: the file's.
-        checksum: what `write_table` returned.
+        path: the path of the file.
+        checksum: the result of `write_table`.
     """
 
     def __init__(self, path: Path, checksum: int) -> None:
@@ -94,7 +95,7 @@ class TableSegment:
         self._data: OrderedDict[int, bytes] = OrderedDict()
 
     def hides(self, cell: bytes) -> Hides | None:
-        """What it hides of a cell; None for nothing."""
+        """Returns the hidden parts of a cell; None for nothing."""
         found = self._find((cell, HIDES, b"")) if self._hides_something else None
         if found is None:
             return None
@@ -103,7 +104,7 @@ class TableSegment:
         return Hides(self._places_of(block).flags[number], ranges)
 
     def row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
-        """Replaces and data of a row; None if there is no such row."""
+        """Returns `replaces` and data of a row; None if the row doesn't exist."""
         found = self._find((cell, ROW, subkey))
         if found is None:
             return None
@@ -112,7 +113,7 @@ class TableSegment:
     def rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
-        """Subkey, replaces and data of the rows from `start` to before `end`."""
+        """Yields subkey, `replaces` and data of the rows from `start` to before `end`."""
         for block, number in self._between(cell, start, end):
             places = self._places_of(block)
             yield places.keys[number][2], places.flags[number], self._payload(block, number)
@@ -120,13 +121,13 @@ class TableSegment:
     def weights(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
-        """As `rows`, with the weight of the row in place of its data."""
+        """Yields the same as `rows`, with the weight of the row in place of its data."""
         for block, number in self._between(cell, start, end):
             places = self._places_of(block)
             yield places.keys[number][2], places.flags[number], places.weight(number)
 
     def weight_between(self, cell: bytes, start: bytes, end: bytes | None) -> int:
-        """The sum of these weights; looks into the first and the last block only."""
+        """Returns the sum of these weights; reads only the first and the last block."""
         low, high = (cell, ROW, start), _after(cell, end)
         first = max(0, bisect_right(self._firsts, low) - 1)
         last = bisect_left(self._firsts, high)
@@ -141,7 +142,7 @@ class TableSegment:
         return weight
 
     def entries(self) -> Iterator[Entry]:
-        """All entries in order."""
+        """Yields all entries in order."""
         for block in range(len(self._blocks)):
             places = self._places_of(block)
             for number, (cell, kind, subkey) in enumerate(places.keys):
@@ -151,11 +152,11 @@ class TableSegment:
                 yield cell, kind, subkey, places.flags[number], payload
 
     def close(self) -> None:
-        """Gives the file back; iterators in use end with an error."""
+        """Closes the file; iterators in use end with an error."""
         self._file.close()
 
     def _find(self, key: _Key) -> tuple[int, int] | None:
-        """The block and the number in it of an entry."""
+        """Returns the block of an entry, and its number in the block."""
         block = bisect_right(self._firsts, key) - 1
         if block < 0:
             return None
@@ -215,7 +216,7 @@ class TableSegment:
 
 
 class _Writer:
-    """A table that is being written."""
+    """A table under construction."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -233,7 +234,7 @@ class _Writer:
         self._size = self._weight = 0
 
     def add(self, entry: Entry) -> None:
-        """Takes the next entry."""
+        """Adds the next entry."""
         cell, kind, subkey, flag, payload = entry
         if kind == HIDES:
             self.hides_something = True
@@ -250,7 +251,7 @@ class _Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Writes the block that was begun."""
+        """Writes the current block."""
         if not self._keys:
             return
         places = msgpack.packb((self._keys, self._flags, self._sizes))
@@ -265,9 +266,9 @@ class _Writer:
 
 
 def write_table(file: BinaryIO, entries: Iterable[Entry], net: int | None) -> int:
-    """Writes the entries, which are in order, into an empty file; returns what it is checked by.
+    """Writes sorted entries into an empty file; returns its checksum.
 
-    `net` is `SegmentReader.net`, None if the segment is all that there is.
+    `net` is `SegmentReader.net`, None if no other segment exists.
     """
     file.write(MAGIC)
     writer = _Writer(file)
@@ -283,7 +284,7 @@ def write_table(file: BinaryIO, entries: Iterable[Entry], net: int | None) -> in
 
 
 def _after(cell: bytes, end: bytes | None) -> _Key:
-    """What no row of the cell before `end` reaches."""
+    """Returns an upper bound for the rows of the cell before `end`."""
     return (cell, ROW + 1, b"") if end is None else (cell, ROW, end)
 
 
