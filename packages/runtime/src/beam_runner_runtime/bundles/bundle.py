@@ -351,7 +351,6 @@ class RunningBundle:
                 turn,
                 written.write,
                 windows=buffer.windows,
-                in_order=buffer.in_order,
                 restrictions=buffer.restrictions,
             )
             if work.checks_watermarks and buffer.strategy is not None:

@@ -15,6 +15,7 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -67,14 +68,20 @@ class Registry:
         shared: of these, the attrs classes of which the same object may be in several places, and is
             the same after reading.
         constants: of these, the only instances that others may compare with by identity.
+        removed: by class name, the fields that older versions wrote and that this version ignores.
     """
 
     def __init__(
-        self, classes: Mapping[str, type], shared: Iterable[type], constants: Iterable[object] = ()
+        self,
+        classes: Mapping[str, type],
+        shared: Iterable[type],
+        constants: Iterable[object] = (),
+        removed: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> None:
         self._classes = dict(classes)
         self._constants = {type(value): value for value in constants}
         self._shared = frozenset(shared)
+        self._removed = removed
         self.layout = Layout(tuple((name, _fields(cls)) for name, cls in classes.items()))
         """That of what is written now."""
         self._numbers = {cls: number for number, cls in enumerate(classes.values(), _FIRST)}
@@ -173,7 +180,8 @@ class Registry:
             return _refusing(f"it has a {name}, which this version does not know")
         if not attrs.has(cls):
             return lambda _, member: cls[member]  # type: ignore[index]
-        unknown = set(fields) - set(_fields(cls))
+        removed = self._removed.get(name, frozenset())
+        unknown = set(fields) - set(_fields(cls)) - removed
         if unknown:
             return _refusing(f"its {name} has fields that this version does not know: {unknown}")
         if fields == _fields(cls) and not any(field.kw_only for field in attrs.fields(cls)):
@@ -181,7 +189,8 @@ class Registry:
         else:
 
             def build(*values: Any) -> Any:
-                return cls(**dict(zip(fields, values, strict=True)))
+                told = zip(fields, values, strict=True)
+                return cls(**{name: value for name, value in told if name not in removed})
 
         if cls in self._constants:
             return lambda _, values: self._constants[cls]
