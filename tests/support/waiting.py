@@ -10,16 +10,23 @@ from processes import alive
 _PAUSE = 0.02
 
 
+def eventually(condition: Callable[[], object], seconds: float = 60.0) -> bool:
+    """Whether a condition becomes true within a time limit."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_PAUSE)
+    return True
+
+
 def wait_until(
     condition: Callable[[], object], seconds: float = 60.0, what: str | Callable[[], str] = ""
 ) -> None:
     """Waits for a condition to become true; fails with ``what`` after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            text = what if isinstance(what, str) else what()
-            raise AssertionError(f"not within {seconds:.0f} s: {text}")
-        time.sleep(_PAUSE)
+    if not eventually(condition, seconds):
+        text = what if isinstance(what, str) else what()
+        raise AssertionError(f"not within {seconds:.0f} s: {text}")
 
 
 def wait_until_gone(*pids: int, seconds: float = 60.0) -> None:

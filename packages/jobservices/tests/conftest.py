@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from beam_runner_jobservices import JobClient, JobServer, Limits
 
 from .fakes import LIMIT, Clock, FakeExecutor, pipeline_proto
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "support"))
 
 
 @pytest.fixture

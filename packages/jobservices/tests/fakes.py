@@ -113,13 +113,3 @@ def files_in(folder: Path) -> list[Path]:
 
 def threads(name: str) -> int:
     return sum(thread.name == name for thread in threading.enumerate())
-
-
-def eventually(condition: Callable[[], bool], limit: float = LIMIT) -> bool:
-    """Whether `condition` becomes true within `limit` seconds."""
-    waiting = threading.Event()
-    for _ in range(int(limit / 0.02)):
-        if condition():
-            return True
-        waiting.wait(0.02)
-    return condition()

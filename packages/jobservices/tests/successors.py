@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from waiting import eventually
+
 from beam_runner_jobservices import JobClient, JobServer, Limits
 
-from .fakes import LIMIT, FakeExecutor, eventually
+from .fakes import LIMIT, FakeExecutor
 
 
 class Servers:

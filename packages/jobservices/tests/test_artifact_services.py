@@ -9,13 +9,14 @@ from pathlib import Path
 
 import grpc
 import pytest
+from waiting import eventually
 
 from beam_runner_jobservices import JobApiError, JobServer, JobServicesError, JobState, Limits
 from beam_runner_jobservices._protos import RetrievalStub, StagingStub
 from beam_runner_jobservices._protos import beam_artifact_api_pb2 as artifact_api
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
 
-from .fakes import LIMIT, eventually, file_artifact, files_in, pipeline_proto, run_to_end, threads
+from .fakes import LIMIT, file_artifact, files_in, pipeline_proto, run_to_end, threads
 
 EVIL = ["../../../../etc/passwd", "/etc/passwd", "..", "", "a\\..\\b", "nul\0byte", "x" * 255]
 

@@ -13,13 +13,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from waiting import eventually
 
 from beam_runner_jobservices import JobState, StateEvent, Unavailable
 from beam_runner_jobservices.errors import DiskFull
 from beam_runner_jobservices.job_file import JobFile
 from beam_runner_jobservices.recorder import KeptJob
 
-from .fakes import LIMIT, eventually
+from .fakes import LIMIT
 from .test_job_file import kept
 
 WRITERS = 20

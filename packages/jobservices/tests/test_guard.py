@@ -6,6 +6,7 @@ import logging
 
 import grpc
 import pytest
+from waiting import eventually
 
 from beam_runner_jobservices import (
     AddressError,
@@ -24,7 +25,6 @@ from . import certificates
 from .fakes import (
     LIMIT,
     FakeExecutor,
-    eventually,
     file_artifact,
     pipeline_proto,
     run_to_end,

@@ -9,6 +9,7 @@ import threading
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from waiting import eventually
 
 from beam_runner_jobservices import (
     Credentials,
@@ -21,7 +22,7 @@ from beam_runner_jobservices import (
 )
 from beam_runner_jobservices.relay import Relay, main
 
-from .fakes import LIMIT, FakeExecutor, eventually, run_to_end, threads
+from .fakes import LIMIT, FakeExecutor, run_to_end, threads
 
 TOKEN = "0123456789abcdef-a-secret"
 

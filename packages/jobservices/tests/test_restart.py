@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from beam_runner_model.errors import RunnerError
+from waiting import eventually
 
 from beam_runner_jobservices import (
     Execution,
@@ -33,7 +34,6 @@ from beam_runner_jobservices.server import Elsewhere
 from .fakes import (
     LIMIT,
     FakeJob,
-    eventually,
     file_artifact,
     pipeline_proto,
     run_to_end,

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 from beam_runner_model.errors import RunnerError
+from waiting import eventually
 
 from beam_runner_jobservices import (
     AddressError,
@@ -31,7 +32,7 @@ from beam_runner_jobservices import (
 )
 from beam_runner_jobservices.errors import NotFound
 
-from .fakes import LIMIT, FakeExecutor, eventually, pipeline_proto, run_to_end, threads
+from .fakes import LIMIT, FakeExecutor, pipeline_proto, run_to_end, threads
 
 OPTIONS = {"beam:option:job_name:v1": "words", "beam:option:flag:v1": True}
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 
 import pytest
+from waiting import eventually
 
 from beam_runner_jobservices.threads import ThreadPerCall
 
-from .fakes import LIMIT, eventually, threads
+from .fakes import LIMIT, threads
 
 
 def test_calls_do_not_wait_for_each_other_and_leave_no_thread():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 
 from beam_runner_model.jobs import JobMessage
+from waiting import eventually
 
 from beam_runner_jobservices import JobState, Unavailable, registry, threads
 
-from .fakes import LIMIT, eventually, run_to_end
+from .fakes import LIMIT, run_to_end
 from .successors import Servers
 
 

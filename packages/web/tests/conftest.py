@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import threading
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from starlette.testclient import TestClient
 
 from beam_runner_web.app import create_app
 from beam_runner_web.settings import WebSettings
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "support"))
 
 
 class Job:
@@ -207,15 +209,6 @@ class Observed(Job):
 
     def stacks(self) -> tuple[ThreadStack, ...]:
         return self.threads
-
-
-def eventually(condition: Any, limit: float = 20.0) -> bool:
-    waiting = threading.Event()
-    for _ in range(int(limit / 0.02)):
-        if condition():
-            return True
-        waiting.wait(0.02)
-    return False
 
 
 def bundle(

@@ -23,6 +23,7 @@ from beam_runner_jobservices import (
     render,
 )
 from starlette.testclient import TestClient
+from waiting import eventually
 
 from beam_runner_web.causes import causes_of
 from beam_runner_web.facts import Facts, Weight
@@ -40,7 +41,6 @@ from .conftest import (
     bundle,
     causes,
     count,
-    eventually,
     kinds,
     stage,
     varint,

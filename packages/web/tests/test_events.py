@@ -7,11 +7,12 @@ from typing import Any
 import httpx
 import pytest
 from beam_runner_jobservices import JobMetrics, JobState
+from waiting import eventually
 
 from beam_runner_web.server import WebServer
 from beam_runner_web.settings import WebSettings
 
-from .conftest import Server, count, eventually
+from .conftest import Server, count
 
 
 @pytest.fixture

@@ -17,11 +17,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.local_job_service import LocalJobServicer
 from beam_runner_jobservices import JobApiError, JobClient
 from starlette.testclient import TestClient
+from waiting import eventually
 
 from beam_runner_web.app import create_app
 from beam_runner_web.settings import WebSettings
-
-from .conftest import eventually
 
 GO = threading.Event()
 

@@ -17,10 +17,11 @@ from beam_runner_jobservices import (
     render,
 )
 from starlette.testclient import TestClient
+from waiting import eventually
 
 from beam_runner_web.facts import CauseKind
 
-from .conftest import Observed, Server, causes, eventually, kinds, stage
+from .conftest import Observed, Server, causes, kinds, stage
 
 FAILED = FailedBundle(
     "s",

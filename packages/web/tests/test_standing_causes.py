@@ -19,10 +19,11 @@ from beam_runner_jobservices import (
     render,
 )
 from starlette.testclient import TestClient
+from waiting import eventually
 
 from beam_runner_web.facts import CauseKind
 
-from .conftest import Observed, Server, bundle, causes, eventually, kinds, stage
+from .conftest import Observed, Server, bundle, causes, kinds, stage
 
 
 @pytest.fixture

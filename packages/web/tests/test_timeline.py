@@ -5,8 +5,9 @@ import time
 
 from beam_runner_jobservices import JobMetrics, JobState, StageSeries
 from starlette.testclient import TestClient
+from waiting import eventually
 
-from .conftest import Observed, Server, eventually, stage
+from .conftest import Observed, Server, stage
 
 START = 1_790_000_000_000
 

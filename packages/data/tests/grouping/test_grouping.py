@@ -1,14 +1,10 @@
-"""Grouping, in columns and of few rows, obeys the same rules as every other bulk grouper."""
+"""Grouping in columns obeys the same rules as every other bulk grouper."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
-
 import pytest
-from beam_runner_engine.keyed.bulk import bulk_grouper
 from beam_runner_engine.testing.bulk_contract import BulkCase, bulk_cases, check_bulk_grouper
-from beam_runner_model.chunks import GroupChunk
+from beam_runner_engine.testing.triggered_bulk import TriggeredBulk
 from beam_runner_model.strategy import MergeStatus, WindowingStrategy
 from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_model.value_pieces import ValuePieces
@@ -17,7 +13,6 @@ from beam_runner_model.window_fns import OpaqueWindows
 from beam_runner_model.windows import OpaqueWindow
 from column_groups import ColumnsGrouper, JoinParity, keyed, whole
 
-from beam_runner_data.grouping.few_groups import group_few
 from beam_runner_data.grouping.groups import group_chunks
 from beam_runner_data.rows.columns import by_shard, from_bytes, to_bytes
 
@@ -29,9 +24,8 @@ def _computable(case: BulkCase) -> bool:
 @pytest.mark.parametrize(
     "case", list(filter(_computable, bulk_cases())), ids=lambda case: case.name
 )
-@pytest.mark.parametrize("group", [group_chunks, group_few])
-def test_obeys_the_contract(case: BulkCase, group: Callable[..., Iterator[GroupChunk]]) -> None:
-    check_bulk_grouper(partial(ColumnsGrouper, group=group), case)
+def test_obeys_the_contract(case: BulkCase) -> None:
+    check_bulk_grouper(ColumnsGrouper, case)
 
 
 @pytest.mark.parametrize("combiner", list(TimestampCombiner))
@@ -44,7 +38,7 @@ def test_windows_that_only_an_sdk_merges(combiner: TimestampCombiner, windows: i
     )
     ends = [n % windows for n in range(100)]
     merger = JoinParity()
-    graded = ColumnsGrouper(strategy, merger=merger), bulk_grouper(strategy, JoinParity())
+    graded = ColumnsGrouper(strategy, merger=merger), TriggeredBulk(strategy, JoinParity())
     for grouper in graded:
         for half in (range(50), range(50, 100)):
             grouper.add(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import attrs
 import pytest
 from beam_runner_engine.scheduler import Output
 from beam_runner_model.buffers import BufferKind, BufferPlan
@@ -20,7 +19,7 @@ from beam_runner_data.rows import written
 from beam_runner_data.rows.files import read_ref
 from beam_runner_data.rows.refs import FileRows, InlineRows
 from beam_runner_data.rows.row import Row, RowKind
-from beam_runner_data.rows.written import INLINE_BYTES, LITTLE_BYTES, WrittenBuffer
+from beam_runner_data.rows.written import INLINE_BYTES, WrittenBuffer
 
 KB = 1024
 
@@ -132,18 +131,6 @@ def test_each_row_is_in_one_piece_and_facts_are_true(
         assert len(facts) == len({one.shard for one in rows})
     if not kind.is_keyed:
         assert {each.shard for each in facts} <= {None}
-
-
-@pytest.mark.parametrize(("size", "in_order"), [(1, True), (LITTLE_BYTES // 4, False)])
-def test_little_that_is_dealt_stays_in_order_where_it_counts(
-    tmp_path: Path, size: int, in_order: bool
-) -> None:
-    rows = [row(size + place, shard=place % 2) for place in range(4)]
-    plan = attrs.evolve(buffer("b", BufferKind.DEALT), in_order=True)
-    outputs = write(tmp_path, plan, *rows)
-    sizes = [len(one) for one in data_of(tmp_path, outputs)]
-    assert sizes == [size + place for place in ((0, 1, 2, 3) if in_order else (0, 2, 1, 3))]
-    assert len(outputs) == (4 if in_order else 2)
 
 
 @pytest.mark.parametrize("kind", [BufferKind.STORED, BufferKind.DEALT, BufferKind.KEYED])

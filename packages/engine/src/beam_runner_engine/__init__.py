@@ -82,7 +82,6 @@ from beam_runner_model.windows import (
 
 from beam_runner_engine import dispatch, scheduler
 from beam_runner_engine.dispatch import *  # noqa: F403
-from beam_runner_engine.keyed.bulk import bulk_grouper
 from beam_runner_engine.keyed.cells import CellDelta, CellId, apply_delta
 from beam_runner_engine.keyed.commits import KeyedCommit
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
@@ -190,7 +189,6 @@ __all__ = [
     "WindowingStrategy",
     "apply_delta",
     "assign_windows",
-    "bulk_grouper",
     "combine_timestamps",
     "decode_instant",
     "decode_pane",

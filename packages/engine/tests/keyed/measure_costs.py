@@ -63,13 +63,6 @@ def dict_loop() -> Any:
     return list(groups.items())
 
 
-def bulk() -> Any:
-    """Groups in bulk, as bounded data with the default trigger is."""
-    grouper = engine.bulk_grouper(engine.WindowingStrategy(WINDOWS))
-    grouper.add(KEYS, COLUMN, TIMES, VALUES)
-    return read(grouper.groups())
-
-
 def triggered(trigger: engine.Trigger) -> Any:
     """Groups with a trigger that is evaluated for each call of ten elements of a key."""
     strategy = engine.WindowingStrategy(WINDOWS, trigger=trigger)
@@ -115,7 +108,6 @@ def measured() -> dict[str, tuple[Callable[[], Any], float]]:
     """Returns what is measured, and how many dict loops it may cost."""
     codes: dict[str, tuple[Callable[[], Any], float]] = {
         "a dict loop": (dict_loop, 1),
-        "in bulk": (bulk, 1.5),
     }
     for name, trigger in TRIGGERS.items():
         codes[name] = (partial(triggered, trigger), 10)

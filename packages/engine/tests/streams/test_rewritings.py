@@ -19,8 +19,8 @@ from beam_runner_model.strategy import AccumulationMode, WindowingStrategy
 from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_model.window_coders import encode_window
 
-from beam_runner_engine.keyed.bulk import bulk_grouper
 from beam_runner_engine.keyed.groups import Group
+from beam_runner_engine.testing.triggered_bulk import TriggeredBulk
 
 from .stream_host import Overtaken, StreamHost
 from .stream_jobs import (
@@ -56,8 +56,8 @@ def answer_of(groups: Iterable[Group]) -> Answer:
 
 
 def batch_of(job: StreamJob) -> Answer:
-    """The answer for the same elements when all of them are there at once."""
-    grouper = bulk_grouper(job.strategy, OverlapMerger() if job.strategy.merges else None)
+    """Returns the answer for the same elements when all of them are there at once."""
+    grouper = TriggeredBulk(job.strategy, OverlapMerger() if job.strategy.merges else None)
     for member in job.members():
         for window in job.windows_of(member):
             key, time = b"%d/0" % member.key, member.time + job.shift

@@ -23,31 +23,12 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import attrs
-from beam_runner_model.failures import Ending, FailedBundle
-from beam_runner_model.observation import Execution, RunningBundle, StackFrame, ThreadStack
-from beam_runner_model.waits import Wait
-
-from beam_runner_jobservices.error_log import Errors, FailureGroup
-from beam_runner_jobservices.failures import Failure, Frame
-from beam_runner_jobservices.job_log import LogRecord, Logs
+import cattrs
 
 SERVICE = "beam_runner.observation.v1.JobObservation"
 
-_Record = TypeVar("_Record", bound=attrs.AttrsInstance)
-
-_PARTS: Mapping[tuple[type, str], type] = {
-    (Execution, "bundles"): RunningBundle,
-    (Execution, "failed"): FailedBundle,
-    (Execution, "waits"): Wait,
-    (Ending, "failure"): FailedBundle,
-    (Ending, "waits"): Wait,
-    (ThreadStack, "frames"): StackFrame,
-    (Errors, "groups"): FailureGroup,
-    (Errors, "last_warning"): LogRecord,
-    (FailureGroup, "failure"): Failure,
-    (Failure, "frames"): Frame,
-    (Logs, "lines"): LogRecord,
-}
+_Record = TypeVar("_Record")
+_CONVERTER = cattrs.Converter(detailed_validation=False)
 
 
 def encode(value: Any) -> bytes:
@@ -68,20 +49,8 @@ def record_of(kind: type[_Record], found: Mapping[str, Any]) -> _Record:
     """Returns the record that a mapping describes.
 
     Raises:
-        TypeError: a field without a default is missing.
+        TypeError: A field without a default is missing, or a value has another type.
+        ValueError: A value has another type.
+        LookupError: The mapping isn't a mapping.
     """
-    values = {}
-    for field in attrs.fields(kind):
-        if field.name in found:
-            value = found[field.name]
-            part = _PARTS.get((kind, field.name))
-            if part is not None and isinstance(value, Mapping):
-                value = record_of(part, value)
-            elif part is not None and value is not None:
-                value = tuple(record_of(part, one) for one in value)
-            values[field.name] = _frozen(value)
-    return kind(**values)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+    return _CONVERTER.structure(found, kind)

@@ -66,9 +66,8 @@ class BufferPlan:
         merging: for GROUPED and KEYED: how its windows merge, if the engine does not know it.
         windows: for STORED, DEALT and KEYED: each piece of its data is of one window and tells it, since
             a stage that reads it waits for side inputs window by window.
-        in_order: for DEALT: little data is read by one bundle, in the order in which it was written. It has
-            no restrictions, which are much work however small they are.
-        restrictions: for DEALT: its elements are restrictions with their sizes.
+        restrictions: for DEALT: its elements are restrictions with their sizes. Other elements share a bundle
+            while they are few bytes; restrictions are much work however small they are.
     """
 
     buffer_id: str
@@ -78,7 +77,6 @@ class BufferPlan:
     whole: bool = attrs.field(default=attrs.Factory(lambda self: self.bulk, takes_self=True))
     merging: MergingPlan | None = None
     windows: bool = False
-    in_order: bool = False
     restrictions: bool = False
 
 

@@ -88,8 +88,7 @@ def _buffer(
     strategy = strategies.get(written[0].windowing_strategy_id) if written else None
     bounded = all(p.is_bounded != _protos.IsBounded.UNBOUNDED for p in written)
     if not kind.is_keyed or strategy is None:
-        dealt = kind is BufferKind.DEALT
-        in_order, restrictions = dealt and not of_restrictions, dealt and of_restrictions
-        return BufferPlan(buffer_id, kind, strategy, in_order=in_order, restrictions=restrictions)
+        restrictions = kind is BufferKind.DEALT and of_restrictions
+        return BufferPlan(buffer_id, kind, strategy, restrictions=restrictions)
     once = kind is BufferKind.KEYED or fires_once(strategy.trigger)
     return BufferPlan(buffer_id, kind, strategy, bulk=bounded and once, whole=bounded)

@@ -217,11 +217,6 @@ class JobPlan:
             return frozenset()
         return frozenset(s.stage_id for s in self.stages.values() if s.splittable)
 
-    def joint(self) -> frozenset[str]:
-        """The ids of the embedded stages of which a bundle may have several pieces that other lanes could have."""
-        stages = ((s, s.input_buffer) for s in self.stages.values() if s.embedded)
-        return frozenset(s.stage_id for s, name in stages if name and self.buffers[name].in_order)
-
     def readers(self) -> Mapping[str, Sequence[StagePlan]]:
         """The stages by the id of the buffer of their main input, in a fixed order."""
         found: dict[str, list[StagePlan]] = {}

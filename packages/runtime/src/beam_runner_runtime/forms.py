@@ -82,3 +82,6 @@ SHARED = (
 """Of these, those of which one object may be in several places."""
 
 CONSTANTS = (windows.GLOBAL_WINDOW,)
+
+REMOVED = {"plan BufferPlan": frozenset({"in_order"})}
+"""Fields in the journals of older versions that have no meaning any more, by the record's name."""

@@ -26,7 +26,7 @@ class Tuning:
         job_turn_seconds: how long a job that has begun keeps others from beginning, at most.
         loop_bytes: inputs that are together no larger are for the loop inside a task.
         loop_bundle_ms: a bundle that takes longer leaves the loop.
-        loop_source_ms: the same for that of a source, whose outputs are seen only after its end, and of one of several pieces, for which idle lanes may wait.
+        loop_source_ms: the same for that of a source, whose outputs are seen only after its end.
         loop_parallel_ms: where several bundles wait and usual ones take longer, they run side by side.
         loop_usual_weight: how much the last bundle counts in what is usual.
         loop_waiting_bytes: more data that waits than that leaves the loop.
@@ -38,7 +38,6 @@ class Tuning:
         loop_broken_pause_seconds: the same after a loop that was lost with its process, that the bundle to blame can be told.
         progress_seconds: how often a bundle reports how far it is.
         progress_in_turns_ms: the same where bundles take turns at one interpreter.
-        joint_seconds: one of several pieces tells as soon as it was on a core for so long, and leaves to idle lanes what it has not begun.
         lingers_ms: what a source that waits has put out by then is handed on.
         source_look_seconds: how often a source is looked at.
         source_busy_share: one whose thread wanted a core for more of the time is busy.
@@ -72,7 +71,6 @@ class Tuning:
     loop_broken_pause_seconds: float = 30.0
     progress_seconds: float = 0.5
     progress_in_turns_ms: int = 100
-    joint_seconds: float = 0.1
     lingers_ms: int = 50
     source_look_seconds: float = 0.025
     source_busy_share: float = 0.5

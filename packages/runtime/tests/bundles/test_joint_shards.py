@@ -6,7 +6,6 @@ from pathlib import Path
 
 import attrs
 import pytest
-from beam_runner_data.grouping.few_groups import FEW_ROWS
 from beam_runner_data.rows.outputs import row_port
 from beam_runner_data.rows.written import WrittenBuffer
 from beam_runner_data.state.shard_stores import ShardStores
@@ -52,9 +51,8 @@ def grouping(splits: list[BundleSplit | None] | None = None) -> FakeHarness:
     return FakeHarness(lambda groups: {"one": groups}, kinds, splits=splits or [], processed=1.0)
 
 
-@pytest.mark.parametrize("more", [0, FEW_ROWS], ids=["few", "columns"])
-def test_all_shards_are_grouped(tmp_path: Path, more: int) -> None:
-    first = pairs(tmp_path, 3, "x", b"a1", b"b1", *[b"c"] * more)
+def test_all_shards_are_grouped(tmp_path: Path) -> None:
+    first = pairs(tmp_path, 3, "x", b"a1", b"b1")
     second, third = pairs(tmp_path, 1, "y", b"d1", b"d2"), pairs(tmp_path, 3, "z", b"a2")
     reply = start(tmp_path, grouping(), first, third, second).run()
     assert isinstance(reply, BundleReply), reply
@@ -64,7 +62,7 @@ def test_all_shards_are_grouped(tmp_path: Path, more: int) -> None:
         for chunk in element_chunks(FolderData(tmp_path).rows, inputs)
         for value in values_of(chunk)
     ]
-    assert sorted(groups) == [b"a=2", b"b=1", *([b"c=%d" % more] if more else []), b"d=2"]
+    assert sorted(groups) == [b"a=2", b"b=1", b"d=2"]
 
 
 def test_shards_that_have_not_begun_are_given_away(tmp_path: Path) -> None:

@@ -52,7 +52,6 @@ class Telling:
             Running.progress,
             self._tell,
             {"source"},
-            {"joint"},
             in_turns=False,
         )
 
@@ -173,32 +172,7 @@ def test_a_source_that_begins_is_looked_at_at_once(
     telling.running = None
 
 
-@pytest.mark.parametrize(("busy", "first"), [(1.0, 100), (0.5, 200), (0.0, 500)])
-def test_one_of_several_pieces_tells_once_it_was_on_a_core_for_long_and_then_as_others_do(
-    telling: Telling, monkeypatch: pytest.MonkeyPatch, busy: float, first: int
-) -> None:
-    def on_a_core(_: int) -> CoreTime:
-        return CoreTime(busy * telling.running.elapsed / 1000, 0.0)
-
-    def wait(pause: float) -> bool:
-        pauses.append(pause)
-        telling.running.elapsed += round(1000 * pause)
-        if len(telling.told) > 2:
-            raise Over
-        return False
-
-    monkeypatch.setattr(telling_module, "core_time", on_a_core)
-    telling.running, pauses = Running("joint"), list[float]()
-    telling.teller.begins("joint")
-    assert telling.teller._begun.is_set()
-    monkeypatch.setattr(telling.teller._begun, "wait", wait)
-    with pytest.raises(Over):
-        telling.teller.run()
-    assert [one.elapsed for one in telling.told] == [first, first + 500, first + 1_000]
-    assert set(pauses[:-3]) == {TUNING.source_look_seconds}
-
-
-@pytest.mark.parametrize("stage", ["source", "joint", "other"])
+@pytest.mark.parametrize("stage", ["source", "other"])
 def test_one_that_has_ended_is_let_go_of(
     telling: Telling, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 import pytest
 from beam_runner_engine.scheduler import Limits, Pauses, Tick
+from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_storage.journal.codec import FormError, Registry
 from beam_runner_storage.journal.store import Store
 from ledger_jobs import CHAIN, Job, rows
@@ -24,6 +25,7 @@ from beam_runner_runtime.driver import kept
 from beam_runner_runtime.driver.kept import REGISTRY, Kept, encode_entries, entries_of
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.recovery import recover
+from beam_runner_runtime.forms import CONSTANTS, FORMS, SHARED
 
 DATA = Path(__file__).parents[1] / "older_versions"
 
@@ -133,3 +135,17 @@ def test_what_the_engine_means_by_its_words_is_part_of_it(monkeypatch: pytest.Mo
     monkeypatch.setattr(kept, "FORMAT", kept.FORMAT + 1)
     with pytest.raises(FormError, match="means something else"):
         Kept(snapshot)
+
+
+@attrs.frozen
+class _EarlierBufferPlan(BufferPlan):
+    """The record as older versions wrote it."""
+
+    in_order: bool = False
+
+
+def test_plan_of_an_older_version_with_a_removed_field_is_read() -> None:
+    forms = {**FORMS, "plan BufferPlan": _EarlierBufferPlan}
+    earlier = Registry(forms, SHARED, CONSTANTS)
+    written = earlier.encode(_EarlierBufferPlan("b", BufferKind.DEALT, in_order=True))
+    assert REGISTRY.decode(written, earlier.layout) == BufferPlan("b", BufferKind.DEALT)

@@ -126,6 +126,11 @@ def test_fields_are_found_by_name_and_new_ones_have_their_defaults() -> None:
     assert there_and_back(Point(1, "y"), reader=newer) == PointWithMore("y", 1, "default")
 
 
+def test_removed_field_of_an_older_version_is_ignored() -> None:
+    newer = Registry({"int": int, "Point": PointWithLess}, (), removed={"Point": frozenset("y")})
+    assert there_and_back(Point(1, "y"), reader=newer) == PointWithLess(1)
+
+
 @pytest.mark.parametrize(
     ("classes", "why"),
     [

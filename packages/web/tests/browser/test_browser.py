@@ -20,6 +20,7 @@ from beam_runner_jobservices import (
     StageSeries,
     ThreadStack,
 )
+from waiting import eventually
 
 from beam_runner_web.server import WebServer
 from beam_runner_web.settings import WebSettings
@@ -29,7 +30,6 @@ from ..conftest import (
     Server,
     add_step,
     count,
-    eventually,
     stage,
     user,
     waits,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Protocol
 
 import attrs
@@ -22,13 +22,11 @@ from beam_runner_data.rows.columns import (
     by_shard,
     by_window,
     distinct_windows,
-    stable_order,
     to_batch,
     to_bytes,
     windows_of,
 )
 from beam_runner_data.rows.row import Row, RowKind, elements_row
-from beam_runner_data.rows.written import LITTLE_BYTES
 
 _SIZE = struct.Struct(">d")
 
@@ -49,7 +47,6 @@ def row_port(
     sink: RowSink,
     *,
     windows: bool = False,
-    in_order: bool = False,
     restrictions: bool = False,
 ) -> RowPort:
     """The port for a buffer of some kind.
@@ -60,14 +57,13 @@ def row_port(
         turn: the number of the writing bundle: dealing begins at another share in each.
         sink: takes the rows.
         windows: whether each row must be of one window and tell it. Chunks of elements already are.
-        in_order: whether dealt elements stay in their order while they are few.
         restrictions: whether dealt elements are restrictions with their sizes.
     """
     match kind:
         case BufferKind.STORED:
             return _StoredPort(sink)
         case BufferKind.DEALT:
-            return _DealingPort(shards, turn, sink, in_order=in_order, restrictions=restrictions)
+            return _DealingPort(shards, turn, sink, restrictions=restrictions)
         case BufferKind.GROUPED | BufferKind.KEYED:
             return _KeyedPort(shards, sink, windows=windows)
         case BufferKind.SIDE_ITERABLE | BufferKind.SIDE_MULTIMAP:
@@ -86,29 +82,20 @@ class _StoredPort:
 
 
 class _DealingPort:
-    """Element after element to share after share, so that shares differ by one element at most.
+    """Splits a chunk into runs of elements, one for each share; counts differ by one at most."""
 
-    Where order counts, a little chunk is cut into runs instead, each of which goes to another share.
-    """
-
-    def __init__(
-        self, shards: int, turn: int, sink: RowSink, *, in_order: bool, restrictions: bool
-    ) -> None:
+    def __init__(self, shards: int, turn: int, sink: RowSink, *, restrictions: bool) -> None:
         self._restrictions = restrictions
         self._shards = shards
         self._next = turn % shards
         self._sink = sink
-        self._in_order = in_order
 
     def write(self, chunk: OutputChunk) -> None:
         assert isinstance(chunk, ElementChunk) and chunk.ends is not None
         count, hand = chunk.count, min(self._shards, chunk.count)
         elements = binary_column(chunk.data, chunk.ends)
-        if hand == 1 or (self._in_order and len(chunk.data) <= LITTLE_BYTES):
-            cuts = [count * share // hand for share in range(hand + 1)]
-        else:
-            elements = elements.take(pa.array(stable_order(np.arange(count) % self._shards)))
-            cuts = [0, *accumulate(len(range(turn, count, self._shards)) for turn in range(hand))]
+        least, more = divmod(count, hand)
+        cuts = [share * least + min(share, more) for share in range(hand + 1)]
         _, offsets, data = elements.buffers()
         ends = np.frombuffer(offsets, np.int32)[cuts].tolist()
         for offset, (first, last) in enumerate(pairwise(cuts)):

@@ -20,9 +20,6 @@ from beam_runner_data.rows.row import Row
 
 INLINE_BYTES = 32 * 1024
 """The maximum size in bytes of inline data from one bundle to one buffer; more goes to a file."""
-LITTLE_BYTES = 64 * 1024
-"""No more than this from one bundle to one buffer stays in its order, where that counts: see
-`Limits.joint_bytes` of the scheduler."""
 
 
 @attrs.frozen
@@ -103,12 +100,7 @@ class WrittenBuffer:
         if self._file is not None:
             order = self._gathered() if self._file.at > REQUEST_BYTES else None
             self._checksum = self._file.close(order)
-        if self._buffer.in_order and self._size <= LITTLE_BYTES:
-            cut = self._row_by_row()
-        elif self._buffer.kind.is_shuffle:
-            cut = self._by_shard()
-        else:
-            cut = self._in_order()
+        cut = self._by_shard() if self._buffer.kind.is_shuffle else self._in_order()
         if self._buffer.windows:
             cut = self._by_window(cut)
         return tuple(Output(self.buffer_id, self._data(numbers)) for numbers in cut if numbers)
@@ -132,10 +124,6 @@ class WrittenBuffer:
         order = sorted(range(len(shards)), key=shards.__getitem__)
         self._rows = [self._rows[number] for number in order]
         return order
-
-    def _row_by_row(self) -> Iterator[list[int]]:
-        """Pieces for one bundle, which may be given to several as long as it has not begun them."""
-        return ([number] for number in range(len(self._rows)))
 
     def _by_shard(self) -> Iterator[list[int]]:
         numbers: dict[int, list[int]] = {}

@@ -10,7 +10,6 @@ from functools import partial
 
 import attrs
 import pyarrow as pa
-from beam_runner_data.grouping.few_groups import FEW_ROWS, group_few
 from beam_runner_data.grouping.groups import group_chunks
 from beam_runner_data.grouping.key_runs import parts_of_large_shard
 from beam_runner_data.grouping.large_shards import LargeShard
@@ -306,9 +305,7 @@ class RunningBundle:
 
     def _groups(self, strategy: WindowingStrategy, inputs: Sequence[Input]) -> Iterator[GroupChunk]:
         """Groups one shard."""
-        batches = list(self._batches(inputs))
-        few = sum(batch.num_rows for batch in batches) <= FEW_ROWS
-        return (group_few if few else group_chunks)(batches, strategy, self._merger)
+        return group_chunks(list(self._batches(inputs)), strategy, self._merger)
 
     def _keyed_chunks(self, keyed: ShardGrouping | StatefulBundle) -> Iterator[InputChunk]:
         weight, budget = self._weight(), self._work.budget
@@ -354,7 +351,6 @@ class RunningBundle:
                 turn,
                 written.write,
                 windows=buffer.windows,
-                in_order=buffer.in_order,
                 restrictions=buffer.restrictions,
             )
             if work.checks_watermarks and buffer.strategy is not None:

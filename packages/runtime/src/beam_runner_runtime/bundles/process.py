@@ -131,7 +131,6 @@ class WorkerProcess:
             self._in_sections.of,
             self.channel.send,
             self.work.plan.sources(),
-            self.work.plan.joint(),
             in_turns=self.work.plan.takes_turns,
         )
         start_essential(self._teller.run, "progress")
@@ -234,8 +233,7 @@ class WorkerProcess:
     def _run_loop(self, order: RunLoop) -> BundleReply | BundleBroke | None:
         self._files.begin(order)
         sources, send = self.work.plan.sources(), self._files.before(self.channel.send)
-        awaited = sources | self.work.plan.joint()
-        loop = TaskLoop(order, self.folder, self, send, awaited, self._clock, self._wait)
+        loop = TaskLoop(order, self.folder, self, send, sources, self._clock, self._wait)
         self._looping = loop
         if self._leaves_loop:  # It was told so before there was a loop to leave.
             loop.ask_to_leave()

@@ -1,8 +1,7 @@
 """Tells the server how far the bundle of this process is: every half second, and sooner where it counts.
 
 A stream's source hands on what it has put out when its bundle ends, and that is checkpointed when it
-tells how far it is. When it does is the engine's rule; here is seen whether it waits. A bundle of
-several pieces leaves those that it has not begun to idle lanes when it first tells.
+tells how far it is. When it does is the engine's rule; here is seen whether it waits.
 """
 
 from __future__ import annotations
@@ -49,31 +48,6 @@ class _Turn:
         return cls(running, reports, wanted, running.elapsed / 1000)
 
 
-@attrs.frozen
-class _Working:
-    """A bundle of several pieces that has not told yet: idle lanes may wait for those that it has not begun.
-
-    Attributes:
-        ran: for how long its thread had been on a core, in seconds, when it was first seen; None if nobody knows.
-    """
-
-    running: RunningBundle
-    ran: float | None
-
-    @classmethod
-    def beginning(cls, running: RunningBundle) -> _Working:
-        """One that is first seen now."""
-        told = core_time(running.thread)
-        return cls(running, None if told is None else told.ran)
-
-    def is_long(self) -> bool:
-        """Whether it has work for several lanes, and is not slow because the machine is crowded: then its pieces keep their order."""
-        told = core_time(self.running.thread)
-        if told is None or self.ran is None:
-            return False
-        return told.ran - self.ran >= TUNING.joint_seconds
-
-
 class ProgressTeller:
     """Belongs to a thread of its own, but for :meth:`begins`.
 
@@ -82,7 +56,6 @@ class ProgressTeller:
         progress: how far one is; None if nobody knows.
         send: takes what is told.
         sources: the stages of which bundles may go on without end.
-        joint: those, run here, of which a bundle may have several pieces.
         in_turns: whether bundles take turns at one interpreter; then they tell sooner.
     """
 
@@ -92,7 +65,6 @@ class ProgressTeller:
         progress: Callable[[RunningBundle], BundleProgressed | None],
         send: Callable[[BundleProgressed], None],
         sources: Container[str],
-        joint: Container[str],
         *,
         in_turns: bool,
     ) -> None:
@@ -100,9 +72,6 @@ class ProgressTeller:
         self._progress = progress
         self._send = send
         self._sources = sources
-        self._joint = joint
-        self._working: _Working | None = None
-        self._told: RunningBundle | None = None
         # Where bundles take turns, it counts how soon one shows that it leaves time to others.
         self._after = TUNING.progress_in_turns_ms if in_turns else 1000 * TUNING.progress_seconds
         self._begun = threading.Event()
@@ -111,14 +80,15 @@ class ProgressTeller:
 
     def begins(self, stage_id: str) -> None:
         """A bundle of a stage begins."""
-        if stage_id in self._sources or stage_id in self._joint:
+        if stage_id in self._sources:
             self._begun.set()
 
     def run(self) -> None:
         """Tells for as long as the process lives."""
         while True:
             running = self._running()
-            self._forget_all_but(running)
+            if self._turn is not None and self._turn.running is not running:
+                self._turn = None  # An ended bundle keeps in memory all that it had.
             if self._begun.wait(self._pause(running)):
                 self._begun.clear()
             elif running is not None and running is self._running():
@@ -128,24 +98,9 @@ class ProgressTeller:
                     # The bundle's own thread tells what is wrong with it.
                     _LOGGER.debug("no progress of %s", running.bundle_id, exc_info=True)
 
-    def _forget_all_but(self, running: RunningBundle | None) -> None:
-        """Lets go of bundles that have ended, each of which knows all that it had in memory."""
-        if self._told is not running:
-            self._told = None
-        if self._working is not None and self._working.running is not running:
-            self._working = None
-        if self._turn is not None and self._turn.running is not running:
-            self._turn = None
-
     def _pause(self, running: RunningBundle | None) -> float:
         """For how long (s) the bundle that runs, if one does, is not looked at."""
-        if running is None:
-            return TUNING.progress_seconds
-        if running.stage_id in self._joint and running is not self._told:
-            if self._working is None:
-                self._working = _Working.beginning(running)
-            return TUNING.source_look_seconds
-        is_source = running.stage_id in self._sources
+        is_source = running is not None and running.stage_id in self._sources
         return TUNING.source_look_seconds if is_source else TUNING.progress_seconds
 
     def look(self, running: RunningBundle) -> None:
@@ -153,12 +108,10 @@ class ProgressTeller:
         if running.stage_id in self._sources:
             self._look_at_source(running)
             return
-        awaited = self._working is not None and self._working.is_long()
-        if not awaited and running.elapsed < self._after:
+        if running.elapsed < self._after:
             return
         progress = self._progress(running)
         if progress is not None:
-            self._told = running
             self._send(progress)
 
     def _look_at_source(self, running: RunningBundle) -> None:

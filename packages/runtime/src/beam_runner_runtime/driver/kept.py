@@ -18,7 +18,7 @@ from beam_runner_storage.journal.codec import FormError, Layout, Registry
 
 from beam_runner_runtime.channel.attempts import FailedStep, LostProcess
 from beam_runner_runtime.channel.messages import BundleReply, Entry
-from beam_runner_runtime.forms import CONSTANTS, FORMS, SHARED
+from beam_runner_runtime.forms import CONSTANTS, FORMS, REMOVED, SHARED
 
 _ENTRY = b"beam entry 1\n"
 _SNAPSHOT = b"beam ledger 1\n"
@@ -78,7 +78,7 @@ _OWN: Mapping[str, type] = {
     "FailedStep": FailedStep,
     "LostProcess": LostProcess,
 }
-REGISTRY = Registry({**_OWN, **FORMS}, SHARED, CONSTANTS)
+REGISTRY = Registry({**_OWN, **FORMS}, SHARED, CONSTANTS, REMOVED)
 """Everything that can be kept, under the names by which other versions find it."""
 
 

@@ -81,7 +81,9 @@ def _stage(plan: JobPlan, stage: StagePlan, spans: Container[str]) -> StageSpec:
         whole_input=stage.table is not None
         or (source is not None and source.kind.is_keyed and source.whole),
         joint_shards=source is not None and source.kind is BufferKind.GROUPED and source.bulk,
-        joint_pieces=source is not None and source.in_order,
+        joint_pieces=source is not None
+        and source.kind is BufferKind.DEALT
+        and not source.restrictions,
         spans=stage.stage_id in spans,
     )
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from beam_runner_runtime import garbage
 from beam_runner_runtime.logs import hushed
 from beam_runner_runtime.processes import allocation
-from beam_runner_runtime.processes.named_imports import import_named
 
 WARM_MODULES = (
     "pyarrow",
@@ -26,23 +25,26 @@ WARM_MODULES = (
     "beam_runner_runtime.bundles.binding",
 )
 
+NAMED = "BEAM_RUNNER_IMPORTS"
+"""Environment variable: names of further modules, with commas between them, that user code imports."""
+
 _KILLED_FIRST = 500
 """As if a worker had half of the memory besides what it has."""
 
 
 def import_what_workers_need(more: Iterable[str] = ()) -> None:
-    """Imports `WARM_MODULES`, ``more`` and what the user has named; settles the collector, and how memory is allocated.
+    """Imports `WARM_MODULES`, ``more`` and the modules that `NAMED` lists; settles the collector, and how memory is allocated.
 
     The collector walks nothing of them in workers.
     """
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # no channel is ever made before the fork
+    named = filter(None, map(str.strip, os.environ.get(NAMED, "").split(",")))
     with hushed():
-        for name in (*WARM_MODULES, *more):
+        for name in (*WARM_MODULES, *more, *named):
             try:
                 importlib.import_module(name)
             except Exception as error:  # a task that needs it will say so; here only warmth is lost
                 sys.stderr.write(f"{name} cannot be imported ahead: {error!r}\n")
-        import_named()
     allocation.settle()
     garbage.settle()
 

@@ -16,6 +16,7 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -69,14 +70,20 @@ class Registry:
         shared: the attrs classes of which one object may occur in several places, and stays one
             object after decoding.
         constants: the only instances that code may compare by identity.
+        removed: by class name, the fields that older versions wrote and that this version ignores.
     """
 
     def __init__(
-        self, classes: Mapping[str, type], shared: Iterable[type], constants: Iterable[object] = ()
+        self,
+        classes: Mapping[str, type],
+        shared: Iterable[type],
+        constants: Iterable[object] = (),
+        removed: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> None:
         self._classes = dict(classes)
         self._constants = {type(value): value for value in constants}
         self._shared = frozenset(shared)
+        self._removed = removed
         self.layout = Layout(tuple((name, _fields(cls)) for name, cls in classes.items()))
         """The layout of newly encoded data."""
         self._numbers = {cls: number for number, cls in enumerate(classes.values(), _FIRST)}
@@ -175,7 +182,8 @@ class Registry:
             return _refusing(f"it has a {name}, which this version does not know")
         if not attrs.has(cls):
             return lambda _, member: cls[member]  # type: ignore[index]
-        unknown = set(fields) - set(_fields(cls))
+        removed = self._removed.get(name, frozenset())
+        unknown = set(fields) - set(_fields(cls)) - removed
         if unknown:
             return _refusing(f"its {name} has fields that this version does not know: {unknown}")
         if fields == _fields(cls) and not any(field.kw_only for field in attrs.fields(cls)):
@@ -183,7 +191,8 @@ class Registry:
         else:
 
             def build(*values: Any) -> Any:
-                return cls(**dict(zip(fields, values, strict=True)))
+                told = zip(fields, values, strict=True)
+                return cls(**{name: value for name, value in told if name not in removed})
 
         if cls in self._constants:
             return lambda _, values: self._constants[cls]

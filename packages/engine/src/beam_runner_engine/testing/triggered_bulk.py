@@ -1,0 +1,47 @@
+"""The engine's grouping with triggers as a bulk grouper, to compare other bulk groupers with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
+
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.groups import Groups
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.ports import WindowMerger
+from beam_runner_engine.testing.stores import MemoryStore
+
+
+class TriggeredBulk:
+    """Groups bounded data by the rules for all data: the watermark advances once all data is there.
+
+    A `BulkGrouper`. `merger` merges the windows that the engine can't merge.
+    """
+
+    def __init__(self, strategy: WindowingStrategy, merger: WindowMerger | None = None) -> None:
+        self._grouper = TriggeredGrouper(strategy, MemoryStore(), merger)
+        self._keys: list[bytes] = []
+        self._windows: list[bytes] = []
+        self._timestamps: list[Timestamp] = []
+        self._values: list[Any] = []
+
+    def add(
+        self,
+        keys: Sequence[bytes],
+        windows: Sequence[bytes],
+        timestamps: Sequence[Timestamp],
+        values: Sequence[Any],
+    ) -> None:
+        self._keys += keys
+        self._windows += windows
+        self._timestamps += timestamps
+        self._values += values
+
+    def groups(self) -> Groups:
+        columns = (self._keys, self._windows, self._timestamps, self._values)
+        groups = self._grouper.process(*columns, Now())
+        groups += self._grouper.advance(Now(MAX_TIMESTAMP))
+        return groups
