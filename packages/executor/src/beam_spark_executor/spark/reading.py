@@ -6,17 +6,18 @@ Spark runs tasks again as it likes. What counts is what the attempts have writte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute
+from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows.columns import to_bytes
 from beam_runner_engine.scheduler import BundleDone, Output
 from beam_runner_model.buffers import BufferPlan
 from beam_runner_model.times import MIN_TIMESTAMP, clamp
-from beam_runner_runtime.bundles.job_files import files_of
 from beam_runner_runtime.bundles.table_rows import ElementsWriter
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_runtime.channel.wire import decode_message, encode_message
@@ -33,21 +34,19 @@ _SHARE = "reply BINARY, latest BIGINT, untimed BIGINT"
 
 @attrs.frozen
 class TableData:
-    """What a Spark task must know to write and read elements of a job (`Whereabouts`).
+    """What a Spark task must know to write and read elements of a job.
 
     Attributes:
         job_id: the job's.
-        folder: the job's, where machines share one.
-        store: where the job's files lie if machines share no folder.
-        durable: whether files must be on the disk before a reply names them.
+        store: where the job's files lie.
         pieces: into how many pieces what a task writes may be cut.
+        folder: the job's folder on the server's machine.
     """
 
     job_id: str
-    folder: str
-    store: StoreSpec | None
-    durable: bool
+    store: StoreSpec
     pieces: int
+    folder: str
 
 
 @attrs.frozen
@@ -119,14 +118,11 @@ def _write(
     """In a task: writes a share of the rows, and tells where."""
     task = TaskContext.get()
     assert task is not None
-    files = files_of(data)
     span = _Span(times)
-    try:
+    with closing(FileCache.open(data.store)) as files:
         name = f"{order.name}-{task.partitionId()}-{task.taskAttemptId()}"
         writer = ElementsWriter(files, name, buffers, data.pieces)
         outputs = writer.write_at(span.of(batches))
-    finally:
-        files.remove()
     done = BundleDone(order.bundle.number, order.bundle.attempt, outputs)
     reply = encode_message(BundleReply(done, None, ()))
     yield pa.RecordBatch.from_pydict(
