@@ -1,1 +1,1 @@
-"""Object stores, a journal of jobs, and SQLite databases that survive a crash."""
+"""Object stores, a journal of jobs, and crash-safe SQLite databases."""

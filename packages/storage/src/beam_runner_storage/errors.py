@@ -1,4 +1,4 @@
-"""The base of errors of files and logs that can't be used."""
+"""Base class of errors of unusable files and logs."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from beam_runner_model.errors import RunnerError
 
 
 class StorageError(RunnerError):
-    """A folder, a database or a log can't be used; the text says which, and why."""
+    """Raised if a folder, a database or a log can't be used; the text names it, and says why."""

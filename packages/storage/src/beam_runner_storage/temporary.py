@@ -1,7 +1,8 @@
-"""Temporary folders that do not outlive their server for long: the next one removes what a killed one left.
+"""Temporary folders that are removed soon after their server: the next server removes those of killed
+servers.
 
-Beside each folder is a lock file, which the living server holds. So a lock that nobody holds says that the folder
-is nobody's any more, whoever ended the server, and however; what has no such file beside it is never touched.
+Next to each folder is a lock file that the running server holds. If no process holds the lock, the
+folder is unused, however the server ended. A folder without such a file is never touched.
 """
 
 from __future__ import annotations
@@ -23,29 +24,27 @@ _RANDOM_BYTES = 4
 _LOCK = ".lock"
 _LOCKS = re.compile(rf"{_PREFIX}([a-z]+-)?[0-9a-f]{{{2 * _RANDOM_BYTES},}}{re.escape(_LOCK)}")
 _SWEEPS = 3
-"""How often a folder is gone through in which a process, itself about to end, may still write."""
+"""How often to clean a folder in which an exiting process may still write."""
 
 log = logging.getLogger(__name__)
 
 
 class TemporaryFolder:
-    """A new folder of this user's alone, in the system's folder for temporary files.
+    """A new private folder in the system's folder for temporary files.
 
-        folder = TemporaryFolder("jobs-")
-        folder.path.joinpath("scratch").touch()
-        folder.remove()
+        folder = TemporaryFolder("jobs-") folder.path.joinpath("scratch").touch() folder.remove()
 
-    Making one removes those that servers which were killed have left.
+    The constructor removes the folders of killed servers.
 
     Args:
-        kind: what it is for, a word of small letters and a hyphen; for those who look into the system's.
-        shared: where it is made, in place of the system's folder for temporary files.
+        kind: the purpose, a word of small letters and a hyphen; part of the folder's name.
+        shared: the parent folder, in place of the system's folder for temporary files.
 
     Attributes:
         path: the folder.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder can't be created.
     """
 
     def __init__(self, kind: str = "", shared: Path | None = None) -> None:
@@ -58,25 +57,26 @@ class TemporaryFolder:
         self._locks = [made[1]]
 
     def remove(self) -> None:
-        """Removes the folder with all that is in it. May be called again, and from any thread."""
+        """Removes the folder with its content. May be called again, and from any thread."""
         if _remove(self.path):
             with contextlib.suppress(IndexError):
                 os.close(self._locks.pop())
 
 
 class CommonFolder:
-    """A temporary folder of all processes on this machine that name it alike; the last one to leave removes it.
+    """A temporary folder that processes on this machine share by its name; the last one to leave
+    removes it.
 
     Args:
-        kind: as of a `TemporaryFolder`.
-        name: of eight or more digits of a hexadecimal number, which nobody uses for anything else.
-        shared: as of a `TemporaryFolder`.
+        kind: see `TemporaryFolder`.
+        name: a unique hexadecimal number of eight or more digits.
+        shared: see `TemporaryFolder`.
 
     Attributes:
         path: the folder.
 
     Raises:
-        OSError: it cannot be made, or files can't be locked there.
+        OSError: the folder can't be created, or files can't be locked there.
     """
 
     def __init__(self, kind: str, name: str, shared: Path | None = None) -> None:
@@ -86,9 +86,9 @@ class CommonFolder:
         self._lock = _join(self.path)
 
     def leave(self) -> None:
-        """Is not to be used by this process any more."""
+        """Ends the use of the folder by this process."""
         try:
-            with contextlib.suppress(OSError):  # others are in it
+            with contextlib.suppress(OSError):  # other processes still use it
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _is_named(self._lock, _lock_of(self.path)):
                     _remove(self.path)
@@ -97,7 +97,7 @@ class CommonFolder:
 
 
 def remove_left(shared: Path | None = None) -> None:
-    """Removes what killed servers have left, as making a folder does; for those who need none."""
+    """Removes the folders of killed servers, for programs that don't create a folder."""
     _remove_left(_shared(shared))
 
 
@@ -106,20 +106,26 @@ def _shared(given: Path | None) -> Path:
 
 
 def _make(folder: Path) -> tuple[Path, int] | None:
-    """Makes a folder, and holds its lock; None if the name is taken."""
+    """Creates a folder, and holds its lock; returns None if the name is in use."""
     path = _lock_of(folder)
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError:
         return None
     try:
-        with contextlib.suppress(OSError):  # where files can't be locked, nobody finds them left
+        with contextlib.suppress(
+            OSError
+        ):  # if files can't be locked, no server will find unused folders
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:  # another server takes it for left, and is about to remove it
+            except (
+                BlockingIOError
+            ):  # another server sees the folder as unused, and is about to remove it
                 os.close(lock)
                 return None
-        if _is_named(lock, path):  # else another server has just removed it, as nobody held it yet
+        if _is_named(
+            lock, path
+        ):  # otherwise another server has just removed it, because no process held the lock yet
             folder.mkdir(mode=0o700)
             return folder, lock
     except FileExistsError:
@@ -133,12 +139,12 @@ def _make(folder: Path) -> tuple[Path, int] | None:
 
 
 def _join(folder: Path) -> int:
-    """Makes a folder if it is not there, and holds its lock beside others."""
+    """Creates a folder if it doesn't exist, and holds its lock together with other processes."""
     path = _lock_of(folder)
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            # Whoever holds it alone is about to remove the folder.
+            # A process that holds the lock exclusively is about to remove the folder.
             fcntl.flock(lock, fcntl.LOCK_SH)
             if os.fstat(lock).st_uid != os.geteuid():
                 raise PermissionError(f"{path} is another user's")
@@ -154,10 +160,10 @@ def _join(folder: Path) -> int:
 
 
 def _remove_left(shared: Path) -> None:
-    """Removes the folders of servers that were killed, as far as they are this user's."""
+    """Removes the folders of killed servers that belong to this user."""
     for path in _files_in(shared):
         if _LOCKS.fullmatch(path.name):
-            # It is another user's, or another server that starts at this moment was quicker.
+            # The folder belongs to another user, or another starting server was faster.
             with contextlib.suppress(OSError), _held(path):
                 _remove(path.with_suffix(""))
 
@@ -165,16 +171,16 @@ def _remove_left(shared: Path) -> None:
 def _files_in(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
-    except OSError:  # it can be written to, but not looked into
+    except OSError:  # the folder is writable, but not readable
         return []
 
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Holds a lock file of this user's.
+    """Holds a lock file of this user.
 
     Raises:
-        OSError: it is held, is gone, or is none.
+        OSError: the file is locked, is gone, or isn't a lock file.
     """
     lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -190,7 +196,7 @@ def _held(path: Path) -> Iterator[None]:
 
 
 def _is_named(lock: int, path: Path) -> bool:
-    """Whether an open file is the one that has a name now."""
+    """Returns whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(lock), path.lstat())
     except OSError:
@@ -198,7 +204,7 @@ def _is_named(lock: int, path: Path) -> bool:
 
 
 def _remove(folder: Path) -> bool:
-    """Removes a folder whose lock is held, then its lock file; False if something of it stays."""
+    """Removes a folder whose lock is held, then its lock file; returns False if something remains."""
     for _ in range(_SWEEPS):
         if _is_own_folder(folder):
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Errors for systems that the server or a bundle depends on and that can't be reached."""
+"""Errors for unreachable systems that the server or a bundle depends on."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from pathlib import Path
 
 
 class NeighbourUnavailable(Exception):
-    """A neighbour of the runner can't do its part now, and may do it later without any change.
+    """Raised if a neighbour of the runner is unavailable now, and may work later without any change.
 
-    Neighbours are stores, disks, Spark, brokers and sinks. A bundle that ends with this error has
-    no fault of its own: the attempt doesn't count, and the bundle runs again after a pause.
-    Raise it from the original error. Don't raise it for data that is missing or damaged, because
-    waiting doesn't mend these.
+    Neighbours are stores, disks, Spark, brokers and sinks. A bundle that ends with this error is
+    not at fault: the attempt doesn't count, and the bundle runs again after a pause. Raise it from
+    the original error. Don't raise it for missing or damaged data, because waiting doesn't help.
 
     Attributes:
-        neighbour: the neighbour and its place, such as "the data store at s3://bucket/data" or
+        neighbour: the neighbour and its location, such as "the data store at s3://bucket/data" or
             "the disk of /var/lib/beam".
-        reason: the cause as the neighbour, its client or the operating system reports it.
+        reason: the cause in the words of the neighbour, its client or the operating system.
     """
 
     def __init__(self, neighbour: str, reason: str) -> None:
@@ -34,21 +33,21 @@ class NeighbourUnavailable(Exception):
 _DISK_ERRORS = frozenset(
     {
         *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS),
-        # File systems of other machines:
+        # Network file systems:
         *(errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH),
         *(errno.ENETDOWN, errno.ENETUNREACH, errno.ECONNRESET, errno.ECONNABORTED),
     }
 )
-"""Error numbers of a file system that is full or away: the same call may succeed later."""
+"""Error numbers of a full or unavailable file system: the same call may succeed later."""
 
 
 def is_disk_unavailable(error: OSError) -> bool:
-    """Whether an error of the operating system says that a file system is full or away."""
+    """Returns whether an error of the operating system reports a full or unavailable file system."""
     return error.errno in _DISK_ERRORS
 
 
 def disk_unavailable(error: OSError, folder: Path) -> NeighbourUnavailable:
-    """Returns the error for a file system that is full or away.
+    """Returns the error for a full or unavailable file system.
 
     Args:
         error: the error of the operating system.
@@ -60,13 +59,13 @@ def disk_unavailable(error: OSError, folder: Path) -> NeighbourUnavailable:
 
 @contextmanager
 def disk_of(folder: Path) -> Iterator[None]:
-    """Raises errors within that say that a file system is full or away as `NeighbourUnavailable`.
+    """Converts errors of a full or unavailable file system in its block to `NeighbourUnavailable`.
 
     Args:
         folder: a folder of the file system, named if an error doesn't name a file.
 
     Raises:
-        NeighbourUnavailable: the file system is full or away.
+        NeighbourUnavailable: the file system is full or unavailable.
     """
     try:
         yield

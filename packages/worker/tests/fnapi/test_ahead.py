@@ -15,8 +15,8 @@ from apache_beam.portability.api import beam_fn_api_pb2
 from beam_runner_model.stages import Environment
 from desk import Desk
 from last_stage import LastStage
-from life import wait_until
 from tiny_host import TinyHost, elements, new_pipeline, pickle_by_value
+from waiting import wait_until
 
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.fnapi.bundle import Received, RunningBundle

@@ -1,1 +1,1 @@
-"""SQLite databases, folders and logs that survive a crash."""
+"""Crash-safe SQLite databases, folders and logs."""

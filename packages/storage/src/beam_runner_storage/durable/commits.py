@@ -1,6 +1,6 @@
-"""Group commit: of what many threads write at a time, one of them makes one transaction for all.
+"""Group commit: one thread commits the writes of many threads in one transaction.
 
-So a hundred jobs that begin together wait for the disk a few times, and not one after the other.
+So a hundred jobs that start together wait for the disk a few times, and not one after the other.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _AGAIN_SECONDS = 0.5
 _LOGGER = logging.getLogger(__name__)
 
 Write = Callable[[sqlite3.Connection, Change], _Result]
-"""Writes by the connection, within a transaction of others, and tells which items of the seal changed."""
+"""Writes with the connection, within a shared transaction, and reports the items of the seal that change."""
 
 
 @attrs.define(eq=False)
 class _Waiting(Generic[_Result]):
-    """A write from when it was asked for until it is committed, or has failed."""
+    """A requested write until it is committed or has failed."""
 
     write: Write[_Result]
     durable: bool
@@ -41,9 +41,9 @@ class _Waiting(Generic[_Result]):
 
 
 class Commits:
-    """Writes to one database. Thread-safe.
+    """Writer of one database. Thread-safe.
 
-    `mutex` is held while anything is done by the connection; whoever else uses it holds it, too.
+    Every user of the connection holds `mutex`.
     """
 
     def __init__(self, connection: sqlite3.Connection, seals: Seals, mutex: threading.Lock) -> None:
@@ -56,11 +56,12 @@ class Commits:
         self._hurried = threading.Event()
 
     def hurry(self) -> None:
-        """From now on `patient` waits no longer."""
+        """Ends the waits of `patient`."""
         self._hurried.set()
 
     def patient(self, write: Write[_Result]) -> _Result:
-        """As `durable`, but tries again while the disk is full, or can't be read or written, up to `hurry`.
+        """Writes as `durable` does, but tries again while the disk is full or unavailable, until
+        `hurry`.
 
         Raises:
             sqlite3.Error, OSError, LogFailed: see `durable`.
@@ -81,13 +82,15 @@ class Commits:
                 return result
 
     def durable(self, write: Write[_Result]) -> _Result:
-        """What `write` returns, when all it wrote is on the disk, or in the database's log, with all before
-        it, and sealed.
+        """Runs `write` and returns its result after its changes, and all changes before, are durable
+        and sealed.
+
+        Durable means on the disk, or in the database's log.
 
         Raises:
-            sqlite3.Error, OSError: see `Seals.transaction`; or whatever `write` raises, and then nothing
-                it did has happened.
-            LogFailed: there is a log, and it does not take it.
+            sqlite3.Error, OSError: see `Seals.transaction`; or an error of `write`, whose changes
+                are rolled back.
+            LogFailed: the log doesn't accept the transaction.
         """
         result = self._commit(_Waiting(write, durable=True))
         if isinstance(self._connection, LoggedConnection):
@@ -95,10 +98,11 @@ class Commits:
         return result
 
     def quick(self, write: Write[_Result]) -> _Result:
-        """What `write` returns, when all it wrote survives the end of the process; it changes no item.
+        """Runs `write`, which changes no item, and returns its result after its changes survive the
+        end of the process.
 
         Raises:
-            sqlite3.Error: the database cannot be written; or whatever `write` raises.
+            sqlite3.Error: the database can't be written; or an error of `write`.
         """
         return self._commit(_Waiting(write, durable=False))
 
@@ -123,8 +127,9 @@ class Commits:
                     group, self._waiting = self._waiting, []
                 self._commit_together(group)
         finally:
-            # They are woken here and need no lock that is held for long: a row of those who leave would
-            # keep those who come from being many.
+            # Waiting threads wake up here, and need no lock that is held for long. Otherwise the
+            # leaving threads
+            # would delay the arriving ones, and groups would stay small.
             with self._turn:
                 for one in group:
                     one.ended = True
@@ -149,12 +154,12 @@ class Commits:
                 one.error = one.error or error
 
     def _set_synchronous(self, how: str) -> None:
-        # What is in a log need not be on this disk.
+        # The data in a log need not be on this disk.
         if not isinstance(self._connection, LoggedConnection):
             self._connection.execute(f"PRAGMA synchronous = {how}")
 
     def _write_all(self, group: Sequence[_Waiting[Any]]) -> None:
-        """Each write happens as a whole or not at all, whatever becomes of the others."""
+        """Runs each write in a savepoint, so that each succeeds or fails independently of the others."""
         connection = self._connection
         for one in group:
             connection.execute("SAVEPOINT one")
@@ -162,7 +167,7 @@ class Commits:
                 one.result = one.write(connection, one.change)
             except BaseException as error:
                 if not connection.in_transaction:
-                    # A full disk, for one, takes back the whole transaction.
+                    # Some errors, such as a full disk, roll back the whole transaction.
                     raise
                 connection.execute("ROLLBACK TO one")
                 one.error = error

@@ -1,7 +1,7 @@
-"""SQLite files that are checked when they are opened, and set aside, never reset, when damaged.
+"""SQLite files that are checked when they are opened. A damaged file is moved aside, never
+overwritten.
 
-A file appears under its name only when it is complete, so that an empty or half one is damaged and
-not new.
+A file gets its name only when it is complete, so an empty or partial file is damaged, not new.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from beam_runner_storage.durable.logged import LoggedConnection, TransactionLog,
 from beam_runner_storage.errors import StorageError
 
 SEAL_SUFFIX = "-seal"
-"""What the name of a database's seal ends with, see `seals`."""
+"""The suffix of the name of a database's seal, see `seals`."""
 
 _COMPANIONS = ("", "-wal", "-shm", SEAL_SUFFIX)
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -30,34 +30,36 @@ _BUSY_SECONDS = 10.0
 
 @attrs.frozen
 class Schema:
-    """The tables of a kind of file: `statements` make them, `version` is kept in the file."""
+    """The tables of a kind of file: `statements` create them, and `version` is stored in the file."""
 
     version: int
     statements: str
 
 
 class DatabaseDamaged(StorageError):
-    """A file is not what was written to it; the text says what is wrong with it."""
+    """Raised if a file differs from the data that was written; the text says how."""
 
 
 def open_database(
     path: Path, schema: Schema, *, durable: bool, log: TransactionLog | None = None
 ) -> tuple[sqlite3.Connection, str | None]:
-    """Open the file at `path`, new where there is none, and say in a sentence what was set aside.
+    """Opens the file at `path`, or creates it, and returns a sentence about damaged data that was
+    moved aside.
 
-    A damaged file is moved to `<name>.damaged-<n>`, its seal with it, and replaced with a new
-    one. The caller holds the folder, see `folders`. What is not used in it any more is given back to the disk. The connection may be used from any thread, by one at a time, and begins
-    transactions only when told, see `transaction`. With `durable` a commit waits for the disk;
-    without, it survives the end of the process but not that of the machine. Reads the whole file,
-    at about a second for each GB.
+    A damaged file is renamed to `<name>.damaged-<n>`, together with its seal, and replaced by a new
+    one. The caller must hold the folder, see `folders`. Unused space of the file is returned to the
+    disk. One thread at a time may use the connection, and transactions begin explicitly, see
+    `transaction`. With `durable`, a commit waits for the disk. Without it, a commit survives the
+    end of the process, but not a crash of the machine. Opening reads the whole file, at about 1
+    GB/s.
 
-    With a log the file, which must not be there yet, is made of what the log has, and the connection is a
+    With a log, the file must not exist. It is created from the log, and the connection is a
     `LoggedConnection`, which has not begun yet.
 
     Raises:
-        StorageError: the file was written by another version, or cannot be read; or the log
-            can't be taken over, see `TransactionLog`.
-        OSError: the folder cannot be written.
+        StorageError: another version wrote the file, or the file can't be read; or the log can't be
+            taken over, see `TransactionLog`.
+        OSError: the folder can't be written.
     """
     damage = None
     if log is not None:
@@ -78,9 +80,10 @@ def open_database(
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """All or nothing of what is done to a connection of `open_database`.
+    """Runs its block as one transaction of a connection of `open_database`.
 
-    Nobody else writes to the file meanwhile. Raises sqlite3.Error if it can't be begun or committed.
+    No other process writes to the file meanwhile. Raises sqlite3.Error if the transaction can't
+    begin or commit.
     """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -88,17 +91,19 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether SQLite says that the file, and not the moment or the statement, is wrong."""
+    """Returns whether an SQLite error reports a damaged file, and not a temporary problem or a wrong statement."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
 
 
 def is_unavailable(error: sqlite3.Error) -> bool:
-    """Whether SQLite says that the disk is full or away, so that the same transaction may succeed later."""
+    """Returns whether an SQLite error reports a full or unavailable disk, so that the same transaction
+    may succeed later.
+    """
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNAVAILABLE
 
 
 def _name_aside(path: Path) -> Path:
-    """The first of `<name>.damaged-1`, `-2`, ... that is not taken."""
+    """Returns the first unused name of `<name>.damaged-1`, `-2`, and so on."""
     number = 1
     while any(Path(f"{path}.damaged-{number}{suffix}").exists() for suffix in _COMPANIONS):
         number += 1
@@ -106,7 +111,7 @@ def _name_aside(path: Path) -> Path:
 
 
 def copy_aside(connection: sqlite3.Connection, path: Path) -> Path:
-    """Keep what is in the database at `path` in a file of its own, for its user alone; returns its path."""
+    """Copies the database at `path` to a new file that only its owner can read; returns its path."""
     target = _name_aside(path)
     connection.execute("VACUUM INTO ?", (str(target),))
     target.chmod(0o600)
@@ -114,7 +119,7 @@ def copy_aside(connection: sqlite3.Connection, path: Path) -> Path:
 
 
 def set_aside(path: Path) -> Path:
-    """Move a closed database with its companions; returns its new path."""
+    """Renames a closed database and its companion files; returns its new path."""
     target = _name_aside(path)
     for suffix in _COMPANIONS:
         companion = Path(f"{path}{suffix}")
@@ -149,13 +154,13 @@ def _open(path: Path, schema: Schema, durable: bool, is_logged: bool) -> sqlite3
             check_same_thread=False,
             factory=LoggedConnection if is_logged else sqlite3.Connection,
         )
-        # Text that is damaged is to be found by its checksum, as all else is.
+        # Checksums must detect damaged text in the same way as all other damage.
         connection.text_factory = _text
         try:
             _check(connection, path, schema)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            # Gives back what is not used; only a script is run to its end: by `execute` one page is given back.
+            # Return unused pages. Use a script, because `execute` stops after one page.
             connection.executescript("PRAGMA incremental_vacuum")
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
         except BaseException:
@@ -173,7 +178,7 @@ def _text(data: bytes) -> str:
 
 
 def _check(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
-    """Read the file without changing anything in it; raises what `_open` does."""
+    """Reads the file without changing it; raises the errors of `_open`."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != schema.version:
         raise StorageError(

@@ -1,7 +1,8 @@
-"""Databases whose transactions go into a log elsewhere, so that the next server on another machine has them.
+"""Databases whose transactions also go to a remote log, so that the next server on another machine
+gets them.
 
-What is done to such a database is kept as statements. Whoever has committed waits until the log has its transaction;
-so the database on this machine's disk is never behind the log, and may be lost with the machine.
+The log stores statements. A commit waits until the log has its transaction. So the database on this
+machine's disk is never behind the log, and may be lost with the machine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Literal, Protocol
 from beam_runner_storage.errors import StorageError
 
 Statement = tuple[str, bool, Sequence[Any]]
-"""SQL, whether it is done for each of many rows, and the values of its parameters, or the rows of them."""
+"""SQL, whether it runs for many rows, and its parameters or rows of parameters."""
 
 Transaction = Sequence[Statement]
 
@@ -25,17 +26,20 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class LogFailed(StorageError):
-    """A log takes nothing more: the server must stop, and the next one goes on from what the log has.
+    """Raised if a log accepts nothing more. The server must stop, and the next server continues from
+    the log.
 
-    It may have what was given to it last, or not.
+    The last transaction may or may not be in the log.
     """
 
 
 class LogAway(StorageError):
-    """A log has not taken something yet, since the place where it is kept is away; it will take it later.
+    """Raised if a log has not stored a transaction yet, because its location is unavailable. It will
+    store it later.
 
-    - `place`: where the log is kept.
-    - `reason`: the cause.
+    Attributes:
+        place: the location of the log.
+        reason: the cause.
     """
 
     def __init__(self, place: str, reason: str) -> None:
@@ -45,51 +49,55 @@ class LogAway(StorageError):
 
 
 class LogFenced(LogFailed):
-    """Another server has taken the log over."""
+    """Raised if another server has taken the log over."""
 
 
 class TransactionLog(Protocol):
-    """What was done to one database, in order, kept where other machines find it. Thread-safe."""
+    """The transactions of one database, in order, stored where other machines find them. Thread-safe."""
 
     def take_over(self, path: Path) -> Iterable[Transaction]:
-        """Makes the log this server's alone, and leaves the last copy of the database at `path`, if there
-        is one; returns the transactions after it, oldest first. To be called once, first.
+        """Takes exclusive ownership of the log, and writes the last copy of the database to `path`, if
+        one exists.
+
+        Returns the transactions after the copy, oldest first. Must be called once, before the other
+        methods.
 
         Raises:
-            LogFailed: what is kept is not what was written, or can't be read.
+            LogFailed: the log is damaged, or can't be read.
         """
 
     def begin(self, copy: Path) -> None:
-        """Keeps a copy of the database as it is now, and forgets all before it; returns when that is durable.
+        """Stores a copy of the current database, and drops all earlier data; returns when that is
+        durable.
 
         Raises:
-            LogFailed: it can't be kept, or another server has taken over meanwhile.
+            LogFailed: the copy can't be stored, or another server has taken over meanwhile.
         """
 
     def add(self, transaction: Transaction) -> bool:
-        """Takes the next transaction; returns at once, and says whether a copy of the database is due."""
+        """Queues the next transaction; returns at once, and says whether a copy of the database is due."""
 
     def keep(self, copy: Path) -> None:
-        """Keeps a copy, which has all that was added so far; returns at once. The file goes when it is done."""
+        """Stores a copy with all transactions so far; returns at once, and removes the file after the upload."""
 
     def wait(self, seconds: float | None = None) -> None:
-        """Returns when all that was added before is durable.
+        """Returns when all earlier transactions are durable.
 
         Raises:
-            LogAway: it is not, after so many seconds. What was added stays, in its order.
-            LogFailed: that is not known.
+            LogAway: they are not durable after the time limit. They stay in the queue, in order.
+            LogFailed: their state is unknown.
         """
 
 
 class LoggedConnection(sqlite3.Connection):
-    """A connection that gives what it commits to a log, from `begin` on. For one thread at a time."""
+    """A connection that sends its commits to a log, from `begin` on. For one thread at a time."""
 
     _log: TransactionLog | None = None
     _path: Path
     _statements: list[Statement]
 
     def begin(self, log: TransactionLog, path: Path) -> None:
-        """From now on all that changes the database, which is that at `path`, goes into the log.
+        """Sends all later changes of the database, which is at `path`, to the log.
 
         Raises:
             LogFailed: see `TransactionLog.begin`.
@@ -120,7 +128,7 @@ class LoggedConnection(sqlite3.Connection):
             assert sql.startswith(_OTHERS), f"whether this changes anything is not known: {sql}"
 
     def __exit__(self, *raised: Any) -> Literal[False]:
-        """See `sqlite3.Connection`; what is committed goes into the log."""
+        """Commits or rolls back, see `sqlite3.Connection`; a commit goes to the log."""
         try:
             super().__exit__(*raised)
         except BaseException:
@@ -141,7 +149,7 @@ class LoggedConnection(sqlite3.Connection):
                 _LOGGER.warning("%s can't be copied; its log grows", self._path, exc_info=True)
 
     def wait(self, seconds: float | None = None) -> None:
-        """Returns when all that was committed before is in the log; may be called from any thread.
+        """Returns when all earlier commits are in the log; any thread may call it.
 
         Raises:
             LogAway, LogFailed: see `TransactionLog.wait`.
@@ -157,10 +165,10 @@ class LoggedConnection(sqlite3.Connection):
 
 
 def restore(log: TransactionLog, path: Path) -> None:
-    """Make the database at `path`, where there is none yet, of what a log has, if it has anything.
+    """Creates the database at `path` from a log, unless the log is empty.
 
     Raises:
-        LogFailed: see `TransactionLog.take_over`; or what the log has does not fit together.
+        LogFailed: see `TransactionLog.take_over`; or the parts of the log are inconsistent.
     """
     transactions = list(log.take_over(path))
     if not path.exists():
@@ -184,8 +192,8 @@ def restore(log: TransactionLog, path: Path) -> None:
 def begin(
     connection: sqlite3.Connection, log: TransactionLog, path: Path, damage: Sequence[str]
 ) -> None:
-    """From now on what is done by a connection of `open_database` goes into its log; unless there is damage, which is
-    then told, and the log stays as it is.
+    """Starts the log of a connection of `open_database`. If there is damage, reports it and leaves the
+    log unchanged.
 
     Raises:
         LogFailed: there is damage; or see `LoggedConnection.begin`.

@@ -1,18 +1,19 @@
-"""Seals: what a database must hold, written into it and beside it, so that nothing it lacks goes unnoticed.
+"""Seals: a summary of a database's content, stored in it and next to it, so that missing data is
+noticed.
 
-SQLite opens a file whose log is missing, damaged or of another day as if the transactions in it had
-never been, and where a page is zeroed rows may just not be there. So each sealed transaction writes into
-the database how many there were and what all items in it come to, and the same into a small file beside
-it. An item is whatever its owner can give one checksum: best the head of a chain of checksums, which
-stands for all that came before.
+If SQLite's log is missing, damaged or outdated, SQLite opens the file as if the transactions in the
+log had never happened. If a page is zeroed, rows can be missing. So each sealed transaction writes
+the number of transactions and the sum of all items' checksums into the database, and into a small
+file next to it. An item is any data for which its owner can compute one checksum. The best checksum
+is the head of a chain, which covers all earlier data.
 
-The file has two lines. A transaction writes the second line before its commit, and the first line after its commit.
-A process that is killed during a commit leaves two lines that differ. If the database then has the earlier
-transaction, either the commit did not happen, or its part of the log is lost: `Seals.is_unfinished`. Nobody was told that
-such a transaction is durable.
+The file has two lines. A transaction writes the second line before its commit, and the first line
+after its commit. A process that is killed during a commit leaves two lines that differ. If the
+database then has the earlier transaction, either the commit did not happen, or its part of SQLite's
+log is lost: `Seals.is_unfinished`. No caller was told that such a transaction is durable.
 
-What cannot be noticed: a database and its seal that are both put back, or both removed. After a power cut
-the seal may be older than the database, which is no damage.
+Two cases can't be noticed: a database and its seal that are both restored from a backup, or both
+removed. After a power failure the seal may be older than the database, which is not damage.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ SEAL_TABLE = """
         number INTEGER NOT NULL, items INTEGER NOT NULL, total INTEGER NOT NULL
     );
 """
-"""To be among the statements of a `Schema` whose databases are sealed."""
+"""The statement that a `Schema` with seals must include."""
 
 _MODULUS = 1 << 62
 
 _FIRST, _SECOND = 0, 1
 
 Change = Callable[[int | None, int | None], None]
-"""Says that the checksum of an item was the first, and is the second; None where there is no item."""
+"""Reports the old and the new checksum of an item; None if the item doesn't exist."""
 
 
 @attrs.frozen
 class Seal:
-    """`number` transactions made the database `identity`; the checksums of its `items` items have the
-    sum `total`, modulo 2 to the 62nd.
+    """A summary: `number` transactions made the database `identity`, and the checksums of its `items`
+    items have the sum `total`, modulo 2**62.
     """
 
     identity: int
@@ -59,36 +60,36 @@ class Seal:
 
     @classmethod
     def new(cls, checksums: Iterable[int]) -> Seal:
-        """The first seal of a database with these items."""
+        """Returns the first seal of a database with these items."""
         found = list(checksums)
         return cls(secrets.randbits(62), 0, len(found), sum(found) % _MODULUS)
 
     def changed(self, before: int | None, after: int | None) -> Seal:
-        """This seal with an item less, more, or of another checksum."""
+        """Returns this seal after an item was added, removed or changed."""
         items = self.items - (before is not None) + (after is not None)
         total = (self.total - (before or 0) + (after or 0)) % _MODULUS
         return attrs.evolve(self, items=items, total=total)
 
     @property
     def line(self) -> bytes:
-        """A line of always the same length, which is written over the last one in one step."""
+        """Returns a line of fixed length, which can overwrite the previous one in one write."""
         text = f"{self.identity:016x} {self.number:020d} {self.items:020d} {self.total:016x}"
         return f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
 
 
 @attrs.frozen
 class _Pair:
-    """What is beside a database: the seal of the last transaction that is done, and of the last that was begun."""
+    """The two lines next to a database: the seals of the last completed and of the last begun transaction."""
 
     done: Seal
     begun: Seal
 
 
 class Seals:
-    """The seal of the database at `path`, which the caller holds, see `folders`, and has opened.
+    """The seal of the open database at `path`, whose folder the caller holds, see `folders`.
 
-    For one thread at a time. With `is_restored` the database was just made of a log, which is whole: then
-    there is nothing beside it yet.
+    For one thread at a time. With `is_restored`, the database was just created from a complete log,
+    so no seal exists yet.
     """
 
     def __init__(self, path: Path, *, is_restored: bool = False) -> None:
@@ -97,18 +98,18 @@ class Seals:
         self._descriptor: int | None = None
         self._seal: Seal | None = None
         self.was_readable = False
-        """Whether there was a seal beside the database to compare with when it was opened."""
+        """Whether a seal to compare with existed when the database was opened."""
         self.is_unfinished = False
-        """Whether a last transaction was begun that the database did not have when it was opened."""
+        """Whether a last transaction was begun that the database lacked when it was opened."""
 
     def open(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> str | None:
-        """Compare what is sealed with the checksums of the items that are there.
+        """Compares the seal with the checksums of the existing items.
 
-        Returns what is missing or wrong, as in "it lacks the last 3 changes", or None. Then `renew`
-        makes what is there the whole.
+        Returns a description of missing or wrong data, such as "it lacks the last 3 changes", or
+        None. After damage, `renew` seals the existing data.
 
         Raises:
-            sqlite3.Error, OSError: the database or the seal cannot be read or written.
+            sqlite3.Error, OSError: the database or the seal can't be read or written.
         """
         row = connection.execute("SELECT identity, number, items, total FROM seal").fetchone()
         kept = None if row is None else Seal(*row)
@@ -124,10 +125,10 @@ class Seals:
         return damage
 
     def renew(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> None:
-        """Seal the database with the items it has, whatever was sealed before.
+        """Seals the database with its existing items, and ignores the previous seal.
 
         Raises:
-            sqlite3.Error, OSError: the database or the seal cannot be written.
+            sqlite3.Error, OSError: the database or the seal can't be written.
         """
         seal = Seal.new(checksums)
         with transaction(connection):
@@ -136,14 +137,15 @@ class Seals:
 
     @contextmanager
     def transaction(self, connection: sqlite3.Connection) -> Iterator[Change]:
-        """One sealed transaction; it yields what is to be told of each item that changes.
+        """Runs its block as one sealed transaction; it yields a function that must be called for each
+        changed item.
 
-        Where what the transaction wrote may be lost with the machine the seal may not be, and tells of
-        it. Costs 20 microseconds more than one that is not sealed.
+        If a crash of the machine can lose the transaction but not the seal, the seal shows the
+        loss. Costs 20 µs more than an unsealed transaction.
 
         Raises:
-            sqlite3.Error: it cannot be begun or committed, and nothing has changed.
-            OSError: it is committed, but the seal cannot be written.
+            sqlite3.Error: the transaction can't begin or commit, and nothing has changed.
+            OSError: the transaction is committed, but the seal can't be written.
         """
         before = self._seal
         assert before is not None, "the seal has not been opened"
@@ -169,13 +171,13 @@ class Seals:
         self._put(_FIRST, seal)
 
     def close(self) -> None:
-        """Close the file; may be called again."""
+        """Closes the file; may be called again."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def _write(self, seal: Seal) -> None:
-        """Write both lines, in a file that is made if it is not there."""
+        """Writes both lines to the file, which is created if it doesn't exist."""
         self._seal = seal
         if self._descriptor is None:
             new = not self._path.exists()
@@ -197,9 +199,9 @@ def _keep(connection: sqlite3.Connection, seal: Seal) -> None:
 
 
 def _read(path: Path) -> _Pair | str:
-    """The seals beside a database, or what is wrong with them.
+    """Returns the seals next to a database, or a description of what is wrong with them.
 
-    Early versions wrote one line, of what was done.
+    Early versions wrote one line, for the last completed transaction.
     """
     try:
         lines = path.read_bytes().splitlines(keepends=True)
@@ -220,7 +222,7 @@ def _seal_of(line: bytes) -> Seal | None:
 
 
 def _difference(kept: Seal | None, beside: _Pair | str, checksums: list[int]) -> str | None:
-    """What a database lacks, by the seal in it and the one beside it, or None."""
+    """Returns what a database lacks, by its own seal and the one next to it, or None."""
     if kept is None:
         return None if beside == "missing" and not checksums else "it is not sealed"
     if kept.items != len(checksums):

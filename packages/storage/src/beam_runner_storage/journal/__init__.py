@@ -1,1 +1,1 @@
-"""What has been committed of each job, kept so that it survives the server: entries, snapshots, epochs."""
+"""The committed entries of each job, stored so that they survive the server: entries, snapshots, epochs."""

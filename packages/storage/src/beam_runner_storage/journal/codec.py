@@ -1,11 +1,12 @@
-"""Records as bytes that tell their own layout: no code is run by reading them, and fields are found by name.
+"""Self-describing encoding of records: decoding runs no code, and finds fields by name.
 
-Each record is its class's number in a layout and the values of its fields. A layout has the names of
-classes and fields, and is written once for many records. So a version that has classes with more fields reads what one with
-fewer wrote, if the new ones have defaults; what it does not know it refuses, and never misreads.
+A record is encoded as the number of its class in a layout, followed by the values of its fields. A
+layout has the names of classes and fields, and is stored once for many records. So a version whose
+classes have more fields, with defaults, can read the records of an older version. It refuses
+unknown classes and fields, and never misinterprets data.
 
-Besides records there may be None, booleans, numbers of 64 bits, strings, bytes, tuples, frozensets, and in
-fields that say so in their types lists and dictionaries; members of enums, and classes as such.
+Other supported values are None, booleans, 64-bit integers, strings, bytes, tuples, frozensets,
+members of enums, and classes themselves. Fields with such a type may hold lists and dictionaries.
 """
 
 from __future__ import annotations
@@ -22,37 +23,37 @@ import msgpack
 
 _REFERENCE, _LIST, _DICT, _ORDERED, _SET, _CLASS = range(6)
 _FIRST = 16
-"""The number of the first class; below it are what is no record."""
+"""The number of the first class; smaller numbers stand for other values."""
 _CONTAINERS = ("list[", "List[", "dict[", "Dict[", "Mapping[")
 _DIGEST_BYTES = 8
 _TEXT = "surrogatepass"
-"""User code names things as it likes, with halves of characters, too."""
+"""The error handler for texts, because names in user code may contain lone surrogates."""
 
 
 class FormError(Exception):
-    """Bytes that this version can't read: what is in them it does not know."""
+    """Raised for bytes with content that this version doesn't know."""
 
 
 @attrs.frozen
 class Layout:
-    """The classes that may be in some bytes, by number, and their fields, in order."""
+    """The classes that encoded data may contain, by number, and their fields, in order."""
 
     classes: tuple[tuple[str, tuple[str, ...]], ...]
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """Tells it from others."""
+        """Returns a digest that identifies the layout."""
         return blake2b(self.encoded, digest_size=_DIGEST_BYTES).digest()
 
     @functools.cached_property
     def encoded(self) -> bytes:
-        """All of it, for `decoded`."""
+        """Returns the encoded layout."""
         encoded: bytes = msgpack.packb(self.classes)
         return encoded
 
     @classmethod
     def decoded(cls, data: bytes) -> Layout:
-        """That of which `encoded` was written."""
+        """Returns the layout that `encoded` encoded."""
         try:
             return cls(msgpack.unpackb(data, use_list=False))
         except ValueError as error:
@@ -60,13 +61,14 @@ class Layout:
 
 
 class Registry:
-    """Which classes may be written, under which names: names stay when classes are renamed or moved.
+    """The supported classes by their stored names, which stay the same if classes are renamed or
+    moved.
 
     Args:
-        classes: attrs classes, enums and classes that are written as such, by name.
-        shared: of these, the attrs classes of which the same object may be in several places, and is
-            the same after reading.
-        constants: of these, the only instances that others may compare with by identity.
+        classes: attrs classes, enums and classes that are stored as themselves, by name.
+        shared: the attrs classes of which one object may occur in several places, and stays one
+            object after decoding.
+        constants: the only instances that code may compare by identity.
     """
 
     def __init__(
@@ -76,16 +78,16 @@ class Registry:
         self._constants = {type(value): value for value in constants}
         self._shared = frozenset(shared)
         self.layout = Layout(tuple((name, _fields(cls)) for name, cls in classes.items()))
-        """That of what is written now."""
+        """The layout of newly encoded data."""
         self._numbers = {cls: number for number, cls in enumerate(classes.values(), _FIRST)}
         self._names = {cls: name for name, cls in classes.items()}
         self._writers = {cls: self._writer(cls) for cls in self._classes.values() if attrs.has(cls)}
 
     def encode(self, value: Any) -> bytes:
-        """A value as bytes.
+        """Returns a value as bytes.
 
         Raises:
-            TypeError: something in it can't be written.
+            TypeError: the value contains an unsupported type.
         """
         seen: dict[int, tuple[int, Any]] = {}
         writers, shared = self._writers, self._shared
@@ -100,7 +102,7 @@ class Registry:
             known = seen.get(id(value))
             if known is not None:
                 return {_REFERENCE: known[0]}
-            # Held, so that nothing else gets its id.
+            # Hold a reference, so that no other object gets the same id.
             seen[id(value)] = (len(seen), value)
             ((number, values),) = writer(value).items()
             return {number: (len(seen) - 1, *values)}
@@ -109,10 +111,10 @@ class Registry:
         return encoded
 
     def decode(self, data: bytes, layout: Layout) -> Any:
-        """The value that was written with a layout.
+        """Returns the value that was encoded with a layout.
 
         Raises:
-            FormError: this version does not know what is in it.
+            FormError: this version doesn't know the content.
         """
         readers = self._readers(layout)
         seen: dict[int, Any] = {}
@@ -196,12 +198,12 @@ class Registry:
 
 
 def _fields(cls: type) -> tuple[str, ...]:
-    """What its constructor calls them."""
+    """Returns the names of a class's fields in its constructor."""
     return tuple(field.alias for field in attrs.fields(cls)) if attrs.has(cls) else ()
 
 
 def _wrapped(value: Any) -> Any:
-    """Lists and dictionaries in a form in which they differ from tuples and records."""
+    """Returns lists and dictionaries in a form that differs from tuples and records."""
     kind = type(value)
     if kind is list:
         return {_LIST: [_wrapped(each) for each in value]}

@@ -1,4 +1,4 @@
-"""What can go wrong with a journal; texts are for the person who runs the server."""
+"""Errors of a journal, with texts for the operator of the server."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from beam_runner_storage.unavailable import NeighbourUnavailable
 
 
 class JournalError(StorageError):
-    """The journal cannot be written or read, for the reason in the text.
+    """Raised if the journal can't be written or read; the text says why.
 
-    After a failed append it is not known whether the entries are there: nothing may be done on the
-    strength of them. Either the same entries are appended again, or the job must be recovered before
-    it goes on.
+    After a failed append it is unknown whether the entries are stored, so nothing may depend on
+    them. Either append the same entries again, or recover the job before it continues.
     """
 
 
 class JournalUnavailable(JournalError):
-    """The disk of the journal is full or away; the same append may succeed later, and is then done once.
+    """Raised if the journal's disk is full or unavailable. The same append may succeed later, and then
+    happens once.
 
     Attributes:
         away: the disk, and the cause.
@@ -28,8 +28,8 @@ class JournalUnavailable(JournalError):
 
 
 class JournalFenced(JournalError):
-    """Another server has taken over the folder; this one must not commit anything more."""
+    """Raised if another server has taken over the folder; this server must not commit anything more."""
 
 
 class JournalDamaged(JournalError):
-    """What is read is not what was written."""
+    """Raised if the stored data differs from the written data."""

@@ -1,8 +1,9 @@
-"""The journal of one job: entries in the order in which they were committed, and the last snapshot.
+"""The journal of one job: the last snapshot, and the entries after it in the order of their commits.
 
-Entries are numbered from 0 for the life of the job. A snapshot stands for all entries before it, which
-go with it. Checksums are a chain: that of an entry is also of all before it, up to the snapshot. The last
-one, the journal's head, is kept apart, so that whatever is missing, moved or changed is found.
+Entries have numbers from 0 that are never reused within the job. A snapshot replaces all entries
+before it. Checksums form a chain: the checksum of an entry also covers all entries before it, up to
+the snapshot. The last checksum, the journal's head, is stored separately, so missing, moved and
+changed entries are detected.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from beam_runner_storage.durable.seals import Change
 from beam_runner_storage.journal.errors import JournalDamaged, JournalError
 
 _PLACES = 1 << 40
-"""An entry's place in its table is ``journal * _PLACES + number``: a journal is one range of keys."""
+"""The factor of the entry's key ``journal * _PLACES + number``, so that a journal is one range of keys."""
 
 
 @attrs.frozen
 class Recovered:
-    """What a journal holds: the last snapshot, and the entries after it, oldest first."""
+    """The content of a journal: the last snapshot, and the entries after it, oldest first."""
 
     snapshot: bytes | None
     entries: tuple[bytes, ...]
@@ -31,7 +32,7 @@ class Recovered:
 
 @attrs.frozen
 class _End:
-    """Where a journal goes on: its key, the number of the next entry, and its head."""
+    """The end of a journal: its key, the number of the next entry, and its head."""
 
     key: int
     next: int
@@ -40,11 +41,11 @@ class _End:
 
 @attrs.define(eq=False)
 class Journal:
-    """One job's journal, of a ``Store``. For one thread at a time.
+    """One job's journal in a ``Store``. For one thread at a time.
 
     Every method raises ``JournalFenced`` if another server has taken over the folder,
-    ``JournalUnavailable`` if the disk is full or away, and ``JournalError`` if the file cannot be read
-    or written.
+    ``JournalUnavailable`` if the disk is full or unavailable, and ``JournalError`` if the file
+    can't be read or written.
     """
 
     job_id: str
@@ -52,22 +53,25 @@ class Journal:
     _writing: Callable[[], AbstractContextManager[tuple[sqlite3.Connection, Change]]]
     _end: _End | None = attrs.field(init=False, default=None)
     _unsure: _End | None = attrs.field(init=False, default=None)
-    """The end before an append of which it is not known whether it was committed."""
+    """The end before an append whose outcome is unknown."""
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever kept here, and not deleted."""
+        """Returns whether the journal has any data."""
         with self._reading() as connection:
             return _end(connection, self.job_id) is not None
 
     def append(self, entries: Sequence[bytes]) -> None:
         """Commits all ``entries`` or none; returns when they are durable.
 
-        Costs a write of about the entries' size, and where the store is durable an fsync. After a
-        ``JournalUnavailable`` the same entries may be appended again: they are there once then.
+        Costs a write of about the entries' size, and an fsync if the store is durable. After
+        ``JournalUnavailable`` the same entries may be appended again, and are then stored once.
         """
         before = self._unsure
-        known, self._end = self._end, None  # After a failure the file alone knows where it ends.
+        known, self._end = (
+            self._end,
+            None,
+        )  # After a failure only the file shows the end of the journal.
         with self._writing() as (connection, change):
             end = known or self._begin(connection)
             self._unsure = before or end
@@ -83,7 +87,7 @@ class Journal:
         self._end, self._unsure = end, None
 
     def snapshot(self, state: bytes) -> None:
-        """Keeps ``state`` in place of the snapshot and the entries so far, in one transaction."""
+        """Stores ``state`` in place of the snapshot and the entries so far, in one transaction."""
         known, self._end = self._end, None
         with self._writing() as (connection, change):
             end = known or self._begin(connection)
@@ -97,10 +101,10 @@ class Journal:
         self._end, self._unsure = end, None
 
     def recover(self) -> Recovered:
-        """What was committed. Reads all of it into memory.
+        """Returns the committed data. Reads all of it into memory.
 
         Raises:
-            JournalDamaged: it is not what was written.
+            JournalDamaged: the data differs from the written data.
         """
         with self._reading() as connection:
             end = _end(connection, self.job_id)
@@ -111,18 +115,18 @@ class Journal:
             return Recovered(state, entries)
 
     def keep(self, now: int) -> None:
-        """Marks the journal as one that is kept though its job has ended, at `now` (seconds since 1970)."""
+        """Marks the journal of a finished job as kept, at `now` (seconds since 1970)."""
         with self._writing() as (connection, _):
             connection.execute("INSERT OR REPLACE INTO kept VALUES (?, ?)", (self.job_id, now))
 
     def delete(self) -> None:
-        """Removes the journal, if there is one."""
+        """Removes the journal, if it exists."""
         with self._writing() as (connection, change):
             forget(connection, self.job_id, change)
         self._end = self._unsure = None
 
     def _begin(self, connection: sqlite3.Connection) -> _End:
-        """Where it goes on; its key is made where it is new."""
+        """Returns the end of the journal; creates the key of a new journal."""
         end = self._end or _end(connection, self.job_id)
         if end is not None:
             return end
@@ -134,7 +138,7 @@ class Journal:
 def _rows(
     job_id: str, end: _End, entries: Sequence[bytes]
 ) -> tuple[list[tuple[int, int, bytes]], _End]:
-    """Returns the rows of new entries, and where the journal goes on after them."""
+    """Returns the rows of new entries, and the end of the journal after them."""
     head = _seed(job_id) if end.head is None else end.head
     rows = []
     for number, entry in enumerate(entries, end.next):
@@ -144,15 +148,15 @@ def _rows(
 
 
 def heads(connection: sqlite3.Connection) -> list[int]:
-    """The heads of all journals, which stand for all that is in them."""
+    """Returns the heads of all journals, which cover all their data."""
     return [head for (head,) in connection.execute("SELECT head FROM journals")]
 
 
 def verify(connection: sqlite3.Connection, job_id: str) -> None:
-    """Reads the journal of ``job_id``.
+    """Reads and checks the journal of ``job_id``.
 
     Raises:
-        JournalDamaged: it is not what was written.
+        JournalDamaged: the data differs from the written data.
     """
     end = _end(connection, job_id)
     if end is not None:
@@ -162,7 +166,7 @@ def verify(connection: sqlite3.Connection, job_id: str) -> None:
 
 
 def forget(connection: sqlite3.Connection, job_id: str, change: Change | None = None) -> None:
-    """Removes the journal of ``job_id`` within the present transaction, and tells the seal."""
+    """Removes the journal of ``job_id`` within the current transaction, and updates the seal."""
     connection.execute("DELETE FROM kept WHERE job_id = ?", (job_id,))
     end = _end(connection, job_id)
     if end is not None:
@@ -174,14 +178,14 @@ def forget(connection: sqlite3.Connection, job_id: str, change: Change | None = 
 
 
 def forget_unknown(connection: sqlite3.Connection) -> None:
-    """Removes what belongs to journals that are not there, within the present transaction."""
+    """Removes data of journals that don't exist, within the current transaction."""
     known = "(SELECT journal FROM journals)"
     connection.execute(f"DELETE FROM snapshots WHERE journal NOT IN {known}")
     connection.execute(f"DELETE FROM entries WHERE place / {_PLACES} NOT IN {known}")
 
 
 def _moved(connection: sqlite3.Connection, change: Change, before: _End, after: _End) -> _End:
-    """Writes down where the journal ends now."""
+    """Stores the new end of the journal."""
     connection.execute(
         "UPDATE journals SET next = ?, head = ? WHERE journal = ?",
         (after.next, after.head, after.key),
@@ -200,7 +204,7 @@ def _end(connection: sqlite3.Connection, job_id: str) -> _End | None:
 def _snapshot(
     connection: sqlite3.Connection, job_id: str, key: int
 ) -> tuple[bytes | None, int, int]:
-    """The snapshot, if there is one, how many entries it stands for, and the head after it."""
+    """Returns the snapshot or None, the number of entries it replaces, and the head after it."""
     row = connection.execute(
         "SELECT entries, checksum, state FROM snapshots WHERE journal = ?", (key,)
     ).fetchone()

@@ -49,7 +49,7 @@ from beam_runner_storage.unavailable import (
 FILE = "journal.sqlite"
 LOCK = "journal.lock"
 _LOG_SECONDS = 5.0
-"""So long a commit waits for its log before the job says that it waits."""
+"""The time in seconds that a commit waits for its log before the job reports the wait."""
 
 
 _SCHEMA = Schema(
@@ -76,32 +76,35 @@ _SCHEMA = Schema(
 _KEPT_TABLE = """
     CREATE TABLE IF NOT EXISTS kept (job_id TEXT PRIMARY KEY, since INTEGER NOT NULL)
 """
-"""Jobs that have ended, whose journals are kept. Not in the schema: files of earlier versions lack it."""
+"""The table of finished jobs whose journals are kept. It is not part of the schema, because files of
+earlier versions lack it.
+"""
 
 
 class Store:
-    """Opens the journals in ``folder``, which is made if it is not there, as a new epoch.
+    """The journals in ``folder``, opened as a new epoch. The folder is created if it doesn't exist.
 
-    Thread-safe: jobs append from threads of their own, one after the other. With ``durable`` what was
-    appended survives the machine, without it only the process.
+    Thread-safe: each job appends from its own thread, one append after the other. With ``durable``,
+    appended data survives a crash of the machine, otherwise only the end of the process.
 
-    Opening reads and checks everything. What is damaged is set aside: the whole file if SQLite cannot
-    read it, else a copy of it, and the damaged jobs are taken out.
+    Opening reads and checks everything. Damaged data is moved aside: the whole file if SQLite can't
+    read it, otherwise a copy of the file, and the damaged jobs are removed.
 
-    With ``log`` the journals are kept there, and ``folder``, which has none yet, is for the time of this server.
+    With ``log``, the journals are stored in the log, and ``folder``, which has none yet, is for the
+    lifetime of this server.
 
     Raises:
-        StorageError: another server uses the folder, or another version
-            wrote the file; or what is in the log is damaged, or can't be read.
-        JournalError: the file cannot be read or written.
-        OSError: the folder cannot be made or written.
+        StorageError: another server uses the folder, or another version wrote the file; or the log
+            is damaged or can't be read.
+        JournalError: the file can't be read or written.
+        OSError: the folder can't be created or written.
     """
 
     def __init__(self, folder: Path, durable: bool, log: TransactionLog | None = None) -> None:
         self._path = folder.absolute() / FILE
         self._syncs = durable and log is None
         self.durable = durable
-        """Whether what was appended survives the machine."""
+        """Whether appended data survives a crash of the machine."""
         self._mutex = threading.Lock()
         self._journals: dict[str, Journal] = {}
         self._damage: list[str] = []
@@ -113,7 +116,7 @@ class Store:
             self._connection.execute(_KEPT_TABLE)
             self._take_out_damaged()
             self.epoch = self._new_epoch()
-            """The number of this opening, larger than that of every earlier one of this folder."""
+            """The number of this opening, larger than all earlier numbers of this folder."""
             if log is not None:
                 begin(self._connection, log, self._path, self._damage)
         except (sqlite3.Error, OSError) as error:
@@ -125,11 +128,11 @@ class Store:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Sentences that say what was found damaged and where it is kept."""
+        """Sentences that say what was damaged, and where the damaged data is stored."""
         return tuple(self._damage)
 
     def journal(self, job_id: str) -> Journal:
-        """The journal of this job, which begins to exist with the first append or snapshot."""
+        """Returns the journal of a job, which exists from the first append or snapshot on."""
         with self._mutex:
             found = self._journals.get(job_id)
             if found is None:
@@ -137,17 +140,17 @@ class Store:
             return found
 
     def job_ids(self) -> tuple[str, ...]:
-        """The jobs that have a journal, oldest first."""
+        """Returns the jobs that have a journal, oldest first."""
         with self.reading() as connection:
             return _job_ids(connection)
 
     def kept(self) -> dict[str, int]:
-        """The jobs whose journals are kept after their end, with the time of that (seconds since 1970)."""
+        """Returns the finished jobs whose journals are kept, with the times of their ends (seconds since 1970)."""
         with self.reading() as connection:
             return dict(connection.execute("SELECT job_id, since FROM kept"))
 
     def close(self) -> None:
-        """Gives up the folder; may be called more than once. Appending afterwards is an error."""
+        """Releases the folder; may be called more than once. Later appends raise an error."""
         with self._mutex:
             if self._connection is not None:
                 self._connection.close()
@@ -157,12 +160,12 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """What is read within is of one moment, in which this epoch still owns the folder.
+        """Runs its block as one consistent read, in which this epoch still owns the folder.
 
         Raises:
-            JournalFenced: it does not.
-            JournalDamaged: the file turns out to be damaged; opening it again sets it aside.
-            JournalError: the store is closed, or the file cannot be read.
+            JournalFenced: the epoch doesn't own the folder.
+            JournalDamaged: the file is damaged; opening it again moves it aside.
+            JournalError: the store is closed, or the file can't be read.
         """
         with self._used() as connection, transaction(connection):
             self._check_epoch(connection)
@@ -170,13 +173,13 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
-        """All or nothing of what is done to the connection, and told of journals' heads, is committed.
+        """Runs its block as one transaction, with the reported changes of journals' heads.
 
         Raises:
-            JournalFenced: this epoch does not own the folder any more.
-            JournalDamaged: the file turns out to be damaged; opening it again sets it aside.
-            JournalUnavailable: the disk is full or away.
-            JournalError: the store is closed, or the file cannot be written.
+            JournalFenced: this epoch no longer owns the folder.
+            JournalDamaged: the file is damaged; opening it again moves it aside.
+            JournalUnavailable: the disk is full or unavailable.
+            JournalError: the store is closed, or the file can't be written.
         """
         with self._used() as connection, self._seals.transaction(connection) as change:
             self._check_epoch(connection)
@@ -185,7 +188,7 @@ class Store:
             self._wait(connection)
 
     def _wait(self, connection: LoggedConnection) -> None:
-        """Until what was committed is in the log, for which other jobs need not wait before they commit."""
+        """Waits until the committed data is in the log. Other jobs may commit meanwhile."""
         try:
             connection.wait(_LOG_SECONDS)
         except LogAway as error:
@@ -233,7 +236,7 @@ class Store:
         return connection
 
     def _take_out_damaged(self) -> None:
-        """Keep a copy of the file if something is damaged in it, and forget those journals."""
+        """Copies the file if something in it is damaged, and removes the damaged journals."""
         assert self._connection is not None
         connection = self._connection
         damage = self._seals.open(connection, heads(connection))
@@ -244,7 +247,7 @@ class Store:
         if damage is not None:
             self._damage.append(f"{self._path}: {damage}; a copy is kept as {kept}")
             if self._seals.was_readable:
-                # Whose commits these are is not known.
+                # The owner of these commits is unknown.
                 all_jobs = dict.fromkeys(_job_ids(connection), "the file that it is in is damaged")
                 reasons = all_jobs | reasons
         self._damage.extend(
@@ -259,7 +262,7 @@ class Store:
         self._seals.renew(connection, heads(connection))
 
     def _damaged_journals(self) -> dict[str, str]:
-        """Why which jobs cannot be resumed."""
+        """Returns by job why it can't be resumed."""
         assert self._connection is not None
         reasons = {}
         for job_id in _job_ids(self._connection):
@@ -270,7 +273,7 @@ class Store:
         return reasons
 
     def _new_epoch(self) -> int:
-        """The next epoch, committed. The lock file has it, too, in case the database is set aside."""
+        """Returns the next epoch, committed. The lock file also stores it, in case the database is moved aside."""
         assert self._connection is not None
         with transaction(self._connection) as connection:
             (before,) = connection.execute("SELECT epoch FROM epochs").fetchone()
