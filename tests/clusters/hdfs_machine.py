@@ -56,7 +56,7 @@ class HdfsMachine:
 
     def _answers(self) -> bool:
         try:
-            store = StoreSpec(self.place("up")).open_for_state(_PATIENCE)
+            store = StoreSpec(self.place("up")).open(_PATIENCE)
             store.create("up", b"")
             store.delete(["up"])
         except StoreError:

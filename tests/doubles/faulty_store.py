@@ -13,7 +13,7 @@ from beam_runner_storage.stores.ports import MissingFileError, StoreError
 
 @attrs.define(eq=False)
 class MemoryStore:
-    """Files by name; a ``StateStore`` that never fails."""
+    """Files by name; a ``FileStore`` that never fails."""
 
     files: dict[str, bytes] = attrs.field(factory=dict)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)

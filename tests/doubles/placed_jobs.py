@@ -14,6 +14,7 @@ from beam_runner_runtime.channel.messages import CloseLane, FromWorker, JobWork,
 from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.channel.server import ChannelServer, WorkerLink
 from beam_runner_runtime.driver.ports import JobPlacement, Placement
+from beam_runner_storage.stores.spec import StoreSpec
 
 SECONDS = 120
 
@@ -32,7 +33,7 @@ class PlacedJob:
         context = JobContext(
             job_id=self.job_id, job_name="name", options_json="{}", environments={}
         )
-        return JobWork(JobPlan(context, {}, {}), 4, str(self.folder))
+        return JobWork(JobPlan(context, {}, {}), 4, StoreSpec(str(self.folder)))
 
     def artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)

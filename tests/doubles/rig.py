@@ -24,7 +24,7 @@ from beam_runner_runtime.channel.messages import (
 )
 from beam_runner_runtime.driver.coherence import check
 from beam_runner_runtime.driver.coordinator import Coordinator
-from beam_runner_runtime.driver.job_data import SharedJobData
+from beam_runner_runtime.driver.job_folder import JobFolder
 from beam_runner_runtime.driver.kept import entries_of
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.metrics import MetricsTally
@@ -33,6 +33,7 @@ from beam_runner_runtime.driver.scheduling import roots_of
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots, Slots
 from beam_runner_storage.journal.store import Store
+from beam_runner_storage.stores.spec import StoreSpec
 from section_doubles import FakeSections
 from worker_doubles import SHARDS, FakeHarness, FakeWorker, Transform, harnesses
 
@@ -85,6 +86,8 @@ class Rig:
     ) -> None:
         self.plan = plan
         self.folder = place / "files"
+
+        self.files = JobFolder(StoreSpec(str(self.folder)))
         self.stages: dict[str, FakeHarness] = harnesses(plan, transforms)
         self.workers: list[FakeWorker] = []
         self.lanes: dict[int, FakeWorker] = {}
@@ -109,7 +112,7 @@ class Rig:
             self.sections,
             lambda end: self.coordinator.section_ended(end),
             JobSlots(slots or Slots(), "job-1"),
-            JobSettings(self.folder, self.store.epoch, cores, 4 * cores, loop_bytes),
+            JobSettings(self.files, self.store.epoch, cores, 4 * cores, loop_bytes),
         )
         work = self.coordinator.work
 
@@ -122,7 +125,7 @@ class Rig:
     def _ledger(self, limits: Mapping[str, int]) -> Ledger:
         if self.journal.exists:
             ledger = recover(self.journal)
-            SharedJobData(self.folder).sweep(ledger.files())
+            self.files.sweep(ledger.files())
         else:
             policies = DefaultPolicy(), self.section_policy
             ledger = Ledger(self.plan, SHARDS, Limits(**limits), *policies)

@@ -23,6 +23,7 @@ from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
 from beam_runner_runtime.channel.section_replies import SectionReply, merge_replies
 from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.log_records import LogRecord
@@ -65,7 +66,7 @@ class Host:
     """
 
     def __init__(self, plan: JobPlan, folder: Path) -> None:
-        self.work = JobWork(plan, SHARDS, str(folder))
+        self.work = JobWork(plan, SHARDS, StoreSpec(str(folder)))
         self.folder = folder
         self.data = FolderData(folder)
         self.scratch = folder / "scratch"

@@ -24,6 +24,7 @@ from beam_runner_runtime.channel.messages import (
     JobWork,
     LaneOpened,
 )
+from beam_runner_storage.stores.spec import StoreSpec
 from sample_buffers import buffer
 from small_plans import plan_of, stage
 from worker_doubles import FakeHarness
@@ -110,7 +111,7 @@ def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     served: list[Served] = []
 
     def make(harness: FakeHarness, plan: JobPlan = PLAN, *, durable: bool = False) -> Served:
-        channel = FakeChannel(JobWork(plan, 4, str(folder), durable=durable))
+        channel = FakeChannel(JobWork(plan, 4, StoreSpec(str(folder), durable)))
         environment = FakeEnvironment(harness)
         monkeypatch.setattr(process_module, "ChannelClient", lambda *_: channel)
         monkeypatch.setattr(stages_module, "EmbeddedHarness", lambda *_: environment)

@@ -26,13 +26,14 @@ from beam_runner_runtime.channel.messages import (
 from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver.job import RunningJob
-from beam_runner_runtime.driver.job_data import SharedJobData
+from beam_runner_runtime.driver.job_folder import JobFolder
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.recovery import recover
 from beam_runner_runtime.driver.scheduling import roots_of
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots, Slots
 from beam_runner_storage.journal.store import Store
+from beam_runner_storage.stores.spec import StoreSpec
 from section_doubles import FakeSections
 from small_jobs import PLAN, TRANSFORMS
 from worker_doubles import SHARDS, FakeHarness, FakeWorker, harnesses, seen_in
@@ -177,13 +178,15 @@ class Server:
 
     def __attrs_post_init__(self) -> None:
         self.folder = self.place / "files"
+
+        self.files = JobFolder(StoreSpec(str(self.folder)))
         self.store = Store(self.place / "journal", durable=False)
         self.journal = self.store.journal("job-1")
         self.reporter = Reporter(self.refuses_end)
         self.ended: list[RunningJob] = []
         if self.journal.exists:
             ledger = recover(self.journal)
-            SharedJobData(self.folder).sweep(ledger.files())
+            self.files.sweep(ledger.files())
         else:
             limits = Limits(parallelism=4, **{"user_attempts": self.attempts, **self.limits})
             ledger = Ledger(self.plan, SHARDS, limits, DefaultPolicy(), self.section_policy)
@@ -193,7 +196,7 @@ class Server:
         stages = harnesses(self.plan, self.transforms)
         self.spark = FakeSpark(self.folder, stages, plan=self.plan)
         settings = JobSettings(
-            self.folder,
+            self.files,
             self.store.epoch,
             self.cores,
             4,

@@ -29,6 +29,7 @@ from beam_runner_model.stages import (
 from beam_runner_planner.plan import JobPlan, StagePlan, TruncationPlan
 from beam_runner_runtime.bundles.stage_work import StageWork
 from beam_runner_runtime.channel.messages import JobWork
+from beam_runner_storage.stores.spec import StoreSpec
 
 _CODER = WindowedValueCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
 
@@ -96,7 +97,7 @@ def plan_of(stages: Iterable[StagePlan], buffers: Iterable[BufferPlan] = ()) -> 
 
 def work_of(plan: JobPlan, stage_id: str, shards: int = 4) -> StageWork:
     """What a process knows of a stage."""
-    return StageWork.of(JobWork(plan, shards, "folder"), stage_id)
+    return StageWork.of(JobWork(plan, shards, StoreSpec("folder")), stage_id)
 
 
 def bundle_of(*inputs: Data | Input, shard: int | None = None, **more: Any) -> Bundle:

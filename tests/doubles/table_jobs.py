@@ -7,13 +7,13 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
+from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows.columns import to_bytes
 from beam_runner_engine.scheduler import Bundle, Input, Output
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_model.stages import InputEdge, InputKind, JobContext, StageSpec
 from beam_runner_planner.plan import JobPlan, StagePlan, TablePlan
 from beam_runner_planner.table_specs import TableTarget
-from beam_runner_runtime.bundles.job_files import files_of
 from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_urns import spark as urns
@@ -65,12 +65,14 @@ class TableJob:
 
     def elements(self, outputs: Sequence[Output]) -> list[bytes]:
         """What was put out."""
-        return list(elements_of(files_of(self.data), [Input(output.data) for output in outputs]))
+        return list(
+            elements_of(FileCache.open(self.data.store), [Input(output.data) for output in outputs])
+        )
 
     def given(self, *tables: pa.Table) -> tuple[Output, ...]:
         """Rows, as a stage puts them out."""
         batches = [batch for table in tables for batch in table.to_batches()]
-        return ElementsWriter(files_of(self.data), "1-1-1", [BUFFER], 1).write(
+        return ElementsWriter(FileCache.open(self.data.store), "1-1-1", [BUFFER], 1).write(
             map(to_bytes, batches)
         )
 

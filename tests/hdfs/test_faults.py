@@ -63,7 +63,7 @@ def test_nobody_sees_a_part_of_a_file_whose_writer_is_killed(
     assert writer.stdout is not None
     for _ in range(8):
         assert writer.stdout.readline() == "written\n"
-    store = spec.open_for_state()
+    store = spec.open()
     with pytest.raises(MissingFileError):
         store.fetch("file", tmp_path / "target")
     writer.kill()
@@ -80,7 +80,7 @@ def test_nobody_sees_a_part_of_a_file_whose_writer_is_killed(
 def test_a_namenode_that_was_killed_is_waited_for(
     hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path
 ) -> None:
-    store = spec.open_for_state(_PATIENCE_SECONDS)
+    store = spec.open(_PATIENCE_SECONDS)
     before = made(tmp_path, "before")
     store.put("before", before)
     hdfs.kill(NAMENODE)
@@ -134,7 +134,7 @@ def test_answers_that_get_lost_lose_and_double_nothing(
     rivals, names = 3, [f"a/{number}" for number in range(8)]
 
     def rival(number: int) -> list[bool | None]:
-        store = cut.open_for_state(_PATIENCE_SECONDS)
+        store = cut.open(_PATIENCE_SECONDS)
         taken: list[bool | None] = []
         for name in names:
             contents = f"{number} has {name}".encode()
@@ -150,7 +150,7 @@ def test_answers_that_get_lost_lose_and_double_nothing(
     line.close()
     print(f"CUT {line.cuts} times", flush=True)
     assert line.cuts > rivals
-    store = spec.open_for_state()
+    store = spec.open()
     for at, name in enumerate(names):
         (winner,) = (number for number in range(rivals) if taken[number][at])
         assert store.read(name) == f"{winner} has {name}".encode()

@@ -18,6 +18,7 @@ from typing import Any
 import apache_beam as beam
 import attrs
 import pytest
+from beam_runner_storage.stores.spec import StoreSpec
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
 from plans import plan_of
@@ -145,7 +146,7 @@ def test_nothing_is_lost_or_doubled(
     runner = SectionRunner(
         spark.context, pools, slot, server.endpoints.of(to_job(job_id)), job_id, plan, SHARDS
     )
-    jobs[job_id] = SectionJob(JobWork(plan, SHARDS, str(tmp_path)), runner)
+    jobs[job_id] = SectionJob(JobWork(plan, SHARDS, StoreSpec(str(tmp_path))), runner)
     order = order_of(plan, within)
     ends: list[Any] = []
 

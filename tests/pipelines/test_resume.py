@@ -182,7 +182,7 @@ def test_the_history_survives(
     assert any("ZeroDivisionError" in message.text for message in jobs[1].messages())
     state, seconds = jobs[2].cancel_and_measure()
     assert state is JobState.CANCELLED and seconds < limit(10)
-    wait_until(lambda: not list((new_lives.state / "jobs").glob("*")), 60, "no data stays")
+    wait_until(lambda: not list((new_lives.state / "jobs").glob("*/")), 60, "no data stays")
     new_lives.server.process.send_signal(signal.SIGTERM)
     assert new_lives.server.process.wait(60) == 0
 

@@ -33,6 +33,7 @@ from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.reporting import end_text
 from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_urns import environments
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.fnapi import FnApiServer
@@ -107,7 +108,7 @@ class _Job:
         self._plan = plan
         self._folder = folder
         self._stores = ShardStores(folder)
-        self._work = JobWork(plan, SHARDS, str(folder))
+        self._work = JobWork(plan, SHARDS, StoreSpec(str(folder)))
         self._fnapi = FnApiServer(plan.context, self, self)
         self._harnesses: dict[str, Harness] = {}
         self._stages: dict[str, tuple[StageWork, BundleSideInputs, Any]] = {}

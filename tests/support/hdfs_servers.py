@@ -108,7 +108,7 @@ class HdfsServers:
 
     def wait(self) -> None:
         """Waits until it takes files."""
-        store = StoreSpec(f"{self.url}/up").open_for_state(_SECONDS)
+        store = StoreSpec(f"{self.url}/up").open(_SECONDS)
         store.create("up", b"it is")
         store.delete(["up"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from beam_runner_server.data_place import DataPlace
+from beam_runner_server.job_folders import JobFolders
 from beam_runner_server.job_server import Server
 from beam_runner_storage.stores.ports import StoreError
 from beam_spark_executor.cli import main
@@ -15,7 +15,7 @@ _SECONDS = 2
 stop = Server.stop
 
 
-def check(place: DataPlace) -> None:
+def check(place: JobFolders) -> None:
     """Finds none."""
     time.sleep(_SECONDS)
     raise StoreError("there is no place for data")
@@ -27,6 +27,6 @@ def stop_later(server: Server) -> None:
     stop(server)
 
 
-DataPlace.check = check  # type: ignore[method-assign]
+JobFolders.check = check  # type: ignore[method-assign]
 Server.stop = stop_later  # type: ignore[method-assign]
 sys.exit(main())

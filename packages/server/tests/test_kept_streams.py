@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 from beam_runner_storage.journal.store import FILE, Store
-from beam_runner_storage.stores.spec import StoreSpec
 
-from beam_runner_server.data_place import DataPlace
 from beam_runner_server.kept_streams import KeptStreams
 
 
@@ -77,18 +75,3 @@ def test_journals_of_a_version_that_kept_nothing_are_opened(tmp_path: Path) -> N
         assert store.kept() == {"job": 7}
         store.journal("job").delete()
         assert store.kept() == {}
-
-
-@pytest.mark.parametrize("in_store", [False, True])
-def test_data_of_one_job_is_removed_and_no_other(tmp_path: Path, in_store: bool) -> None:
-    store = StoreSpec(f"file://{tmp_path}/store") if in_store else None
-    place = DataPlace(tmp_path / "jobs", store)
-    for job_id in ("one", "two"):
-        (tmp_path / "jobs" / job_id).mkdir(parents=True)
-        if store is not None:
-            (tmp_path / "file").write_bytes(b"x")
-            store.within(job_id).open().put("file", tmp_path / "file")
-    place.remove("one")
-    assert [path.name for path in (tmp_path / "jobs").iterdir()] == ["two"]
-    if store is not None:
-        assert list(store.open().names()) == ["two/file"]

@@ -123,8 +123,8 @@ def patch_executor(module: ModuleType) -> None:
     around(module.PlacedJobExecutor, "_begin", "before plan", "after plan")
 
 
-def patch_job_data(module: ModuleType) -> None:
-    around(module.SharedJobData, "sweep", "before sweep", "after sweep")
+def patch_job_folder(module: ModuleType) -> None:
+    around(module.JobFolder, "sweep", "before sweep", "after sweep")
 
 
 def patch_job(module: ModuleType) -> None:
@@ -191,7 +191,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "beam_runner_runtime.bundles.process": patch_process,
     "beam_runner_runtime.driver.coordinator": patch_coordinator,
     "beam_runner_runtime.driver.job": patch_job,
-    "beam_runner_runtime.driver.job_data": patch_job_data,
+    "beam_runner_runtime.driver.job_folder": patch_job_folder,
     "beam_runner_runtime.driver.ledger": patch_ledger,
     "beam_runner_server.executor": patch_executor,
     "beam_runner_storage.journal.journal": patch_journal,

@@ -18,7 +18,7 @@ from beam_runner_data.rows.errors import FileError
 from beam_runner_data.rows.outputs import row_port
 from beam_runner_data.rows.written import WrittenBuffer
 from beam_runner_data.side_inputs import side_index_build
-from beam_runner_data.side_inputs.side_index import SideIndex, indexes_of, remove_with_indexes
+from beam_runner_data.side_inputs.side_index import SideIndex, indexes_of, remove_indexes
 from beam_runner_data.side_inputs.side_index_build import open_index
 
 FORK = multiprocessing.get_context("fork")
@@ -110,9 +110,10 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
 
 def test_it_goes_with_its_data(tmp_path: Path) -> None:
     index = open_index(tmp_path, "s", [large(tmp_path, "1"), large(tmp_path, "2")])
-    remove_with_indexes(tmp_path, "2.arrow")
+    remove_indexes(tmp_path, "2.arrow")
     assert len(built(tmp_path)) == 1
-    remove_with_indexes(tmp_path, "1.arrow")
+    remove_indexes(tmp_path, "1.arrow")
+    (tmp_path / "1.arrow").unlink()
     assert built(tmp_path) == []
     assert not indexes_of(tmp_path, "1.arrow").exists()
     with pytest.raises(FileError):

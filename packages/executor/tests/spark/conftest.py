@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from beam_runner_storage.stores.spec import StoreSpec
 from table_jobs import TableJob
 
 from beam_spark_executor.spark.pool import Slot, WorkerPools
@@ -14,6 +15,6 @@ from beam_spark_executor.spark.table_bundles import TableData
 
 @pytest.fixture
 def job(spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path) -> TableJob:
-    data = TableData("job", str(tmp_path / "data"), None, durable=False, pieces=4)
+    data = TableData("job", StoreSpec(str(tmp_path / "data")), 4, str(tmp_path / "data"))
     (tmp_path / "data").mkdir()
     return TableJob(spark.session, pools, slot, data)

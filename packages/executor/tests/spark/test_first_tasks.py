@@ -13,7 +13,8 @@ from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.channel.server import ChannelServer
-from beam_runner_storage.stores.spec import StoreSpec
+from beam_runner_storage.stores.probe import mark
+from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 from plain_threads import start_plain_thread
 
 from beam_spark_executor.spark import first_tasks
@@ -107,28 +108,28 @@ def test_a_cluster_without_executors_is_not_waited_for_long(
 
 
 def test_who_has_all_is_content(endpoint: Endpoint, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
     store = StoreSpec(f"file://{tmp_path}/store")
-    hosts = check(FakeCluster(), Needs(endpoint, store, tmp_path / "file"))
+    mark(store)
+    hosts = check(FakeCluster(), Needs(endpoint, store))
     assert hosts == {socket.gethostname()}
 
 
 def test_a_channel_that_is_not_reached_is_named(endpoint: Endpoint) -> None:
     elsewhere = attrs.evolve(endpoint, address="127.0.0.1:1")
     with pytest.raises(SparkUnavailable, match=r"host \S+: .* 127.0.0.1:1 is not .*--channel-adv"):
-        check(FakeCluster(), Needs(elsewhere, None, None))
+        check(FakeCluster(), Needs(elsewhere, NO_STORE))
 
 
 def test_a_folder_that_is_another_one_there_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
     with pytest.raises(SparkUnavailable, match=f"the folder {tmp_path}, .*--data-dir"):
-        check(FakeCluster(), Needs(endpoint, None, tmp_path / "missing"))
+        check(FakeCluster(), Needs(endpoint, StoreSpec(str(tmp_path))))
 
 
 def test_a_store_that_can_not_be_used_there_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     store = StoreSpec(f"file://{tmp_path}/file")
     with pytest.raises(SparkUnavailable, match=f"file://{tmp_path}/file"):
-        check(FakeCluster(), Needs(endpoint, store, None))
+        check(FakeCluster(), Needs(endpoint, store))
 
 
 @pytest.mark.parametrize(

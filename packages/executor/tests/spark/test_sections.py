@@ -17,6 +17,7 @@ from beam_runner_runtime.channel.endpoints import to_job
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
 from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.channel.server import ChannelServer
+from beam_runner_storage.stores.spec import StoreSpec
 from plans import Build, plan_of
 from section_jobs import SectionJob, goes_to_workers, texts
 from section_runs import SHARDS, order_of
@@ -70,7 +71,7 @@ def start(
 
     def make(build: Build, pool: str = "") -> tuple[SectionRunner, RunBundle]:
         plan = plan_of(build, pool)
-        job = jobs[JOB] = SectionJob(JobWork(plan, SHARDS, str(tmp_path)))
+        job = jobs[JOB] = SectionJob(JobWork(plan, SHARDS, StoreSpec(str(tmp_path))))
         within = [name for name, stage in plan.stages.items() if "last" not in stage.spec.name]
         job.runner = SectionRunner(
             spark.context, pools, slot, server.endpoints.of(to_job(JOB)), JOB, plan, SHARDS

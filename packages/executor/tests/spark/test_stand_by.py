@@ -17,6 +17,7 @@ from beam_runner_runtime.channel.messages import Abort, CloseLane, FromWorker, J
 from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.channel.server import ChannelServer, WorkerLink
 from beam_runner_runtime.channel.stand_by import ServeLane, StandDown
+from beam_runner_storage.stores.spec import StoreSpec
 from waiting import wait_until
 
 from beam_spark_executor.spark import stand_by
@@ -91,7 +92,7 @@ class FakeJob:
 
     def job_work(self) -> JobWork:
         context = JobContext(job_id="job-1", job_name="name", options_json="{}", environments={})
-        return JobWork(JobPlan(context, {}, {}), 4, str(self.folder))
+        return JobWork(JobPlan(context, {}, {}), 4, StoreSpec(str(self.folder)))
 
     def artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)

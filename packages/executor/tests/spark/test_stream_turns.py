@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pytest
+from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows import written
 from beam_runner_data.rows.columns import from_bytes
 from beam_runner_engine.scheduler import Bundle, BundleDone, Input, Residual
@@ -18,11 +19,11 @@ from beam_runner_model.stages import InputEdge, InputKind, JobContext, StageSpec
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_planner.plan import JobPlan, StagePlan, TablePlan
 from beam_runner_planner.table_specs import StreamSource
-from beam_runner_runtime.bundles.job_files import files_of
 from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
 from beam_runner_runtime.channel.attempts import BundleBroke
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_runtime.channel.wire import decode_message, encode_message
+from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_urns import spark as urns
 from beam_spark_io.schemas import spark_of_arrow
 from beam_spark_io.spark.stream_position import Position
@@ -73,7 +74,7 @@ class Stream:
         self.turns += attempt == 1
         number = self.turns
         if self.left is None:
-            files = files_of(self.data)
+            files = FileCache.open(self.data.store)
             (first,) = ElementsWriter(files, "first", [BUFFER], 1).write([b""])
             one = Input(first.data, truncate=truncate)
         else:
@@ -100,14 +101,14 @@ class Stream:
     def ids(self, done: BundleDone) -> list[int]:
         """Those of the rows that were read."""
         inputs = [Input(output.data) for output in done.outputs]
-        elements = elements_of(files_of(self.data), inputs)
+        elements = elements_of(FileCache.open(self.data.store), inputs)
         return [row["id"] for each in elements for row in from_bytes(each).to_pylist()]
 
     @property
     def position(self) -> Position:
         """The last one that was committed."""
         assert self.left is not None
-        (element,) = elements_of(files_of(self.data), [Input(self.left.data)])
+        (element,) = elements_of(FileCache.open(self.data.store), [Input(self.left.data)])
         return Position.from_bytes(element)
 
     @property
@@ -122,7 +123,7 @@ class Stream:
 def stream(spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path) -> Iterator[Stream]:
     (tmp_path / "data").mkdir()
     (tmp_path / "in").mkdir()
-    data = TableData("job", str(tmp_path / "data"), None, durable=False, pieces=4)
+    data = TableData("job", StoreSpec(str(tmp_path / "data")), 4, str(tmp_path / "data"))
     source = StreamSource(
         "json",
         path=str(tmp_path / "in"),
@@ -213,7 +214,7 @@ def test_columns_and_rows_are_picked(stream: Stream) -> None:
     stream.source = attrs.evolve(stream.source, columns=("at",), where="id > 2")
     stream.arrives("one", 1, 2, 3)
     inputs = [Input(output.data) for output in stream.turn().outputs]
-    (batch,) = map(from_bytes, elements_of(files_of(stream.data), inputs))
+    (batch,) = map(from_bytes, elements_of(FileCache.open(stream.data.store), inputs))
     assert (batch.schema.names, batch.num_rows) == (["at"], 1)
 
 

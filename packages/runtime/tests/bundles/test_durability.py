@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_data.fetching.copies import LocalCopies
+from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.fetching.machine_files import MachineFiles
 from beam_runner_data.rows.files import read_ref
 from beam_runner_data.rows.outputs import row_port
@@ -27,7 +27,7 @@ from sample_buffers import buffer
 from sample_chunks import keyed_chunk
 from small_plans import bundle_of, plan_of, stage
 
-from beam_runner_runtime.bundles.durability import CommittedFiles, SharedFolder
+from beam_runner_runtime.bundles.durability import CommittedFiles
 from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
 from beam_runner_runtime.channel.attempts import BundleBroke
 from beam_runner_runtime.channel.messages import (
@@ -94,7 +94,7 @@ def check(folder: Path, reply: BundleReply) -> None:
 
 
 def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
-    files = CommittedFiles(SharedFolder(disk.folder, durable=True), disk.folder, {})
+    files = CommittedFiles(FileCache(disk.folder, durable=True), {})
     first = reply_of(disk.folder, "1-1-1")
     files.sync([first])
     check(disk.after_a_power_cut(tmp_path / "later"), first)
@@ -108,7 +108,7 @@ def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
 def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     assert reply.state is not None
-    files = CommittedFiles(SharedFolder(disk.folder, durable=True), disk.folder, {})
+    files = CommittedFiles(FileCache(disk.folder, durable=True), {})
     order: Any = attrs.evolve(_ORDER, state=reply.state.segments)
     files.begin(order)
     files.sync([attrs.evolve(reply, done=BundleDone(1, 1))])
@@ -119,9 +119,7 @@ def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
 
 
 def test_nothing_is_waited_for_where_that_is_not_wanted(disk: Disk) -> None:
-    CommittedFiles(SharedFolder(disk.folder, durable=False), disk.folder, {}).sync(
-        [reply_of(disk.folder, "1-1-1")]
-    )
+    CommittedFiles(FileCache(disk.folder, durable=False), {}).sync([reply_of(disk.folder, "1-1-1")])
     assert disk.syncs == 0
 
 
@@ -129,14 +127,14 @@ def test_a_file_that_can_not_be_written_is_told(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     shutil.rmtree(disk.folder)
     with pytest.raises(OSError, match="No such file"):
-        CommittedFiles(SharedFolder(disk.folder, durable=True), disk.folder, {}).sync([reply])
+        CommittedFiles(FileCache(disk.folder, durable=True), {}).sync([reply])
 
 
 def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: Path) -> None:
     plan = plan_of([stage("one"), stage("two")])
     (tmp_path / "job").mkdir()
-    copies = LocalCopies(MachineFiles(NO_STORE.open(), tmp_path), tmp_path / "job")
-    files = CommittedFiles(copies, tmp_path / "job", plan.stages)
+    cache = FileCache(tmp_path / "job", MachineFiles(NO_STORE.open(), tmp_path))
+    files = CommittedFiles(cache, plan.stages)
     files.need(RunBundle(bundle_of(stage="two"), "1-1-1"))
     reply = reply_of(tmp_path / "job", "1-1-1")
     for told, reason in (
@@ -159,11 +157,11 @@ def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: 
 _ORDER = RunBundle(bundle=None, name="1-1-1")  # type: ignore[arg-type]
 
 
-class Away(SharedFolder):
+class Away(FileCache):
     """Keeps nothing until these errors have been raised, one after the other."""
 
     def __init__(self, folder: Path, *errors: Exception) -> None:
-        super().__init__(folder, durable=False)
+        super().__init__(folder)
         self.errors = list(errors)
         self.kept: list[str] = []
 
@@ -184,7 +182,7 @@ def test_reply_neighbour_stays_away_is_a_failure_that_names_the_neighbour(
     tmp_path: Path, error: Exception, neighbour: str
 ) -> None:
     reply = reply_of(tmp_path, "1-1-1")
-    broken = CommittedFiles(Away(tmp_path, error), tmp_path, {}).synced(reply)
+    broken = CommittedFiles(Away(tmp_path, error), {}).synced(reply)
     assert isinstance(broken, BundleBroke)
     assert broken.kind is FailureKind.UNAVAILABLE
     assert broken.neighbour.startswith(neighbour)
@@ -196,7 +194,7 @@ def test_reply_neighbour_is_away_for_a_moment_is_sent_later(tmp_path: Path) -> N
     wait = NeighbourWait(told.append, 60.0, lambda: True, tmp_path)
     away = Away(tmp_path, FULL, STORE)
     reply = reply_of(tmp_path, "1-1-1")
-    assert CommittedFiles(away, tmp_path, {}, wait).synced(reply) == reply
+    assert CommittedFiles(away, {}, wait).synced(reply) == reply
     assert len(away.kept) > 0
     disk = NeighbourAwaited(f"the disk of {tmp_path}", "No space left on device")
     store = NeighbourAwaited("the data store at s3://b", "503 SlowDown")

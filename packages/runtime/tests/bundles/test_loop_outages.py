@@ -198,14 +198,14 @@ def test_process_loop_can_not_begin_server_is_told_and_lane_goes_on(
     assert isinstance(order, RunLoop)
     served = serve(FakeHarness(nothing), reading)
     served.process._wait._is_wanted = lambda: False  # type: ignore[attr-defined]
-    hold = served.process._files._keeper.hold
-    served.process._files._keeper.hold = lambda _: raise_(error)  # type: ignore[method-assign]
+    hold = served.process._files._cache.hold
+    served.process._files._cache.hold = lambda _: raise_(error)  # type: ignore[method-assign]
     served.tell(order)
     told = served.channel.next()
     while not isinstance(told, LoopBroke):
         told = served.channel.next()
     assert told == LoopBroke(order.loop, f"{type(error).__name__}: {error}")
-    served.process._files._keeper.hold = hold  # type: ignore[method-assign]
+    served.process._files._cache.hold = hold  # type: ignore[method-assign]
     bundle = rig.ledger.open_bundles[0]
     served.tell(RunBundle(bundle, "1-1-1"))
     assert served.channel.next().attempt.bundle == bundle.number

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from beam_runner_storage.stores.spec import StoreSpec
+from beam_runner_storage.stores.probe import mark
+from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 
 from beam_runner_runtime.bundles.needs import Needs, trouble_here
 from beam_runner_runtime.channel.endpoints import KNOCK
@@ -24,15 +25,15 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def test_where_all_is_as_it_is_here_there_is_no_trouble(endpoint: Endpoint) -> None:
-    assert trouble_here(Needs(endpoint, None, None)) == ""
+    assert trouble_here(Needs(endpoint, NO_STORE)) == ""
 
 
 def test_other_versions_are_named(endpoint: Endpoint) -> None:
     versions = {"apache-beam": "2.1", "no-such-package": "7"}
-    assert trouble_here(Needs(endpoint, None, None, versions)).endswith("spark.archives")
-    assert " and 2.1 in the server" in trouble_here(Needs(endpoint, None, None, versions))
+    assert trouble_here(Needs(endpoint, NO_STORE, versions)).endswith("spark.archives")
+    assert " and 2.1 in the server" in trouble_here(Needs(endpoint, NO_STORE, versions))
     del versions["apache-beam"]
-    missing = trouble_here(Needs(endpoint, None, None, versions))
+    missing = trouble_here(Needs(endpoint, NO_STORE, versions))
     assert "no-such-package is missing there and 7 in the server" in missing
 
 
@@ -54,7 +55,9 @@ def test_a_full_disk_is_named_where_data_goes_to_a_store(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(scratch))
-    needs = Needs(endpoint, StoreSpec(f"file://{tmp_path / 'store'}"), None)
+    store = StoreSpec(f"file://{tmp_path / 'store'}")
+    mark(store)
+    needs = Needs(endpoint, store)
     assert trouble_here(needs) == ""
     with files_of_at_most(room):
         told = trouble_here(needs)
@@ -67,6 +70,6 @@ def test_a_folder_for_data_that_is_not_there_is_named(
     endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "missing"))
-    told = trouble_here(Needs(endpoint, StoreSpec(f"file://{tmp_path / 'store'}"), None))
+    told = trouble_here(Needs(endpoint, StoreSpec(f"file://{tmp_path / 'store'}")))
     assert told.startswith(f"{tmp_path / 'missing'}, where workers keep data")
     assert "No such file or directory" in told

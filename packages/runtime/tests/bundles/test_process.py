@@ -169,7 +169,7 @@ def test_a_loop_that_is_to_be_left_before_it_has_begun_runs_nothing(
         fetching.set()
         assert fetched.wait(SECONDS)
 
-    served.process._files._keeper.hold = fetch  # type: ignore[method-assign]
+    served.process._files._cache.hold = fetch  # type: ignore[method-assign]
     served.tell(loop)
     assert fetching.wait(SECONDS)
     served.tell(command)

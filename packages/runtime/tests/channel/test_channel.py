@@ -16,6 +16,7 @@ import grpc
 import pytest
 from beam_runner_model.stages import JobContext
 from beam_runner_planner.plan import JobPlan
+from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.log_records import LogRecord, Severity
 
@@ -45,7 +46,7 @@ from beam_runner_runtime.channel.wire import encode_message
 SECONDS = 60
 CONTEXT = JobContext(job_id="job-1", job_name="name", options_json="{}", environments={})
 ORDERS = {1: ServeLane("job-1", 3), 2: StandDown()}
-WORK = JobWork(JobPlan(CONTEXT, {}, {}), 4, "folder")
+WORK = JobWork(JobPlan(CONTEXT, {}, {}), 4, StoreSpec("folder"))
 
 
 @attrs.define(eq=False)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 import pytest
-from beam_runner_data.fetching.copies import LocalCopies
+from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.fetching.machine_files import MachineFiles
 from beam_runner_data.rows.files import RowFileWriter, read_ref
 from beam_runner_data.rows.refs import FileRows, Segment
@@ -22,8 +20,6 @@ from beam_runner_storage.unavailable import NeighbourUnavailable
 from faulty_store import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
-
-from beam_runner_runtime.driver.job_data import StoredJobData
 
 NAMES = "abcdefgh"
 
@@ -44,10 +40,6 @@ class Watched(MemoryStore):
         self.fetched.append(name)
         return super().fetch(name, target)
 
-    def names(self) -> Iterator[str]:
-        self._answer()
-        return super().names()
-
     def _answer(self) -> None:
         if self.fails:
             raise StoreError("503 SlowDown")
@@ -57,12 +49,12 @@ def segment(name: str) -> Segment:
     return Segment(name, 1)
 
 
-def copies_of(machine: MachineFiles, folder: Path, spare: int = 0) -> LocalCopies:
+def copies_of(machine: MachineFiles, folder: Path, spare: int = 0) -> FileCache:
     folder.mkdir()
-    return LocalCopies(machine, folder, spare)
+    return FileCache(folder, machine, spare_bytes=spare)
 
 
-def process(store: MemoryStore, folder: Path, spare: int = 0) -> LocalCopies:
+def process(store: MemoryStore, folder: Path, spare: int = 0) -> FileCache:
     """The copies of one process of the machine whose folder this is."""
     return copies_of(MachineFiles(store, folder), folder / "own", spare)
 
@@ -258,24 +250,3 @@ def test_who_is_killed_while_it_fetches_holds_nobody_up(tmp_path: Path) -> None:
     hanging.wait()
     thread.join(20)
     assert files_in(tmp_path / "own") == {"a": b"1"}
-
-
-def test_garbage_goes_and_what_is_needed_stays() -> None:
-    store = MemoryStore(dict.fromkeys(["1-3-1-0.arrow", "1-3-2-0.arrow", "1-4-1", "left"], b""))
-    data = StoredJobData(store)
-    data.sweep(["1-3-1-0.arrow", "1-3-2-0.arrow", "1-4-1"])
-    assert "left" not in store.files
-    data.remove(["1-4-1", "unknown"])
-    data.remove_like(re.compile(r"1-3.*"), ["1-3-2-0.arrow"])
-    with_one_left = dict(store.files)
-    data.remove_all()
-    assert store.files == {}
-    assert with_one_left.keys() <= {"1-4-1", "1-3-1-0.arrow", "1-3-2-0.arrow"}
-
-
-def test_garbage_that_a_store_does_not_take_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    data = StoredJobData(Watched({"a": b""}, fails=True))
-    data.sweep([])
-    data.remove(["a"])
-    data.remove_all()
-    assert "garbage stays for now: 503 SlowDown" in caplog.text

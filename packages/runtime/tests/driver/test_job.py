@@ -334,7 +334,7 @@ def test_a_job_that_nobody_can_resume_fails_with_spark(new: New) -> None:
 def test_a_process_is_told_all_it_needs(new: New) -> None:
     server = new()
     work = server.job.job_work()
-    assert (work.plan, work.shards, work.folder) == (PLAN, SHARDS, str(server.folder))
+    assert (work.plan, work.shards, work.store.folder) == (PLAN, SHARDS, server.folder)
     assert list(server.job.artifact("abc")) == [b"abc"]
 
 

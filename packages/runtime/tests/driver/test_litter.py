@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from beam_runner_storage.stores.spec import StoreSpec
 from clocks import Clock, clock_of
 
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import Hello
 from beam_runner_runtime.driver import litter as module
-from beam_runner_runtime.driver.job_data import SharedJobData
+from beam_runner_runtime.driver.job_folder import JobFolder
 from beam_runner_runtime.driver.litter import QUIET_SECONDS, Litter
 
 
@@ -27,7 +28,7 @@ OF_THE_LOOP = ("7-loop4-9-1-0.arrow", "7-loop4-state-0", "7-loop4-8-1")
 def test_files_of_what_failed_go_and_no_others(tmp_path: Path, clock: Clock) -> None:
     for name in (*KEPT, *OF_THE_ATTEMPT, *OF_THE_LOOP):
         (tmp_path / name).touch()
-    litter = Litter(SharedJobData(tmp_path), 7)
+    litter = Litter(JobFolder(StoreSpec(str(tmp_path))), 7)
     litter.attempt_failed(Attempt(12, 2))
     litter.loop_lost(4)
     litter.remove(list)
@@ -41,7 +42,7 @@ def test_what_a_section_was_committed_with_stays(tmp_path: Path, clock: Clock) -
     committed, lost = "7-3-1-0-5-101-2-0.arrow", "7-3-1-0-5-99-2-0.arrow"
     for name in (committed, lost):
         (tmp_path / name).touch()
-    litter = Litter(SharedJobData(tmp_path), 7)
+    litter = Litter(JobFolder(StoreSpec(str(tmp_path))), 7)
     litter.section_committed(Attempt(3, 1))
     clock.now += QUIET_SECONDS
     litter.remove(lambda: [committed])
@@ -49,7 +50,7 @@ def test_what_a_section_was_committed_with_stays(tmp_path: Path, clock: Clock) -
 
 
 def test_what_is_gone_already_is_no_error(tmp_path: Path, clock: Clock) -> None:
-    litter = Litter(SharedJobData(tmp_path), 1)
+    litter = Litter(JobFolder(StoreSpec(str(tmp_path))), 1)
     litter.attempt_failed(Attempt(1, 1))
     clock.now += QUIET_SECONDS
     litter.remove(list)
@@ -61,7 +62,7 @@ def test_folders_of_processes_that_have_ended_go(tmp_path: Path, clock: Clock) -
     one, other = Hello("job", "here", 1), Hello("job", "here", 11)
     for hello in (one, other):
         (tmp_path / hello.folder / "staged").mkdir(parents=True)
-    litter = Litter(SharedJobData(tmp_path), 1)
+    litter = Litter(JobFolder(StoreSpec(str(tmp_path))), 1)
     litter.process_lost(one)
     litter.remove(list)
     assert (tmp_path / one.folder).exists()
@@ -73,7 +74,7 @@ def test_folders_of_processes_that_have_ended_go(tmp_path: Path, clock: Clock) -
 def test_what_a_lost_loop_had_committed_stays(tmp_path: Path, clock: Clock) -> None:
     for name in OF_THE_LOOP:
         (tmp_path / name).touch()
-    litter = Litter(SharedJobData(tmp_path), 7)
+    litter = Litter(JobFolder(StoreSpec(str(tmp_path))), 7)
     litter.loop_lost(4)
     clock.now += QUIET_SECONDS
     litter.remove(lambda: OF_THE_LOOP[:2])

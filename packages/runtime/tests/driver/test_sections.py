@@ -13,6 +13,7 @@ from beam_runner_engine.scheduler import (
     SectionPart,
     SectionRefused,
 )
+from beam_runner_storage.stores.spec import StoreSpec
 from clocks import Clock, clock_of
 from section_doubles import PLAN, FakeSections
 from small_plans import bundle_of
@@ -52,7 +53,7 @@ class Running:
             self.host,
             PLAN,
             lambda bundle: RunBundle(bundle, "name"),
-            lambda: JobWork(PLAN, 2, str(place)),
+            lambda: JobWork(PLAN, 2, StoreSpec(str(place))),
             lambda end: None,
             width,
             JobSlots(self.slots, "mine"),

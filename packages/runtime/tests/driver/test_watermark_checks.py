@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from beam_runner_engine.scheduler import Command, Event, Scheduler
 from beam_runner_engine.scheduler.overtaking import Overtaken, WatermarkWatch
+from beam_runner_storage.stores.spec import StoreSpec
 from ledger_jobs import CHAIN, Job, rows
 from small_jobs import DONE, EXPECTED, rig_of, seen, text
 
+from beam_runner_runtime.driver.job_folder import JobFolder
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.watermark_checks import VARIABLE, are_checked, first_overtaken
 
@@ -54,7 +56,9 @@ def test_ledger_without_a_watch_says_nothing() -> None:
 
 def test_workers_are_told_whether_to_check(tmp_path: Path) -> None:
     for checks in (False, True):
-        settings = JobSettings(tmp_path, 1, 2, 8, checks_watermarks=checks)
+        settings = JobSettings(
+            JobFolder(StoreSpec(str(tmp_path))), 1, 2, 8, checks_watermarks=checks
+        )
         assert settings.work(CHAIN, 4, 0).checks_watermarks is checks
 
 

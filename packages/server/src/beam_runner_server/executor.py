@@ -28,7 +28,7 @@ from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.channel.server import ChannelServer
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.driver.job import RunningJob
-from beam_runner_runtime.driver.job_data import JobData
+from beam_runner_runtime.driver.job_folder import JobFolder
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.ports import Placement
 from beam_runner_runtime.driver.recovery import recover
@@ -42,9 +42,9 @@ from beam_runner_storage.durable.folders import sync_folder
 from beam_runner_storage.journal.codec import FormError
 from beam_runner_storage.journal.journal import Journal
 from beam_runner_storage.journal.store import Store
-from beam_runner_storage.stores.spec import StoreSpec
 
 from beam_runner_server.empty_reads import EmptyReadsReporter
+from beam_runner_server.job_folders import JobFolders
 from beam_runner_server.reach import out_of_reach
 from beam_runner_server.starts import counted_start, waited_for_later
 
@@ -57,34 +57,24 @@ class ExecutorSettings:
     """How jobs are run.
 
     Attributes:
-        folder: one that the driver and, unless there is a store, all executors can read and write; each job
-            has a folder of its own in it, removed when the job ends.
+        folders: where jobs have their files.
         channel: where worker processes reach this one.
         retries: how often failed bundles run again, where the job does not say it.
         hides_elements: whether errors must not show the element that was processed.
-        sync_data: whether what is committed is to survive the machine.
-        store: where data between stages lies if machines share no folder.
         bulk: whether Spark carries bounded work as jobs of its own, where the job does not say it.
         on_cluster: whether processes run on other machines than this one.
         checks_watermarks: whether jobs fail where a watermark overtakes data.
         keep_seconds: how long the state of a stream that failed or was cancelled is kept; 0 keeps none.
     """
 
-    folder: Path
+    folders: JobFolders
     channel: ChannelPlace = attrs.field(factory=ChannelPlace)
     retries: RetrySettings = attrs.field(factory=RetrySettings)
     hides_elements: bool = False
-    sync_data: bool = False
-    store: StoreSpec | None = None
     bulk: Bulk = Bulk.AUTO
     on_cluster: bool = False
     checks_watermarks: bool = False
     keep_seconds: float = 0.0
-
-    @property
-    def shares_data(self) -> bool:
-        """Whether all bundles can reach a place for data between stages."""
-        return self.store is None or self.store.keeps
 
 
 class PlacedJobExecutor:
@@ -130,7 +120,7 @@ class PlacedJobExecutor:
             Unavailable: the job belongs to an earlier server, and a disk or a store is unavailable.
                 The job can be started later.
         """
-        with waited_for_later(self._settings.folder) if job.resumed else nullcontext():
+        with waited_for_later(self._settings.folders.folder) if job.resumed else nullcontext():
             return self._start(job, reporter)
 
     def _start(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
@@ -138,15 +128,15 @@ class PlacedJobExecutor:
         if unreachable:
             raise JobRejected(unreachable, unsupported=False)
         journal = self._store.journal(job.job_id)
-        folder = self._settings.folder / job.job_id
-        with counted_start(folder):
-            settings = self._settings_of(job.job_id, folder)
-            ledger = self._ledger(job, journal, settings.data)
+        files = self._settings.folders.of_job(job.job_id)
+        with counted_start(files.folder):
+            settings = self._settings_of(files)
+            ledger = self._ledger(job, journal, files)
         self._check_tables(ledger.plan)
         if settings.checks_watermarks:
             ledger.watch = WatermarkWatch()
-        if self._settings.sync_data:
-            sync_folder(folder.parent)
+        if files.spec.durable:
+            sync_folder(files.folder.parent)
         unused = "" if job.resumed else without_effect(job)
         if unused:
             reporter.message(Importance.WARNING, unused)
@@ -173,16 +163,8 @@ class PlacedJobExecutor:
         Raises:
             Unavailable: a check failed; the text says where, what, and what to do.
         """
-        file = None
-        try:
-            if self._settings.store is None:
-                file = self._settings.folder / f".seen-from-elsewhere-{self._store.epoch}"
-                file.touch()
-            needs = Needs(self._channel.endpoints.of(KNOCK), self._settings.store, file)
-            self._elsewhere = self._placement.try_out(needs) - {socket.gethostname()}
-        finally:
-            if file is not None:
-                file.unlink(missing_ok=True)
+        needs = Needs(self._channel.endpoints.of(KNOCK), self._settings.folders.spec)
+        self._elsewhere = self._placement.try_out(needs) - {socket.gethostname()}
 
     def close(self, *, suspend: bool, seconds: float = 10.0) -> None:
         """Ends the work on all jobs, waits for that within the limit, and closes the channel.
@@ -204,24 +186,21 @@ class PlacedJobExecutor:
         self._placement.stand_down()
         self._channel.stop()
 
-    def _settings_of(self, job_id: str, folder: Path) -> JobSettings:
-        store = self._settings.store
+    def _settings_of(self, files: JobFolder) -> JobSettings:
         return JobSettings(
-            folder,
+            files,
             self._store.epoch,
             self._placement.cores,
             self._placement.cores * TUNING.lanes_per_core,
             # A loop stores state in files, which need a place.
-            loop_bytes=TUNING.loop_bytes if self._settings.shares_data else -1,
+            loop_bytes=TUNING.loop_bytes if files.spec.keeps else -1,
             resumable=self._store.durable,
             hides_elements=self._settings.hides_elements,
-            durable=self._settings.sync_data,
-            store=None if store is None else store.within(job_id),
             checks_watermarks=self._settings.checks_watermarks,
             keep_seconds=self._settings.keep_seconds,
         )
 
-    def _ledger(self, job: JobSpec, journal: Journal, data: JobData) -> Ledger:
+    def _ledger(self, job: JobSpec, journal: Journal, files: JobFolder) -> Ledger:
         """Returns the recovered ledger of a job of an earlier server, or the ledger of a new job."""
         if journal.exists:
             try:
@@ -232,7 +211,7 @@ class PlacedJobExecutor:
                     f" another version of this program, and this one can't read it ({error}). Run the"
                     " job again, or finish such jobs with the version that began them"
                 ) from error
-            data.sweep(ledger.files())
+            files.sweep(ledger.files())
             _LOGGER.info("job %s goes on from its last commit", job.job_id)
         elif job.resumed:
             raise JobRejected(
@@ -282,7 +261,7 @@ class PlacedJobExecutor:
             settings.retries,
             wishes,
             settings.bulk,
-            shares_data=settings.shares_data,
+            shares_data=settings.folders.spec.keeps,
             on_cluster=settings.on_cluster,
         )
         ledger = Ledger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)

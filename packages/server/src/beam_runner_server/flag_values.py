@@ -53,10 +53,10 @@ def truth(text: str) -> bool:
     return text.lower() == "true"
 
 
-def data_dir(text: str) -> StoreSpec | Path:
-    """Returns a store by its URL, or a folder."""
+def data_dir(text: str) -> StoreSpec:
+    """Returns a store by its URL, or by the path of a folder."""
     try:
-        return parse_data_dir(text) or Path(text).absolute()
+        return parse_data_dir(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

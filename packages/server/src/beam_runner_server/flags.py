@@ -57,7 +57,7 @@ class ServerSettings:
     job_host: str = "localhost"
     job_port: int = DEFAULT_PORT
     state_dir: StoreSpec | Path | None = None
-    data: StoreSpec | Path | None = None
+    data: StoreSpec | None = None
     channel: ChannelWishes = attrs.field(factory=ChannelWishes)
     sync_data: bool = False
     artifacts_dir: Path | None = None

@@ -34,9 +34,9 @@ from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_storage.stores.state_place import StatePlace
 from beam_runner_storage.temporary import TemporaryFolder, remove_left
 
-from beam_runner_server.data_place import DataPlace
 from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
 from beam_runner_server.flags import ServerSettings
+from beam_runner_server.job_folders import JobFolders
 from beam_runner_server.kept_streams import KeptStreams
 from beam_runner_server.placement_service import PlacementService
 from beam_runner_server.waiting_jobs import NeverBegun, awaited
@@ -109,7 +109,7 @@ class Server:
                 kept_until=self._kept_until,
             )
             try:
-                self._store, self._data = self._open(settings.data)
+                self._store, self._data = self._open(settings)
                 self._kept = KeptStreams(self._store, settings.keep_failed_streams)
             except BaseException:
                 self._job_server.stop()
@@ -133,12 +133,13 @@ class Server:
         state = self._state
         return None if state is None else Elsewhere(state.jobs, state.artifacts)
 
-    def _open(self, data: StoreSpec | Path | None) -> tuple[Store, DataPlace]:
-        state = self._state
-        if state is None:
-            return Store(self._folder, self._durable), DataPlace.of(data, self._folder)
-        store = Store(self._folder, self._durable, state.journal)
-        return store, DataPlace.of(data, self._folder, state.server_id)
+    def _open(self, settings: ServerSettings) -> tuple[Store, JobFolders]:
+        log = None if self._state is None else self._state.journal
+        store = Store(self._folder, self._durable, log)
+        place = settings.state_dir
+        state = place if isinstance(place, StoreSpec) else StoreSpec(str(self._folder))
+        durable = settings.sync_data
+        return store, JobFolders.of(settings.data, self._folder, state, durable=durable)
 
     def serve(self) -> str:
         """Begins to serve, and returns the address. A repeated call does nothing.
@@ -174,8 +175,8 @@ class Server:
     def _start_executor(self) -> PlacedJobExecutor:
         self._data.check()
         self.placement.start()
-        if not self.placement.is_on_this_machine:
-            self._data = self._data.for_machines(self.placement.where)
+        if not self.placement.is_on_this_machine and self._settings.data is None:
+            self._data = self._data.without_place(self.placement.where)
         if remark := BEAM.remark(beam_version):
             log.warning("%s", remark)
         log.info("%s is up at %s", self.placement.name, self.placement.where)
@@ -190,7 +191,7 @@ class Server:
             self.placement,
             self._store,
             ExecutorSettings(
-                self._data.folder,
+                self._data,
                 self._channel_place(),
                 RetrySettings(
                     self._settings.max_task_attempts,
@@ -198,8 +199,6 @@ class Server:
                     self._settings.outage_limit,
                 ),
                 self._settings.hide_elements,
-                sync_data=self._settings.sync_data,
-                store=self._data.store,
                 bulk=self._settings.bulk,
                 on_cluster=not self.placement.is_on_this_machine,
                 checks_watermarks=are_checked(),

@@ -25,11 +25,13 @@ HDFS = "BEAM_HDFS"
 """The variable with the URL of a folder in an HDFS, where there is one."""
 
 
-@pytest.fixture(params=["file", "s3", "hdfs"])
+@pytest.fixture(params=["folder", "file", "s3", "hdfs"])
 def spec(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> StoreSpec:
     """Where a store is, for each kind of store."""
+    if request.param == "folder":
+        return StoreSpec(str(tmp_path / "store"))
     if request.param == "file":
         return StoreSpec(f"file://{tmp_path / 'store'}")
     if request.param == "hdfs":

@@ -19,6 +19,10 @@ def test_what_is_put_is_refused_and_how_large_it_is_told(tmp_path: Path) -> None
         store.put("data", source)
     with pytest.raises(MissingFileError, match="data"):
         store.fetch("data", tmp_path / "target")
+    with pytest.raises(MissingFileError, match="data"):
+        store.read("data")
+    with pytest.raises(NoPlaceError, match="3 bytes"):
+        store.create("data", b"abc")
     assert list(store.names()) == []
     store.delete(["data"])
 

@@ -20,7 +20,7 @@ from beam_runner_storage.stores import object_log
 from beam_runner_storage.stores.log_entries import Base, Place, claim
 from beam_runner_storage.stores.object_log import ObjectLog
 from beam_runner_storage.stores.ownership import Ownership
-from beam_runner_storage.stores.ports import StateStore, StoreError
+from beam_runner_storage.stores.ports import FileStore, StoreError
 
 ROUNDS = 30
 NEVER = 3600.0
@@ -42,7 +42,7 @@ def open_server(shared: MemoryStore, tmp_path: Path) -> Iterator[Callable[..., S
     opened: list[Server] = []
     numbers = itertools.count()
 
-    def opening(line: StateStore | None = None, **settings: Any) -> Server:
+    def opening(line: FileStore | None = None, **settings: Any) -> Server:
         made = Server(
             line or shared, tmp_path / f"server-{next(numbers)}", **{"look": NEVER} | settings
         )
@@ -66,7 +66,7 @@ class Server:
     path: Path
     texts: list[str]
 
-    def __init__(self, store: StateStore, path: Path, **settings: Any) -> None:
+    def __init__(self, store: FileStore, path: Path, **settings: Any) -> None:
         self.log = ObjectLog(store, Ownership(), "memory", **settings)
         self.path = path
         after = self.log.take_over(path)

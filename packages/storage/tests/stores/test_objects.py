@@ -1,4 +1,4 @@
-"""What every store of data does, whatever it is: a folder that stands for one, a server of S3's protocol, and HDFS."""
+"""What every store of data does, whatever it is: a folder, a server of S3's protocol, and HDFS."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import pytest
 from moto_server import S3
 
 from beam_runner_storage.stores import objects
-from beam_runner_storage.stores.ports import DataStore, MissingFileError, StoreError
+from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
 from beam_runner_storage.stores.probe import probe
 from beam_runner_storage.stores.spec import StoreSpec, parse_data_dir
 
 
 @pytest.fixture
-def store(spec: StoreSpec) -> DataStore:
+def store(spec: StoreSpec) -> FileStore:
     return spec.open()
 
 
-def put(store: DataStore, folder: Path, name: str, contents: bytes) -> None:
+def put(store: FileStore, folder: Path, name: str, contents: bytes) -> None:
     source = folder / "source"
     source.write_bytes(contents)
     store.put(name, source)
 
 
 @pytest.mark.parametrize("size", [0, 1, 20 << 20], ids=["empty", "a byte", "in parts"])
-def test_what_was_put_is_fetched(store: DataStore, tmp_path: Path, size: int) -> None:
+def test_what_was_put_is_fetched(store: FileStore, tmp_path: Path, size: int) -> None:
     contents = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     put(store, tmp_path, "1-2-1-0.arrow", contents)
     assert store.fetch("1-2-1-0.arrow", tmp_path / "target") == size
@@ -38,7 +38,7 @@ def test_what_was_put_is_fetched(store: DataStore, tmp_path: Path, size: int) ->
     assert list(tmp_path.glob(".*")) == []
 
 
-def test_parts_of_a_file_are_fetched_to_their_places(store: DataStore, tmp_path: Path) -> None:
+def test_parts_of_a_file_are_fetched_to_their_places(store: FileStore, tmp_path: Path) -> None:
     contents = bytes(range(200))
     put(store, tmp_path, "1-2-1-0.arrow", contents)
     target = tmp_path / "target"
@@ -56,7 +56,7 @@ def test_parts_of_a_file_are_fetched_to_their_places(store: DataStore, tmp_path:
         store.fetch_part("1-2-2", tmp_path / "other", -10)
 
 
-def test_what_is_not_there_says_so_and_leaves_nothing(store: DataStore, tmp_path: Path) -> None:
+def test_what_is_not_there_says_so_and_leaves_nothing(store: FileStore, tmp_path: Path) -> None:
     with pytest.raises(MissingFileError, match="has no 1-2-1"):
         store.fetch("1-2-1", tmp_path / "target")
     assert not (tmp_path / "target").exists()
@@ -69,7 +69,7 @@ def test_names_are_those_of_its_own_part(spec: StoreSpec, tmp_path: Path) -> Non
     assert sorted(spec.open().names()) == ["job-1/data", "job-2/data"]
 
 
-def test_what_is_removed_is_gone_and_may_have_been_before(store: DataStore, tmp_path: Path) -> None:
+def test_what_is_removed_is_gone_and_may_have_been_before(store: FileStore, tmp_path: Path) -> None:
     for name in "abcd":
         put(store, tmp_path, name, b"x")
     store.delete(["a", "nothing", "b", "d"])
@@ -77,7 +77,7 @@ def test_what_is_removed_is_gone_and_may_have_been_before(store: DataStore, tmp_
     store.delete([])
 
 
-def test_many_at_once_do_not_disturb_each_other(store: DataStore, tmp_path: Path) -> None:
+def test_many_at_once_do_not_disturb_each_other(store: FileStore, tmp_path: Path) -> None:
     def work(number: int) -> None:
         mine = tmp_path / str(number)
         mine.mkdir()
@@ -194,6 +194,9 @@ def test_what_is_no_store_is_refused(text: str, says: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
-def test_paths_are_no_stores() -> None:
-    assert parse_data_dir("/shared/data") is None
+def test_data_dir_path_is_a_store_whose_files_are_used_in_place(tmp_path: Path) -> None:
+    assert parse_data_dir("/shared/data").folder == Path("/shared/data")
+    assert parse_data_dir("data").folder == Path.cwd() / "data"
+    assert parse_data_dir(f"file://{tmp_path}").folder is None
+    assert parse_data_dir("none").folder is None
     assert parse_data_dir("s3://bucket/prefix/") == StoreSpec("s3://bucket/prefix")

@@ -10,7 +10,7 @@ import pytest
 from moto_server import BUCKET, S3
 from slow_store import SlowStore, slow_store
 
-from beam_runner_storage.stores.ports import DataStore, StoreError
+from beam_runner_storage.stores.ports import FileStore, StoreError
 from beam_runner_storage.stores.spec import StoreSpec
 
 MEGABYTE = 1 << 20
@@ -32,7 +32,7 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowStore]:
         yield server
 
 
-def is_put(store: DataStore, source: Path) -> bool:
+def is_put(store: FileStore, source: Path) -> bool:
     """Whether a store takes a file; on a busy machine a part may be late."""
     try:
         store.put("file", source)
@@ -41,7 +41,7 @@ def is_put(store: DataStore, source: Path) -> bool:
     return True
 
 
-def is_fetched(store: DataStore, target: Path) -> bool:
+def is_fetched(store: FileStore, target: Path) -> bool:
     """Whether a store gives a file; on a busy machine a piece may be late."""
     try:
         store.fetch("file", target)

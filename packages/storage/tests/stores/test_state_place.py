@@ -10,14 +10,14 @@ from beam_runner_model.errors import Unavailable
 from beam_runner_storage.journal.errors import JournalFenced
 from beam_runner_storage.journal.journal import Recovered
 from beam_runner_storage.journal.store import Store
-from beam_runner_storage.stores.ports import MissingFileError, StateStore, StoreError
+from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
 from beam_runner_storage.stores.probe import probe_creation
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_storage.stores.state_place import StatePlace
 
 
 def test_the_first_to_create_a_file_is_the_only_one(spec: StoreSpec) -> None:
-    store = spec.open_for_state()
+    store = spec.open()
     assert store.create("a/1", b"first")
     assert not store.create("a/1", b"second")
     assert store.read("a/1") == b"first"
@@ -33,13 +33,13 @@ def test_a_store_that_tells_who_is_first_passes_and_keeps_nothing_of_it(spec: St
 def test_a_store_that_only_pretends_is_refused(
     spec: StoreSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def replace(store: StateStore, name: str, contents: bytes) -> bool:
+    def replace(store: FileStore, name: str, contents: bytes) -> bool:
         source = tmp_path / f"{id(contents)}"
         source.write_bytes(contents)
         store.put(name, source)
         return True
 
-    monkeypatch.setattr(type(spec.open_for_state()), "create", replace)
+    monkeypatch.setattr(type(spec.open()), "create", replace)
     with pytest.raises(StoreError, match="lets several servers make the same file: .* or a folder"):
         StatePlace(spec)
     assert list(spec.open().names()) == []
@@ -58,7 +58,6 @@ def test_the_next_server_has_what_the_last_one_had_which_commits_nothing_more(
         following = StatePlace(spec)
         again = Store(tmp_path / "next", True, following.journal)
         try:
-            assert following.server_id == last.server_id
             assert again.journal("job-1").recover() == Recovered(None, (b"one",))
             following.artifacts.fetch(name, tmp_path / "brought")
             assert (tmp_path / "brought").read_bytes() == b"a package"

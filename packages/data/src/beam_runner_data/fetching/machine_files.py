@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import xxhash
-from beam_runner_storage.stores.ports import DataStore
+from beam_runner_storage.stores.ports import FileStore
 
 from beam_runner_data.rows.partial_file import PartialFile
 from beam_runner_data.rows.refs import SIDE
-from beam_runner_data.side_inputs.side_index import indexes_of
+from beam_runner_data.side_inputs.side_index import remove_indexes
 
 _MOST_SHARE = 0.1
 _LOOKS = 16
@@ -42,7 +42,7 @@ class MachineFiles:
     """
 
     def __init__(
-        self, store: DataStore, folder: Path, most_bytes: int | None = None, url: str = ""
+        self, store: FileStore, folder: Path, most_bytes: int | None = None, url: str = ""
     ) -> None:
         self._store = store
         self.url = url
@@ -136,7 +136,7 @@ class MachineFiles:
             found = here.stat()
             if found.st_nlink == 1:
                 PartialFile(self._store, name, here).remove()
-                shutil.rmtree(indexes_of(self._folder, name), ignore_errors=True)
+                remove_indexes(self._folder, name)
                 return found.st_blocks * _BLOCK
         return 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from beam_runner_storage.stores.ports import DataStore
+from beam_runner_storage.stores.ports import FileStore
 
 from beam_runner_data.rows.extents import REQUEST_BYTES, extents, rows_within
 from beam_runner_data.rows.files import directory_from, directory_start
@@ -27,7 +27,7 @@ class PartialFile:
         path: the path of the local file, which need not exist.
     """
 
-    def __init__(self, store: DataStore, name: str, path: Path) -> None:
+    def __init__(self, store: FileStore, name: str, path: Path) -> None:
         self._store = store
         self._name = name
         self._path = path

@@ -63,9 +63,8 @@ def indexes_of(folder: Path, file: str) -> Path:
     return folder / SIDE / file
 
 
-def remove_with_indexes(folder: Path, file: str) -> None:
-    """Removes a file of rows, and the indexes that are useless without it."""
-    (folder / file).unlink(missing_ok=True)
+def remove_indexes(folder: Path, file: str) -> None:
+    """Removes the indexes that are useless without a file of rows."""
     indexes = indexes_of(folder, file)
     if indexes.is_dir():
         shutil.rmtree(indexes, ignore_errors=True)

@@ -7,17 +7,18 @@ Spark may run tasks again. Only the output of the attempts whose results Spark c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute
+from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows.columns import to_bytes
 from beam_runner_engine.scheduler import BundleDone, Output
 from beam_runner_model.buffers import BufferPlan
 from beam_runner_model.times import MIN_TIMESTAMP, clamp
-from beam_runner_runtime.bundles.job_files import files_of
 from beam_runner_runtime.bundles.table_rows import ElementsWriter
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_runtime.channel.wire import decode_message, encode_message
@@ -34,21 +35,19 @@ _SHARE = "reply BINARY, latest BIGINT, untimed BIGINT"
 
 @attrs.frozen
 class TableData:
-    """Settings with which a Spark task writes and reads elements of a job (`Whereabouts`).
+    """Settings with which a Spark task writes and reads elements of a job.
 
     Attributes:
         job_id: the job's id.
-        folder: the job's folder, if machines share one.
-        store: the store of the job's files, if machines share no folder.
-        durable: whether files must be on the disk before a reply names them.
+        store: the store of the job's files.
         pieces: the maximum number of pieces of a task's output.
+        folder: the job's folder on the server's machine.
     """
 
     job_id: str
-    folder: str
-    store: StoreSpec | None
-    durable: bool
+    store: StoreSpec
     pieces: int
+    folder: str
 
 
 @attrs.frozen
@@ -120,14 +119,11 @@ def _write(
     """Writes a part of the rows inside a task, and yields the locations of the data."""
     task = TaskContext.get()
     assert task is not None
-    files = files_of(data)
     span = _Span(times)
-    try:
+    with closing(FileCache.open(data.store)) as files:
         name = f"{order.name}-{task.partitionId()}-{task.taskAttemptId()}"
         writer = ElementsWriter(files, name, buffers, data.pieces)
         outputs = writer.write_at(span.of(batches))
-    finally:
-        files.remove()
     done = BundleDone(order.bundle.number, order.bundle.attempt, outputs)
     reply = encode_message(BundleReply(done, None, ()))
     yield pa.RecordBatch.from_pydict(

@@ -175,7 +175,7 @@ class SparkJobs:
 
     def _table_bundles(self, work: JobWork) -> TableBundles:
         if self._tables is None:
-            data = TableData(self._job_id, work.folder, work.store, work.durable, work.shards)
+            data = TableData(self._job_id, work.store, work.shards, work.folder)
             self._tables = TableBundles(
                 self._spark.session, self._pools, self._taken_slot(), work.plan, data
             )

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_engine.scheduler import BundleDone, Data, Residual
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_planner.table_specs import StreamSource, WrongTable
-from beam_runner_runtime.bundles.job_files import files_of
 from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
 from beam_runner_runtime.channel.messages import RunBundle
 from beam_spark_io.spark.frames import stream_of
@@ -84,8 +85,7 @@ class StreamTurns:
             self._pools.begin_job(self._slot, f"beam-{self._data.job_id}", title)
             return write_rows(frame, self._pools, self._slot, order, self._data, buffers, times)
 
-        files = files_of(self._data)
-        try:
+        with closing(FileCache.open(self._data.store)) as files:
             (element,) = elements_of(files, order.bundle.inputs)
             position = Position.from_bytes(element)
             with explained(source, anew=not position.files):
@@ -100,8 +100,6 @@ class StreamTurns:
             if turn.position != position:
                 writer = ElementsWriter(files, f"{order.name}-position", [_POSITIONS], 1)
                 data = writer.write((turn.position.to_bytes(),))[0].data
-        finally:
-            files.remove()
         latest = max(
             (time for time in (before.estimator_state, written.latest) if time is not None),
             default=None,

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from apache_beam.coders.coders import VarIntCoder
+from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows.columns import from_bytes
 from beam_runner_engine.scheduler import BundleDone, FailureKind, Input, Output
 from beam_runner_model.buffers import BufferPlan
@@ -22,7 +24,6 @@ from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_planner.plan import JobPlan, TablePlan
 from beam_runner_planner.table_specs import StreamSource, TableSource, TableTarget, WrongTable
 from beam_runner_runtime.bundles.failed_attempts import broke
-from beam_runner_runtime.bundles.job_files import JobFiles, files_of
 from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
 from beam_runner_runtime.channel.attempts import BundleBroke, UserFailure
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
@@ -148,8 +149,7 @@ class TableBundles:
         if table.urn == urns.READ:
             return self._read(order, TableSource.from_payload(table.payload), buffers)
         target = TableTarget.from_payload(table.payload)
-        files = files_of(self._data)
-        try:
+        with closing(FileCache.open(self._data.store)) as files:
             if table.urn == urns.STAGE:
                 said = self._stage(order, target).to_bytes()
             else:
@@ -157,8 +157,6 @@ class TableBundles:
                 self._publish(target, Staged.from_bytes(element))
                 said = target.name.encode()
             return ElementsWriter(files, order.name, buffers, 1).write((said,))
-        finally:
-            files.remove()
 
     def _read(
         self, order: RunBundle, source: TableSource, buffers: Sequence[BufferPlan]
@@ -250,14 +248,11 @@ def _read_share(
     numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Reads parts of the output of stages inside a task; if requested, with their numbers and the attempt's."""
-    files: JobFiles = files_of(data)
-    try:
+    with closing(FileCache.open(data.store)) as files:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 for rows in map(from_bytes, elements_of(files, shares[number])):
                     yield _told_apart(rows, number) if told_apart else rows
-    finally:
-        files.remove()
 
 
 def _told_apart(rows: pa.RecordBatch, share: int) -> pa.RecordBatch:

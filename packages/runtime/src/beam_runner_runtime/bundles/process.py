@@ -12,8 +12,10 @@ import queue
 import socket
 import threading
 import time
-from pathlib import Path
+from typing import NoReturn
 
+from beam_runner_data.fetching.access import folder_for_files
+from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.scheduler import SplitDone
 from beam_runner_model.threads import start_essential, start_helper
@@ -29,7 +31,6 @@ from beam_runner_runtime.bundles.durability import CommittedFiles
 from beam_runner_runtime.bundles.failed_attempts import broke
 from beam_runner_runtime.bundles.giving_up import LIMIT_SECONDS, GivingUp
 from beam_runner_runtime.bundles.heart import start_heart
-from beam_runner_runtime.bundles.job_files import files_of
 from beam_runner_runtime.bundles.keyed import Stores
 from beam_runner_runtime.bundles.loop import TaskLoop
 from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
@@ -99,12 +100,12 @@ class WorkerProcess:
             self.channel.send,
             TUNING.hold_seconds if streaming else TUNING.hold_in_batch_seconds,
             lambda: not self._giving_up.has_begun,
-            Path(self.work.folder),
+            folder_for_files(self.work.store),
             self._activity,
         )
-        files = self._wait(lambda: files_of(self.work))
-        self.folder, self._leave = files.folder, files.leave
-        self.data = FolderData(files.folder, files.in_extents)
+        self._cache = self._wait(lambda: FileCache.open(self.work.store))
+        self.folder = self._cache.folder
+        self.data = FolderData(self.folder, self._cache.in_extents)
         self.scratch = self.folder / hello.folder
         self.stages = JobStages(
             self.work,
@@ -116,7 +117,7 @@ class WorkerProcess:
         )
         self._stores = ShardStores(self.folder, hello.folder)
         self._stores_of_sections = ShardStores(self.scratch)
-        self._files = CommittedFiles(files.keeper, self.folder, self.work.plan.stages, self._wait)
+        self._files = CommittedFiles(self._cache, self.work.plan.stages, self._wait)
         self._begun = BegunBundles()
         self._vitals = self._wait(
             lambda: start_heart(
@@ -302,6 +303,13 @@ class WorkerProcess:
                 self._leave(1)
             case Goodbye():
                 self._leave(0)
+
+    def _leave(self, code: int) -> NoReturn:
+        """Ends the process, and what is its alone."""
+        try:
+            self._cache.close()
+        finally:
+            os._exit(code)
 
     def _server_is_gone(self) -> None:
         if not self._closed:

@@ -14,6 +14,7 @@ from apache_beam.coders.coder_impl import create_InputStream
 from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder, WindowedValueCoder
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
+from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows.files import read_ref
 from beam_runner_data.rows.refs import FileRows
 from beam_runner_data.rows.row import elements_row
@@ -24,7 +25,6 @@ from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.times import MIN_TIMESTAMP
 
 from beam_runner_runtime.bundles.inputs import element_chunks
-from beam_runner_runtime.bundles.job_files import JobFiles
 
 _ELEMENT = WindowedValueCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
 
@@ -40,7 +40,7 @@ class ElementsWriter:
         pieces: into how many pieces what is written may be cut.
     """
 
-    files: JobFiles
+    files: FileCache
     name: str
     buffers: Sequence[BufferPlan]
     pieces: int
@@ -67,7 +67,7 @@ class ElementsWriter:
                 for writer in writers:
                     writer.write(row)
             outputs = tuple(output for writer in writers for output in writer.close())
-            self.files.keeper.keep(sorted(_files(output.data.ref for output in outputs)))
+            self.files.keep(sorted(_files(output.data.ref for output in outputs)))
         except BaseException:
             for writer in writers:
                 writer.discard()
@@ -75,14 +75,14 @@ class ElementsWriter:
         return outputs
 
 
-def elements_of(files: JobFiles, inputs: Sequence[Input]) -> Iterator[bytes]:
+def elements_of(files: FileCache, inputs: Sequence[Input]) -> Iterator[bytes]:
     """The elements that stages have written.
 
     Raises:
         OSError: they can't be had.
         RowsError: a file is missing, or not what was written.
     """
-    files.keeper.need(ref for one in inputs if isinstance(ref := one.data.ref, FileRows))
+    files.need(ref for one in inputs if isinstance(ref := one.data.ref, FileRows))
     for chunk in element_chunks(partial(read_ref, files.folder), inputs):
         stream = create_InputStream(bytes(chunk.data))
         for number in range(chunk.count):

@@ -380,19 +380,17 @@ class JobWork:
     Attributes:
         plan: the job's.
         shards: how many key shards there are.
-        folder: the job's folder, to which all paths are relative, where machines share one.
+        store: where the job's files lie.
         hides_elements: whether errors must not show the element that was processed.
         now: the job's processing time (ms).
-        durable: whether files must be on the disk before a reply names them.
-        store: where the job's files lie if machines share no folder.
+        folder: the job's folder on the server's machine.
         checks_watermarks: whether bundles fail where a watermark overtakes data.
     """
 
     plan: JobPlan
     shards: int
-    folder: str
+    store: StoreSpec
     hides_elements: bool = False
     now: int = attrs.field(factory=lambda: ProcessingClock().now())
-    durable: bool = False
-    store: StoreSpec | None = None
+    folder: str = ""
     checks_watermarks: bool = False

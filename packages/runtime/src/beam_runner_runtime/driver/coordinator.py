@@ -132,7 +132,7 @@ class Coordinator:
             slots,
         )
         self._job_id = ledger.plan.context.job_id
-        self._litter = Litter(settings.data, settings.epoch)
+        self._litter = Litter(settings.files, settings.epoch)
         self._waiting: list[Entry] = []
         self._finalizers = Finalizers()
         self._since_snapshot = 0
@@ -317,7 +317,7 @@ class Coordinator:
             commands += self.ledger.apply(entry)
         if overtaken := first_overtaken(self.ledger):
             commands += self.record((Abort(overtaken, EndingKind.SERVER),))
-        self._settings.data.remove(self.ledger.take_garbage())
+        self._settings.files.remove(self.ledger.take_garbage())
         self._since_snapshot += len(entries)
         if self._since_snapshot >= _ENTRIES_PER_SNAPSHOT:
             self._since_snapshot = 0

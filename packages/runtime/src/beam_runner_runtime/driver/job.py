@@ -104,7 +104,7 @@ class RunningJob:
         self._artifact = artifact
         self._on_end = on_end
         self._metrics = MetricsTally(ledger.metrics.infos())
-        self._processes = JobProcesses(settings.folder)
+        self._processes = JobProcesses(settings.files.folder)
         self._condition = JobCondition(self._plan, reporter, self._processes)
         self._observing = JobObserving(
             self._plan, self._processes.links, lambda: placement.interface

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import Hello
-from beam_runner_runtime.driver.job_data import JobData
+from beam_runner_runtime.driver.job_folder import JobFolder
 
 QUIET_SECONDS = 30.0
 """An attempt that was cut off from the server has written its last by then."""
@@ -19,12 +19,12 @@ class Litter:
     """Files that no commit will ever name. Costs nothing while nothing fails.
 
     Args:
-        data: the job's.
+        files: the job's.
         epoch: of the server: files of earlier ones were looked through when it began.
     """
 
-    def __init__(self, data: JobData, epoch: int) -> None:
-        self._data = data
+    def __init__(self, files: JobFolder, epoch: int) -> None:
+        self._files = files
         self._epoch = epoch
         self._due: deque[tuple[float, str]] = deque()
         self._folders: deque[tuple[float, str]] = deque()
@@ -52,14 +52,14 @@ class Litter:
         """
         now = time.monotonic()
         while self._folders and self._folders[0][0] <= now:
-            self._data.remove_process(self._folders.popleft()[1])
+            self._files.remove_process(self._folders.popleft()[1])
         names: list[str] = []
         while self._due and self._due[0][0] <= now:
             names.append(self._due.popleft()[1])
         if not names:
             return
         pattern = re.compile(rf"{self._epoch}({'|'.join(names)})([-.].*)?")
-        self._data.remove_like(pattern, needed())
+        self._files.remove_like(pattern, needed())
 
     def _add(self, name: str) -> None:
         self._due.append((time.monotonic() + QUIET_SECONDS, name))

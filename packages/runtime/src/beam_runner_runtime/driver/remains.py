@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import time
 
 from beam_runner_engine.scheduler import FailJob, FailureKind, FinishJob, Outcome
@@ -46,7 +45,7 @@ class JobRemains:
             return self._keep(seconds)
         if self._may_lack_room(end) and self._is_ours():
             # Else the report itself may find no room on the disk.
-            self._settings.data.remove_all()
+            self._settings.files.make_room()
         return ""
 
     def _keep(self, seconds: float) -> str:
@@ -65,7 +64,7 @@ class JobRemains:
 
     def _may_lack_room(self, end: FinishJob | FailJob) -> bool:
         """Returns whether the job fails since a disk of its data or its journal is full or away."""
-        if not isinstance(end, FailJob) or self._settings.store is not None:
+        if not isinstance(end, FailJob):
             return False
         last = self._ledger.last_failure
         away = last is not None and last.kind is FailureKind.UNAVAILABLE
@@ -95,9 +94,7 @@ class JobRemains:
         except JournalError as error:
             # Then the journal has the entries, which come to the same.
             _LOGGER.warning("job %s: no last snapshot: %s", self._journal.job_id, error)
-        self._settings.data.sweep(self._ledger.files())
-        if self._settings.store is not None:
-            shutil.rmtree(self._settings.folder, ignore_errors=True)
+        self._settings.files.sweep(self._ledger.files())
 
     def _remove(self) -> None:
         """Removes the journal, which only the server can whose job it is, then all data."""
@@ -107,10 +104,9 @@ class JobRemains:
             raise
         except JournalError:
             # The journal's disk may be full, too, and data are most of what is on it.
-            self._settings.data.remove_all()
+            self._settings.files.remove_all()
             self._journal.delete()
-        self._settings.data.remove_all()
-        shutil.rmtree(self._settings.folder, ignore_errors=True)
+        self._settings.files.remove_all()
 
 
 def _is_premature(end: FinishJob | FailJob) -> bool:

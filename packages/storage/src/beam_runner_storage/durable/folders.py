@@ -9,8 +9,11 @@ import fcntl
 import json
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
+
+from beam_runner_model.threads import run_together
 
 from beam_runner_storage.errors import StorageError
 
@@ -25,6 +28,9 @@ STATE = "state"
 
 _OF_NOBODY = {f"{MARKER}.new", "lost+found"}
 """What may be in a folder before it is marked: a marker half written, what a file system begins with."""
+
+_SYNCS_AT_ONCE = 8
+"""File systems write together what several threads sync at the same time."""
 
 
 def hold_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
@@ -86,9 +92,20 @@ def mark_folder(folder: Path, purpose: str) -> None:
     sync_folder(folder)
 
 
+def sync_files(paths: Sequence[Path]) -> None:
+    """Waits until files and their names are on the disk."""
+    run_together(_sync, paths, _SYNCS_AT_ONCE, "sync")
+    for folder in {path.parent for path in paths}:
+        _sync(folder)
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the names of the files in `folder` are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

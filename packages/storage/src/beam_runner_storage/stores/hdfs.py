@@ -20,8 +20,7 @@ from hdfs_native import Client, FileReader, FileStatus, WriteOptions
 
 from beam_runner_storage.stores.hdfs_calls import HdfsCalls
 from beam_runner_storage.stores.hdfs_refusals import Refusal, refusal
-from beam_runner_storage.stores.ports import MissingFileError, StoreError
-from beam_runner_storage.stores.whole_files import fetch_whole
+from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
 
 T = TypeVar("T")
 
@@ -33,8 +32,8 @@ _FIRST_WAIT_SECONDS = 0.1
 _LONGEST_WAIT_SECONDS = 2.0
 
 
-class HdfsStore:
-    """One folder (`beam_runner_storage.stores.ports.StateStore`). Folders that removals leave empty go, too.
+class HdfsStore(FileStore):
+    """One folder. Folders that removals leave empty go, too.
 
     Args:
         url: of the folder. Name services, mounts and Kerberos are what ``core-site.xml`` and ``hdfs-site.xml`` in
@@ -56,11 +55,11 @@ class HdfsStore:
             raise self._error("can't be used", refusal(error)) from error
 
     def put(self, name: str, source: Path) -> None:
-        """See `DataStore.put`; it is on as many data nodes then as HDFS keeps copies of a file."""
+        """See `FileStore.put`; it is on as many data nodes then as HDFS keeps copies of a file."""
         self._ask(f"does not take {name}", lambda: self._keep(name, _pieces(source), first=False))
 
     def create(self, name: str, contents: bytes) -> bool:
-        """See `StateStore.create`; nobody sees a part of it."""
+        """See `FileStore.create`; nobody sees a part of it."""
         return self._ask(f"does not take {name}", lambda: self._keep(name, (contents,), first=True))
 
     def read(self, name: str) -> bytes:
@@ -74,9 +73,6 @@ class HdfsStore:
             raise MissingFileError(f"{self._url} has no {name}")
         return contents
 
-    def fetch(self, name: str, target: Path) -> int:
-        return fetch_whole(self, name, target)
-
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         size = self._ask(f"does not give {name}", lambda: self._copy(name, target, start, end))
         if size is None:
@@ -86,7 +82,7 @@ class HdfsStore:
         return size
 
     def names(self) -> Iterator[str]:
-        """See `DataStore.names`; among them are files that are being written, or whose writer has ended before they were."""
+        """See `FileStore.names`; among them are files that are being written, or whose writer has ended before they were."""
         folders = [self._folder or "/"]
         while folders:
             folder = folders.pop()
@@ -97,7 +93,7 @@ class HdfsStore:
                     yield found.path.removeprefix(f"{self._folder}/")
 
     def delete(self, names: Iterable[str]) -> None:
-        """See `DataStore.delete`; it costs a request for each file."""
+        """See `FileStore.delete`; it costs a request for each file."""
         waiting = iter(names)
         while some := list(islice(waiting, _AT_ONCE)):
             self._ask(f"does not remove {some[0]}", lambda: self._calls(self._remove, some))

@@ -1,44 +1,34 @@
-"""The store of those who have none: nothing is in it, and what is put there is refused in a sentence."""
+"""The store of machines that share nothing: it has no file, and refuses each new one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from beam_runner_storage.stores.ports import MissingFileError, NoPlaceError
+from beam_runner_storage.stores.ports import FileStore, MissingFileError, NoPlaceError
 
 
-class NoStore:
-    """Where machines share nothing, data goes along with replies as far as it is little (`DataStore`)."""
+class NoStore(FileStore):
+    """Data travels in replies as far as it is little; all else is refused."""
 
     def put(self, name: str, source: Path) -> None:
-        """Refuses.
+        raise _no_place(source.stat().st_size)
 
-        Raises:
-            NoPlaceError: always.
-        """
-        size = f"{source.stat().st_size:,} bytes"
-        raise NoPlaceError(f"{size} are too much to go along with what a bundle reports")
+    def create(self, name: str, contents: bytes) -> bool:
+        raise _no_place(len(contents))
 
-    def fetch(self, name: str, target: Path) -> int:
-        """There is nothing.
-
-        Raises:
-            MissingFileError: always.
-        """
+    def read(self, name: str) -> bytes:
         raise MissingFileError(f"there is no store that could have {name}")
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
-        """There is nothing.
-
-        Raises:
-            MissingFileError: always.
-        """
         raise MissingFileError(f"there is no store that could have {name}")
 
     def names(self) -> Iterator[str]:
-        """None."""
         return iter(())
 
     def delete(self, names: Iterable[str]) -> None:
-        """Nothing is there to be removed."""
+        pass
+
+
+def _no_place(size: int) -> NoPlaceError:
+    return NoPlaceError(f"{size:,} bytes are too much to go along with what a bundle reports")

@@ -24,7 +24,7 @@ from beam_runner_storage.stores.log_entries import (
     claim,
 )
 from beam_runner_storage.stores.ownership import Ownership
-from beam_runner_storage.stores.ports import MissingFileError, StateStore, StoreError
+from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
 from beam_runner_storage.stores.takeover import checksum_of, take_over
 
 _AGAIN_SECONDS = 1.0
@@ -48,7 +48,7 @@ class ObjectLog:
 
     def __init__(
         self,
-        store: StateStore,
+        store: FileStore,
         ownership: Ownership,
         url: str,
         *,

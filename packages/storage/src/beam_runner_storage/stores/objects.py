@@ -1,4 +1,4 @@
-"""Object stores: S3, Google's, Azure's, and a folder that stands for one.
+"""Object stores: S3, Google's and Azure's.
 
 The library starts threads at its first request, after which a process must not be forked: so only
 the server and processes that run bundles use it, never the daemon that forks these.
@@ -17,11 +17,11 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError
 from obstore.store import from_url
 
-from beam_runner_storage.stores.ports import MissingFileError, StoreError
-from beam_runner_storage.stores.whole_files import fetch_whole
+from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
 
 if TYPE_CHECKING:  # the library has them for type checkers alone
     from obstore import GetResult, OffsetRange
+    from obstore.store import RetryConfig
 
 _AT_ONCE = 1000
 _PIECE = 4 << 20
@@ -42,8 +42,8 @@ _REMEDIES = {
 """What to do, by the code with which stores of S3's protocol refuse."""
 
 
-class ObjectStore:
-    """One prefix of a bucket (`beam_runner_storage.stores.ports.StateStore`).
+class ObjectStore(FileStore):
+    """One prefix of a bucket.
 
     Args:
         url: of the prefix. Region, endpoint and credentials are those that the cloud's own variables, files and
@@ -56,16 +56,18 @@ class ObjectStore:
 
     def __init__(self, url: str, patience: float) -> None:
         self._url = url
-        retries = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=patience)}
-        options = {"mkdir": True} if url.startswith("file:") else {"retry_config": retries}
+        retries: RetryConfig = {
+            "max_retries": _RETRIES,
+            "retry_timeout": timedelta(seconds=patience),
+        }
         self._parts = _PARTS_AT_ONCE
         try:
-            self._store = from_url(url, **options)
+            self._store = from_url(url, retry_config=retries)
         except (BaseError, OSError, ValueError) as error:
             raise self._error("can't be used", error) from error
 
     def put(self, name: str, source: Path) -> None:
-        """See `DataStore.put`; what is large goes in parts.
+        """See `FileStore.put`; what is large goes in parts.
 
         Parts that go side by side share a slow line, and the library gives each of them 30 seconds.
         So after a failure parts go one by one, and after a success twice as many go side by side.
@@ -78,7 +80,7 @@ class ObjectStore:
         self._parts = min(_PARTS_AT_ONCE, 2 * self._parts)
 
     def create(self, name: str, contents: bytes) -> bool:
-        """See `StateStore.create`; it goes as a whole, since stores do not agree on who is first where there are parts."""
+        """See `FileStore.create`; it goes as a whole, since stores do not agree on who is first where there are parts."""
         try:
             obstore.put(self._store, name, contents, mode="create", use_multipart=False)
         except AlreadyExistsError:
@@ -94,9 +96,6 @@ class ObjectStore:
             raise MissingFileError(f"{self._url} has no {name}") from error
         except (BaseError, OSError) as error:
             raise self._error(f"does not give {name}", error) from error
-
-    def fetch(self, name: str, target: Path) -> int:
-        return fetch_whole(self, name, target)
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         try:

@@ -1,7 +1,8 @@
-"""What a store of data has to be able to do."""
+"""The interface of stores, and their errors."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
@@ -32,8 +33,10 @@ class NoPlaceError(StoreError):
         )
 
 
-class DataStore(Protocol):
+class FileStore(Protocol):
     """Files that never change, each under a name that nobody else gives to another one.
+
+    Of several writers that create the same file, one is the first, and the store tells all others so.
 
     All methods may be called from any thread, wait for the store's answer, and try again by themselves for a while
     what a store refuses for a moment.
@@ -45,12 +48,30 @@ class DataStore(Protocol):
     def put(self, name: str, source: Path) -> None:
         """Keeps a copy of a local file; on return it is durable, and whoever asks for it gets it."""
 
+    def create(self, name: str, contents: bytes) -> bool:
+        """Keeps a small file if there is none of this name; says whether it does.
+
+        Where the answer got lost and it was asked again, the file that is there already may be this one.
+        """
+
+    def read(self, name: str) -> bytes:
+        """A small file.
+
+        Raises:
+            MissingFileError: there is no such file.
+        """
+
     def fetch(self, name: str, target: Path) -> int:
         """Makes a local copy, which is whole from the first moment on; returns its size in bytes.
 
         Raises:
             MissingFileError: there is no such file.
         """
+        part = target.with_name(f".{target.name}.part")
+        part.unlink(missing_ok=True)
+        size = self.fetch_part(name, part, 0)
+        os.replace(part, target)
+        return size
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         """Copies bytes of a file to the same place of a local one, which is made as long as the whole file.
@@ -73,20 +94,3 @@ class DataStore(Protocol):
 
     def delete(self, names: Iterable[str]) -> None:
         """Removes files, those that are there; costs a request for each thousand."""
-
-
-class StateStore(DataStore, Protocol):
-    """A store in which one of several that make the same file is the first, and all others are told so."""
-
-    def create(self, name: str, contents: bytes) -> bool:
-        """Keeps a small file if there is none of this name; says whether it does.
-
-        Where the answer got lost and it was asked again, the file that is there already may be this one.
-        """
-
-    def read(self, name: str) -> bytes:
-        """A small file.
-
-        Raises:
-            MissingFileError: there is no such file.
-        """

@@ -9,13 +9,35 @@ from pathlib import Path
 
 from beam_runner_model.threads import run_together
 
-from beam_runner_storage.stores.ports import DataStore, StateStore, StoreError
+from beam_runner_storage.stores.ports import FileStore, StoreError
 from beam_runner_storage.stores.spec import StoreSpec
 
+PROBE = "probe"
+"""The part of a store for files by which it is tried."""
+MARK = "mark"
+"""The file by which workers know that a store is the one of their server."""
 _BYTES = 1024
 _PATIENCE_SECONDS = 5.0
 _RIVALS = 8
 _ROUNDS = 3
+
+
+def mark(spec: StoreSpec) -> None:
+    """Puts a file into a store, by which workers know it. Makes a folder, and probes any other store before.
+
+    Raises:
+        StoreError: the store can't be used; says why.
+    """
+    if spec.folder is not None:
+        try:
+            # Whoever lets others in afterwards keeps that: the mode is set only once.
+            spec.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (spec.folder / MARK).touch()
+        except OSError as error:
+            raise StoreError(f"the folder {spec.folder} can't be made: {error.strerror}") from error
+    elif spec.keeps:
+        probe(spec)
+        spec.open(_PATIENCE_SECONDS).create(MARK, b"")
 
 
 def probe(spec: StoreSpec) -> None:
@@ -25,10 +47,10 @@ def probe(spec: StoreSpec) -> None:
         StoreError: which of them fails, and why.
     """
     if spec.keeps:
-        _try(spec.within("probe").open(_PATIENCE_SECONDS))
+        _try(spec.within(PROBE).open(_PATIENCE_SECONDS))
 
 
-def _try(store: DataStore) -> None:
+def _try(store: FileStore) -> None:
     name = f"{secrets.token_hex(8)}"
     with tempfile.TemporaryDirectory(prefix="beam-spark-probe-") as folder:
         source, target = Path(folder, "source"), Path(folder, "target")
@@ -50,7 +72,7 @@ def probe_creation(spec: StoreSpec) -> None:
     Raises:
         StoreError: the store does not answer, refuses, or does not do that.
     """
-    store = spec.within("probe").open_for_state(_PATIENCE_SECONDS)
+    store = spec.within(PROBE).open(_PATIENCE_SECONDS)
     for _ in range(_ROUNDS):
         name = secrets.token_hex(8)
         try:
@@ -60,7 +82,7 @@ def probe_creation(spec: StoreSpec) -> None:
                 store.delete([name])
 
 
-def _try_creation(store: StateStore, name: str, url: str) -> None:
+def _try_creation(store: FileStore, name: str, url: str) -> None:
     files = [secrets.token_bytes(_BYTES) for _ in range(_RIVALS)]
     made = run_together(lambda contents: store.create(name, contents), files, _RIVALS, "probe")
     # Whoever is told that the file was there may have been the first, and asked again.

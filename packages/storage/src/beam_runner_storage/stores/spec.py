@@ -1,19 +1,22 @@
-"""Which store: a URL and a prefix in it, which travel to the workers; what credentials it takes stays on each machine."""
+"""Address of a store, which travels to the workers. Credentials stay on each machine."""
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import attrs
 
+from beam_runner_storage.stores.folder import FolderStore
 from beam_runner_storage.stores.nothing import NoStore
-from beam_runner_storage.stores.ports import DataStore, StateStore, StoreError
+from beam_runner_storage.stores.ports import FileStore, StoreError
 
 _HDFS = ("hdfs", "viewfs")
-SCHEMES = ("s3", "gs", "az", "abfs", "abfss", *_HDFS, "file")
-"""``file`` is a folder that is treated as a store, not as one that machines share."""
+_FOLDER = "file"
+SCHEMES = ("s3", "gs", "az", "abfs", "abfss", *_HDFS, _FOLDER)
+"""``file`` is a folder whose files are copied, as those of any other store."""
 _FORMS = {
-    "file": "file:///FOLDER",
+    _FOLDER: "file:///FOLDER",
     "hdfs": "hdfs://NAMENODE:PORT/FOLDER or hdfs://NAMESERVICE/FOLDER",
     "viewfs": "viewfs://CLUSTER/FOLDER",
 }
@@ -25,24 +28,32 @@ PATIENCE_SECONDS = 30.0
 
 @attrs.frozen
 class StoreSpec:
-    """Where a store is.
+    """Address of a store.
 
     Attributes:
-        url: with its scheme, without a slash at the end; "none" where machines share nothing.
+        url: with its scheme, without a slash at the end; the path of a folder that machines share; or "none" where
+            machines share nothing.
+        durable: whether a file of a folder must be on the disk before a commit names it. Other stores always see to it.
     """
 
     url: str
+    durable: bool = False
 
     @property
     def keeps(self) -> bool:
         """Whether it takes anything."""
         return self.url != _NOTHING
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder in which files are read and written in place; None if files are copied to and from the store."""
+        return None if "://" in self.url or not self.keeps else Path(self.url)
+
     def within(self, name: str) -> StoreSpec:
         """The part of it that has this prefix."""
-        return StoreSpec(f"{self.url}/{name}") if self.keeps else self
+        return attrs.evolve(self, url=f"{self.url}/{name}") if self.keeps else self
 
-    def open(self, patience: float = PATIENCE_SECONDS) -> DataStore:
+    def open(self, patience: float = PATIENCE_SECONDS) -> FileStore:
         """The store itself; asks it nothing yet. Not to be called where processes are forked later.
 
         Args:
@@ -51,15 +62,14 @@ class StoreSpec:
         Raises:
             StoreError: its library is missing, or the URL or what the environment says is malformed.
         """
-        return self.open_for_state(patience) if self.keeps else NoStore()
-
-    def open_for_state(self, patience: float = PATIENCE_SECONDS) -> StateStore:
-        """The same, of a store that keeps something, with what state needs beyond that.
-
-        Raises:
-            StoreError: likewise.
-        """
-        is_hdfs = urlsplit(self.url).scheme in _HDFS
+        if not self.keeps:
+            return NoStore()
+        if self.folder is not None:
+            return FolderStore(self.folder, self.url, durable=self.durable)
+        parts = urlsplit(self.url)
+        if parts.scheme == _FOLDER:
+            return FolderStore(Path(unquote(parts.path)), self.url, durable=True)
+        is_hdfs = parts.scheme in _HDFS
         try:
             if is_hdfs:
                 from beam_runner_storage.stores.hdfs import HdfsStore
@@ -79,8 +89,8 @@ NO_STORE = StoreSpec(_NOTHING)
 """Machines share nothing: what is too large to go along with replies fails its job, by name."""
 
 
-def parse_data_dir(text: str) -> StoreSpec | None:
-    """What ``--data-dir`` says, if it is a URL or ``none``; None if it is a path.
+def parse_data_dir(text: str) -> StoreSpec:
+    """Returns the store that ``--data-dir`` names: by a URL, by ``none``, or by the path of a folder.
 
     Raises:
         ValueError: of a scheme that is not known, or without what it needs.
@@ -88,7 +98,7 @@ def parse_data_dir(text: str) -> StoreSpec | None:
     if text == _NOTHING:
         return NO_STORE
     if "://" not in text:
-        return None
+        return StoreSpec(str(Path(text).absolute()))
     parts = urlsplit(text)
     if parts.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)

@@ -12,11 +12,10 @@ from beam_runner_model.errors import Unavailable
 from beam_runner_storage.durable.logged import LogFailed
 from beam_runner_storage.stores.object_log import ObjectLog
 from beam_runner_storage.stores.ownership import Ownership
-from beam_runner_storage.stores.ports import MissingFileError, StateStore, StoreError
+from beam_runner_storage.stores.ports import FileStore, StoreError
 from beam_runner_storage.stores.probe import probe_creation
 from beam_runner_storage.stores.spec import StoreSpec
 
-_ID = "server-id"
 _ATTEMPT_SECONDS = 10.0
 _LOGGER = logging.getLogger(__name__)
 
@@ -41,13 +40,11 @@ class StatePlace:
         """Of the list of jobs."""
         self.journal = self._log(spec.within("journal"))
         """Of what jobs have committed."""
-        self.artifacts = StagedFiles(spec.within("artifacts").open_for_state(), self._ownership)
-        self.server_id = _server_id(spec.open_for_state())
-        """A name that no other has, for all servers with this prefix."""
+        self.artifacts = StagedFiles(spec.within("artifacts").open(), self._ownership)
 
     def _log(self, spec: StoreSpec) -> ObjectLog:
         # It is the log that waits for a store that is away.
-        return ObjectLog(spec.open_for_state(_ATTEMPT_SECONDS), self._ownership, spec.url)
+        return ObjectLog(spec.open(_ATTEMPT_SECONDS), self._ownership, spec.url)
 
     @property
     def failure(self) -> str | None:
@@ -69,7 +66,7 @@ class StatePlace:
 class StagedFiles:
     """What clients have staged (`beam_runner_jobservices.store.FarFiles`)."""
 
-    def __init__(self, store: StateStore, ownership: Ownership) -> None:
+    def __init__(self, store: FileStore, ownership: Ownership) -> None:
         self._store = store
         self._ownership = ownership
 
@@ -101,11 +98,3 @@ class StagedFiles:
             self._store.delete(names)
         except (LogFailed, StoreError) as error:
             _LOGGER.warning("files that were staged stay until the next server starts: %s", error)
-
-
-def _server_id(store: StateStore) -> str:
-    store.create(_ID, f"server-{secrets.token_hex(8)}".encode())
-    try:
-        return store.read(_ID).decode()
-    except MissingFileError as error:
-        raise StoreError(f"{error}, which was just put there") from error

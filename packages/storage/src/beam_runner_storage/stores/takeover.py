@@ -17,7 +17,7 @@ from beam_runner_model.threads import run_together
 
 from beam_runner_storage.durable.logged import LogFailed, Transaction
 from beam_runner_storage.stores.log_entries import Base, Entry, Place, chain_of, claim, unpacked
-from beam_runner_storage.stores.ports import MissingFileError, StateStore
+from beam_runner_storage.stores.ports import FileStore, MissingFileError
 
 _AT_ONCE = 16
 _TRIES = 5
@@ -37,7 +37,7 @@ class _Gone(Exception):
     """What was listed is not there any more: its server has kept a newer base, and removed it."""
 
 
-def take_over(store: StateStore, writer: bytes, path: Path) -> TakenOver:
+def take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
     """Fences the servers before, and reads what they have written; its last base is at `path` then, if there is one.
 
     Raises:
@@ -53,7 +53,7 @@ def take_over(store: StateStore, writer: bytes, path: Path) -> TakenOver:
     raise LogFailed(f"it lacks {reason}")
 
 
-def _take_over(store: StateStore, writer: bytes, path: Path) -> TakenOver:
+def _take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
     names = list(store.names())
     base = max((base for base in map(Base.of, names) if base is not None), default=None)
     place = base.place if base is not None else Place(0, 0)
@@ -87,19 +87,19 @@ def _take_over(store: StateStore, writer: bytes, path: Path) -> TakenOver:
                 return TakenOver(tuple(transactions), place, chain)
 
 
-def _contents(store: StateStore, places: Collection[Place]) -> dict[Place, bytes]:
+def _contents(store: FileStore, places: Collection[Place]) -> dict[Place, bytes]:
     found = run_together(lambda place: _read(store, place), tuple(places), _AT_ONCE, "log")
     return dict(zip(places, found, strict=True))
 
 
-def _read(store: StateStore, place: Place) -> bytes:
+def _read(store: FileStore, place: Place) -> bytes:
     try:
         return store.read(place.name)
     except MissingFileError:
         raise _Gone(place.name) from None
 
 
-def _fetch(store: StateStore, base: Base, path: Path) -> None:
+def _fetch(store: FileStore, base: Base, path: Path) -> None:
     try:
         store.fetch(base.name, path)
     except MissingFileError:

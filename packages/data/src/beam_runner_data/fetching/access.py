@@ -1,0 +1,62 @@
+"""What this machine needs for the files of jobs: their store, and room for copies."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from beam_runner_storage.stores.ports import MissingFileError, StoreError
+from beam_runner_storage.stores.probe import MARK, probe
+from beam_runner_storage.stores.spec import StoreSpec
+
+_ROOM_BYTES = 1 << 20
+_PATIENCE_SECONDS = 5.0
+
+
+def scratch_folder() -> Path:
+    """Returns a folder for large files on this machine: Spark's own, if Spark names one."""
+    told = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0].strip()
+    return Path(told or tempfile.gettempdir())
+
+
+def folder_for_files(spec: StoreSpec) -> Path:
+    """Returns the folder whose disk has the files of a store that processes on this machine work with."""
+    return spec.folder or scratch_folder()
+
+
+def trouble_with_files(spec: StoreSpec) -> str:
+    """Returns why this machine can't work with the files of a server's store, and what to do; empty if it can."""
+    if spec.folder is None and (trouble := _trouble_with_scratch()):
+        return trouble
+    try:
+        if spec.folder is None:
+            probe(spec)
+        if spec.keeps:
+            spec.open(_PATIENCE_SECONDS).read(MARK)
+    except MissingFileError:
+        kind = "store" if spec.folder is None else "folder"
+        return (
+            f"the {kind} {spec.url}, where data lies, is another one there: give a --data-dir that all"
+            " machines share, or s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://)"
+        )
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def _trouble_with_scratch() -> str:
+    """Returns why files can't be written where copies of a store's are kept; empty if they can."""
+    folder = scratch_folder()
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            written = file.write(bytes(_ROOM_BYTES))
+        reason = "" if written == _ROOM_BYTES else "it is full"
+    except OSError as error:
+        reason = str(error.strerror)
+    if not reason:
+        return ""
+    return (
+        f"{folder}, where workers keep data before it goes to the store, can't be written ({reason}): make room there,"
+        " or have Spark's spark.local.dir or SPARK_LOCAL_DIRS name another folder"
+    )

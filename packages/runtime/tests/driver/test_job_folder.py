@@ -1,0 +1,95 @@
+"""The files of a job as the server has them: what is not needed goes, and nothing else, in a folder as in a store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from beam_runner_storage.stores.folder import FolderStore
+from beam_runner_storage.stores.ports import StoreError
+from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
+from waiting import wait_until
+
+from beam_runner_runtime.driver.job_folder import JobFolder
+
+NAMES = ("1-3-1-0.arrow", "1-3-2-0.arrow", "1-4-1", "left")
+
+
+@pytest.fixture(params=["in place", "in a store"])
+def spec(request: pytest.FixtureRequest, tmp_path: Path) -> StoreSpec:
+    path = tmp_path / "data"
+    made = StoreSpec(str(path) if request.param == "in place" else f"file://{path}")
+    for name in NAMES:
+        made.open().create(name, b"")
+    return made
+
+
+def names_in(spec: StoreSpec) -> set[str]:
+    return set(spec.open().names())
+
+
+def test_files_not_needed_are_removed_and_no_others(spec: StoreSpec, tmp_path: Path) -> None:
+    files = JobFolder(spec, tmp_path / "own")
+    files.sweep(NAMES[:3])
+    assert names_in(spec) == set(NAMES[:3])
+    files.remove(["1-4-1", "unknown"])
+    files.remove_like(re.compile(r"1-3.*"), ["1-3-2-0.arrow"])
+    wait_until(lambda: names_in(spec) == {"1-3-2-0.arrow"}, 30)
+    files.remove_all()
+    assert names_in(spec) == set()
+    files.remove_all()
+
+
+def test_sweep_removes_folders_of_processes_of_an_earlier_server(
+    spec: StoreSpec, tmp_path: Path
+) -> None:
+    files = JobFolder(spec, tmp_path / "own")
+    (files.folder / "process-host-1" / "staged").mkdir(parents=True)
+    files.sweep(NAMES)
+    assert not (files.folder / "process-host-1").exists()
+    assert names_in(spec) == set(NAMES)
+    files.remove_all()
+
+
+def test_make_room_removes_files_only_if_they_are_on_a_disk_of_the_server(
+    spec: StoreSpec, tmp_path: Path
+) -> None:
+    files = JobFolder(spec, tmp_path / "own")
+    files.make_room()
+    assert names_in(spec) == (set(NAMES) if spec.folder is None else set())
+    files.remove_all()
+
+
+def test_remove_takes_the_indexes_of_a_side_input_with_its_file(tmp_path: Path) -> None:
+    files = JobFolder(StoreSpec(str(tmp_path)))
+    for name in ("a", "b"):
+        (tmp_path / "side" / name / "index").mkdir(parents=True)
+    files.remove(["a"])
+    assert [path.name for path in (tmp_path / "side").iterdir()] == ["b"]
+
+
+def test_job_without_a_place_has_a_folder_of_the_server_alone(tmp_path: Path) -> None:
+    files = JobFolder(NO_STORE, tmp_path / "own")
+    (tmp_path / "own").mkdir()
+    files.remove(["a"])
+    files.remove_all()
+    assert not (tmp_path / "own").exists()
+
+
+def test_garbage_that_a_store_does_not_take_is_no_error(
+    spec: StoreSpec,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def delete(store: FolderStore, names: Iterable[str]) -> None:
+        raise StoreError("503 SlowDown")
+
+    monkeypatch.setattr(FolderStore, "delete", delete)
+    files = JobFolder(spec, tmp_path / "own")
+    files.sweep([])
+    files.remove(["left"])
+    files.remove_all()
+    assert "garbage stays for now: 503 SlowDown" in caplog.text

@@ -1,0 +1,100 @@
+"""Where a server has the files of its jobs: a part of its own of what ``--data-dir`` names."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Collection
+from functools import partial
+from pathlib import Path
+
+import attrs
+from beam_runner_model.threads import start_helper
+from beam_runner_runtime.driver.job_folder import JobFolder
+from beam_runner_storage.stores.identity import server_id
+from beam_runner_storage.stores.ports import StoreError
+from beam_runner_storage.stores.probe import MARK, PROBE, mark
+from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class JobFolders:
+    """The folders of all jobs of a server.
+
+    Attributes:
+        spec: has a part for each job.
+        folder: has a folder for what only the server has of each job; the same as `spec` if that is a folder.
+    """
+
+    spec: StoreSpec
+    folder: Path
+
+    @classmethod
+    def of(
+        cls, wanted: StoreSpec | None, folder: Path, state: StoreSpec, *, durable: bool = False
+    ) -> JobFolders:
+        """Returns the part of a store that belongs to the server with this state.
+
+        Args:
+            wanted: a store that machines share; None if nobody has named one.
+            folder: the server's own; without a store that machines share jobs have their files there.
+            state: where the server's state is.
+            durable: whether what is committed is to survive the machine.
+
+        Raises:
+            StoreError: the state can't be read or written.
+        """
+        own = folder / "jobs"
+        if wanted is None:
+            return cls(StoreSpec(str(own), durable), own)
+        spec = attrs.evolve(wanted.within(server_id(state.open())), durable=durable)
+        return cls(spec, spec.folder or own)
+
+    def of_job(self, job_id: str) -> JobFolder:
+        """Returns the folder of a job."""
+        return JobFolder(self.spec.within(job_id), self.folder / job_id)
+
+    def check(self) -> None:
+        """Tries whether files can be written and read back, and marks the store for workers.
+
+        Raises:
+            StoreError: it can't; says why.
+        """
+        mark(self.spec)
+
+    def without_place(self, master: str) -> JobFolders:
+        """Returns the same for bundles on other machines, for which nobody has named a store; warns of it."""
+        _LOGGER.warning(
+            "%s runs bundles on other machines, and no --data-dir says where they find data between stages: bounded"
+            " stages hand it on through Spark's shuffle, and jobs that need such a place fail",
+            master,
+        )
+        return attrs.evolve(self, spec=NO_STORE)
+
+    def remove(self, job_id: str) -> None:
+        """Removes the files of a job.
+
+        Raises:
+            StoreError: the store does not answer, or refuses.
+        """
+        shutil.rmtree(self.folder / job_id, ignore_errors=True)
+        store = self.spec.within(job_id).open()
+        store.delete(list(store.names()))
+
+    def remove_but(self, jobs: Collection[str]) -> None:
+        """Removes what there is of other jobs, which have ended; in a store beside the caller's work."""
+        for folder in self.folder.glob("*"):
+            if folder.name not in jobs:
+                shutil.rmtree(folder, ignore_errors=True)
+        if self.spec.folder is None:
+            start_helper(partial(_remove_but, self.spec, {MARK, PROBE, *jobs}), "leftovers")
+
+
+def _remove_but(spec: StoreSpec, parts: Collection[str]) -> None:
+    try:
+        store = spec.open()
+        store.delete([name for name in store.names() if name.split("/", 1)[0] not in parts])
+    except StoreError as error:
+        _LOGGER.warning("what ended jobs have left in the store stays for now: %s", error)

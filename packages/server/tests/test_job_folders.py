@@ -1,0 +1,121 @@
+"""Where the files of jobs lie: nobody's but this server's, and asked for where machines need it."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from beam_runner_data.fetching.access import trouble_with_files
+from beam_runner_storage.stores.ports import StoreError
+from beam_runner_storage.stores.probe import MARK
+from beam_runner_storage.stores.spec import NO_STORE, StoreSpec, parse_data_dir
+from waiting import wait_until
+
+from beam_runner_server.job_folders import JobFolders
+
+
+def at(path: Path) -> StoreSpec:
+    return StoreSpec(str(path))
+
+
+def test_on_one_machine_it_is_in_the_state_folder(tmp_path: Path) -> None:
+    folders = JobFolders.of(None, tmp_path, at(tmp_path), durable=True)
+    assert folders.folder == folders.spec.folder == tmp_path / "jobs"
+    assert folders.of_job("job-1").folder == tmp_path / "jobs" / "job-1"
+    assert folders.of_job("job-1").spec.durable
+    assert not (tmp_path / "server-id").exists()
+
+
+def test_jobs_on_machines_that_reach_no_store_leave_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folders = JobFolders.of(None, tmp_path, at(tmp_path)).without_place("spark://host:7077")
+    (told,) = caplog.messages
+    assert told.startswith("spark://host:7077 runs bundles on other machines, and no --data-dir")
+    assert (folders.folder, folders.spec) == (tmp_path / "jobs", NO_STORE)
+    (tmp_path / "jobs" / "job-1").mkdir(parents=True)
+    folders.check()
+    folders.remove_but(("job-1",))
+    folders.remove("job-1")
+    assert list((tmp_path / "jobs").iterdir()) == []
+
+
+def test_that_machines_share_nothing_can_be_said(tmp_path: Path) -> None:
+    assert JobFolders.of(parse_data_dir("none"), tmp_path, at(tmp_path)).spec == NO_STORE
+
+
+@pytest.mark.parametrize("wanted", ["s3://bucket/x", "/data"])
+def test_two_servers_never_have_one_place_and_one_keeps_its_own(
+    tmp_path: Path, wanted: str
+) -> None:
+    states = [tmp_path / "one", tmp_path / "other"]
+    data = parse_data_dir(wanted)
+    first, again, other = (
+        JobFolders.of(data, state, at(state)) for state in (*states[:1], *states)
+    )
+    assert first == again
+    assert first.spec != other.spec
+    assert first.folder != other.folder
+
+
+def test_servers_with_one_state_in_a_store_have_one_place(tmp_path: Path) -> None:
+    state = StoreSpec(f"file://{tmp_path / 'state'}")
+    first, following = (
+        JobFolders.of(at(tmp_path / "data"), tmp_path / name, state) for name in ("one", "other")
+    )
+    assert first == following
+
+
+def test_a_folder_that_machines_share_has_a_part_for_its_user_alone(tmp_path: Path) -> None:
+    folders = JobFolders.of(at(tmp_path / "shared"), tmp_path, at(tmp_path))
+    folders.check()
+    assert stat.S_IMODE(folders.folder.stat().st_mode) == 0o700
+    folders.folder.chmod(0o770)
+    folders.check()
+    assert stat.S_IMODE(folders.folder.stat().st_mode) == 0o770
+
+
+def test_a_place_that_can_not_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="file/.*can't be made"):
+        JobFolders.of(at(tmp_path / "file"), tmp_path, at(tmp_path)).check()
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_workers_find_the_mark_of_the_server_and_of_no_other(tmp_path: Path, scheme: str) -> None:
+    data = StoreSpec(f"{scheme}{tmp_path / 'data'}")
+    folders = JobFolders.of(data, tmp_path, at(tmp_path))
+    assert "is another one there" in trouble_with_files(folders.spec)
+    folders.check()
+    folders.check()
+    folders.remove_but(())
+    assert trouble_with_files(folders.spec) == ""
+    assert list(folders.spec.open().names()) == [MARK]
+
+
+def test_what_ended_jobs_have_left_goes_and_nothing_of_others(tmp_path: Path) -> None:
+    data = StoreSpec(f"file://{tmp_path / 'store'}")
+    folders = JobFolders.of(data, tmp_path, at(tmp_path))
+    folders.check()
+    for job in ("job-1", "job-2"):
+        folders.spec.within(job).open().create("data", b"")
+        (folders.folder / job).mkdir(parents=True)
+    data.within("server-of-somebody-else").open().create("job-1/data", b"")
+    folders.remove_but({"job-2"})
+    store = folders.spec.open()
+    wait_until(lambda: sorted(store.names()) == ["job-2/data", MARK], 30)
+    assert list(data.within("server-of-somebody-else").open().names()) == ["job-1/data"]
+    assert [folder.name for folder in folders.folder.iterdir()] == ["job-2"]
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_files_of_one_job_are_removed_and_no_others(tmp_path: Path, scheme: str) -> None:
+    data = StoreSpec(f"{scheme}{tmp_path / 'data'}")
+    folders = JobFolders.of(data, tmp_path, at(tmp_path))
+    for job_id in ("one", "two"):
+        (folders.folder / job_id).mkdir(parents=True)
+        folders.spec.within(job_id).open().create("file", b"x")
+    folders.remove("one")
+    assert [path.name for path in folders.folder.iterdir()] == ["two"]
+    assert list(folders.spec.open().names()) == ["two/file"]

@@ -1,0 +1,114 @@
+"""A folder as a store."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from beam_runner_storage.durable.folders import sync_files, sync_folder
+from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
+
+_PIECE = 4 << 20
+
+
+class FolderStore(FileStore):
+    """Files by their paths in a folder.
+
+    Args:
+        folder: the folder. The first file makes it.
+        url: the name of the store in errors.
+        durable: whether a file is on the disk when `put` or `create` returns.
+    """
+
+    def __init__(self, folder: Path, url: str, *, durable: bool) -> None:
+        self._folder = folder
+        self._url = url
+        self._durable = durable
+
+    def put(self, name: str, source: Path) -> None:
+        self._keep(name, lambda part: shutil.copyfile(source, part), os.replace)
+
+    def create(self, name: str, contents: bytes) -> bool:
+        return self._keep(name, lambda part: part.write_bytes(contents), os.link)
+
+    def read(self, name: str) -> bytes:
+        try:
+            return (self._folder / name).read_bytes()
+        except FileNotFoundError as error:
+            raise MissingFileError(f"{self._url} has no {name}") from error
+        except OSError as error:
+            raise self._error(f"does not give {name}", error) from error
+
+    def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
+        try:
+            with (
+                (self._folder / name).open("rb") as source,
+                target.open("r+b" if target.exists() else "w+b") as copy,
+            ):
+                size = os.fstat(source.fileno()).st_size
+                at = max(0, size + start) if start < 0 else start
+                copy.truncate(size)
+                source.seek(at)
+                copy.seek(at)
+                left = (size if end is None else end) - at
+                while piece := source.read(min(left, _PIECE)):
+                    left -= copy.write(piece)
+        except FileNotFoundError as error:
+            raise MissingFileError(f"{self._url} has no {name}") from error
+        except OSError as error:
+            raise self._error(f"does not give {name}", error) from error
+        return size
+
+    def names(self) -> Iterator[str]:
+        """See `FileStore.names`; files that are being written are among them."""
+        for place, folders, files in os.walk(self._folder, onerror=self._unlisted):
+            links = [name for name in folders if Path(place, name).is_symlink()]
+            yield from (str(Path(place, name).relative_to(self._folder)) for name in files + links)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """See `FileStore.delete`; a file that can't be removed keeps no other one."""
+        failed: tuple[str, OSError] | None = None
+        for name in names:
+            try:
+                (self._folder / name).unlink(missing_ok=True)
+            except OSError as error:
+                failed = name, error
+        if failed is not None:
+            raise self._error(f"does not remove {failed[0]}", failed[1]) from failed[1]
+
+    def _keep(
+        self,
+        name: str,
+        write: Callable[[Path], object],
+        give_name: Callable[[Path, Path], None],
+    ) -> bool:
+        """Writes a file, then gives it its name; returns False if the name is taken and has to stay."""
+        path = self._folder / name
+        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                write(part)
+                if self._durable:
+                    sync_files([part])
+                try:
+                    give_name(part, path)
+                except FileExistsError:
+                    return False
+            finally:
+                part.unlink(missing_ok=True)
+            if self._durable:
+                sync_folder(path.parent)
+        except OSError as error:
+            raise self._error(f"does not take {name}", error) from error
+        return True
+
+    def _unlisted(self, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise self._error("does not tell what it has", error) from error
+
+    def _error(self, what: str, error: OSError) -> StoreError:
+        return StoreError(f"{self._url} {what}: {error.strerror or error}")
