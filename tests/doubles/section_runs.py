@@ -16,13 +16,13 @@ from beam_runner_planner.plan import JobPlan, StagePlan
 from beam_runner_runtime.bundles.bundle import RunningBundle
 from beam_runner_runtime.bundles.bundle_data import BundleData, FolderData
 from beam_runner_runtime.bundles.merging import SdkMerger
-from beam_runner_runtime.bundles.section_inbox import Inbox
-from beam_runner_runtime.bundles.section_task import Prepared, SectionOrder, SectionTask
 from beam_runner_runtime.bundles.stage_work import StageWork
 from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
-from beam_runner_runtime.channel.section_replies import SectionReply, merge_replies
 from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.sections.inbox import Inbox
+from beam_runner_runtime.sections.replies import SectionReply, merge_replies
+from beam_runner_runtime.sections.task import Prepared, SectionOrder, SectionTask
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.log_records import LogRecord

@@ -13,17 +13,17 @@ import attrs
 from beam_runner_engine.scheduler import BundleDone
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.bundles.binding import bind
-from beam_runner_runtime.bundles.section_inbox import Inbox
-from beam_runner_runtime.bundles.section_plan import SectionPlan, why_not
-from beam_runner_runtime.bundles.section_proof import mixed_level, refusal_text
-from beam_runner_runtime.bundles.section_task import SectionOrder, SectionTask, prepared_once
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, Endpoint, FromWorker, RunBundle
-from beam_runner_runtime.channel.section_ends import SectionEnd
-from beam_runner_runtime.channel.section_replies import SectionReply, merge_replies
 from beam_runner_runtime.channel.wire import decode_section_reply, encode_message
 from beam_runner_runtime.memory import section_budget
 from beam_runner_runtime.processes.allocation import keep
+from beam_runner_runtime.sections.ends import SectionEnd
+from beam_runner_runtime.sections.inbox import Inbox
+from beam_runner_runtime.sections.plan import SectionPlan, why_not
+from beam_runner_runtime.sections.proof import mixed_level, refusal_text
+from beam_runner_runtime.sections.replies import SectionReply, merge_replies
+from beam_runner_runtime.sections.task import SectionOrder, SectionTask, prepared_once
 from beam_spark_io.spark.reasons import error_of_worker, reason_of
 from pyspark import Broadcast, SparkContext, TaskContext
 

@@ -33,7 +33,6 @@ from beam_runner_runtime.bundles.job_files import files_of
 from beam_runner_runtime.bundles.keyed import Stores
 from beam_runner_runtime.bundles.loop import TaskLoop
 from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
-from beam_runner_runtime.bundles.section_progress import SectionProgress
 from beam_runner_runtime.bundles.stages import JobStages
 from beam_runner_runtime.bundles.telling import ProgressTeller
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
@@ -64,6 +63,7 @@ from beam_runner_runtime.channel.messages import (
 )
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.job_options import is_loopback
+from beam_runner_runtime.sections.progress import SectionProgress
 from beam_runner_runtime.tuning import TUNING
 
 _LOGGER = logging.getLogger(__name__)

@@ -12,10 +12,11 @@ from beam_runner_model import observation
 from beam_runner_storage.journal.codec import FormError, Registry
 from beam_runner_worker import log_records
 
-from beam_runner_runtime.channel import attempts, messages, section_replies
+from beam_runner_runtime.channel import attempts, messages
 from beam_runner_runtime.channel.messages import FromWorker
-from beam_runner_runtime.channel.section_replies import SectionReply
 from beam_runner_runtime.forms import CONSTANTS, FORMS, SHARED, forms_of
+from beam_runner_runtime.sections import replies as section_replies
+from beam_runner_runtime.sections.replies import SectionReply
 
 _MESSAGES = forms_of(
     {

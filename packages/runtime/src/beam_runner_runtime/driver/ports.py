@@ -14,8 +14,8 @@ from beam_runner_model.jobs import Importance, JobState, MessageLine, MessageRec
 from beam_runner_runtime.bundles.needs import Needs
 from beam_runner_runtime.channel.endpoints import Endpoints
 from beam_runner_runtime.channel.messages import FromWorker, JobWork, RunBundle
-from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
 from beam_runner_runtime.channel.stand_by import StandByOrder
+from beam_runner_runtime.sections.ends import SectionEnd, Tasks
 
 
 class JobReporter(Protocol):

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 import xxhash
 
-from beam_runner_runtime.channel.section_replies import SectionReply
+from beam_runner_runtime.sections.replies import SectionReply
 
 _TOLD = struct.Struct(">QQQ?")
 _DIGEST = struct.Struct(">QQ")

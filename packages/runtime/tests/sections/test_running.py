@@ -26,11 +26,11 @@ from beam_runner_runtime.channel.attempts import (
     UserFailure,
 )
 from beam_runner_runtime.channel.messages import JobWork, RunBundle
-from beam_runner_runtime.channel.section_ends import Tasks
 from beam_runner_runtime.driver import sections as module
 from beam_runner_runtime.driver import slots as slots_module
-from beam_runner_runtime.driver.sections import LOOK_SECONDS, Sections
 from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.sections.ends import Tasks
+from beam_runner_runtime.sections.running import LOOK_SECONDS, Sections
 
 
 def section(number: int = 1, attempt: int = 1) -> Bundle:

@@ -14,9 +14,9 @@ from beam_runner_engine.scheduler import Bundle, Output
 from beam_runner_model.buffers import BufferKind, BufferPlan
 
 from beam_runner_runtime.bundles.bundle_data import BufferWriter, FolderData
-from beam_runner_runtime.bundles.section_inbox import Inbox, Received
-from beam_runner_runtime.bundles.section_outbox import Outbox
-from beam_runner_runtime.bundles.section_plan import SectionPlan
+from beam_runner_runtime.sections.inbox import Inbox, Received
+from beam_runner_runtime.sections.outbox import Outbox
+from beam_runner_runtime.sections.plan import SectionPlan
 
 _INLINE_OF_ALL = 16 << 20
 """What all tasks of a section may hand on without files, of one output."""

@@ -11,10 +11,10 @@ from beam_runner_engine.scheduler import BundleDone
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as urns
 
-from beam_runner_runtime.bundles import section_progress as section_progress_module
-from beam_runner_runtime.bundles.section_progress import SectionProgress
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
 from beam_runner_runtime.channel.messages import BundleProgressed, BundleReply
+from beam_runner_runtime.sections import progress as section_progress_module
+from beam_runner_runtime.sections.progress import SectionProgress
 
 _INTEGER = VarIntCoder()
 FIRST, SECOND = Attempt(7, 1), Attempt(7, 2)

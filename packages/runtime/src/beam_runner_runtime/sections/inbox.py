@@ -12,14 +12,14 @@ from beam_runner_data.rows.files import RowFile, RowFileWriter
 from beam_runner_data.rows.parcels import Head, ParcelKind, read_body, read_head, read_rows
 from beam_runner_data.rows.row import Row, RowKind
 
-from beam_runner_runtime.bundles.section_proof import (
+from beam_runner_runtime.channel.wire import decode_section_reply
+from beam_runner_runtime.sections.proof import (
     ExchangeError,
     Told,
     check_input,
     digest_of_input,
 )
-from beam_runner_runtime.channel.section_replies import SectionReply
-from beam_runner_runtime.channel.wire import decode_section_reply
+from beam_runner_runtime.sections.replies import SectionReply
 
 
 @attrs.define

@@ -8,7 +8,7 @@ from pathlib import Path
 from beam_runner_data.rows.parcels import Head, ParcelKind, encode_parcel, encode_row
 from beam_runner_data.rows.row import Row, RowKind
 
-from beam_runner_runtime.bundles.section_inbox import Inbox
+from beam_runner_runtime.sections.inbox import Inbox
 
 
 def test_what_is_closed_keeps_no_parcels(tmp_path: Path) -> None:

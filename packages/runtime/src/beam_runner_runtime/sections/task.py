@@ -26,20 +26,20 @@ from beam_runner_planner.plan import JobPlan
 
 from beam_runner_runtime.bundles.failed_attempts import broke
 from beam_runner_runtime.bundles.process import WorkerProcess
-from beam_runner_runtime.bundles.pushing import NobodyPullsError, pushed
-from beam_runner_runtime.bundles.section_data import SectionData
-from beam_runner_runtime.bundles.section_inbox import Inbox
-from beam_runner_runtime.bundles.section_outbox import Outbox, Send
-from beam_runner_runtime.bundles.section_plan import SectionPlan, SectionStage, shares
 from beam_runner_runtime.channel.attempts import SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
-from beam_runner_runtime.channel.section_replies import (
+from beam_runner_runtime.memory import section_budget
+from beam_runner_runtime.sections.data import SectionData
+from beam_runner_runtime.sections.inbox import Inbox
+from beam_runner_runtime.sections.outbox import Outbox, Send
+from beam_runner_runtime.sections.plan import SectionPlan, SectionStage, shares
+from beam_runner_runtime.sections.pushing import NobodyPullsError, pushed
+from beam_runner_runtime.sections.replies import (
     SectionOutputs,
     SectionReply,
     Seen,
     merge_replies,
 )
-from beam_runner_runtime.memory import section_budget
 
 _WAITING_SHARE = 4
 """One part in so many of a bundle's memory may wait to be sent together with more."""

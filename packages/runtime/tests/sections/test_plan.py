@@ -10,7 +10,7 @@ from beam_runner_model.times import MIN_TIMESTAMP
 from sample_buffers import buffer
 from small_plans import plan_of, stage
 
-from beam_runner_runtime.bundles.section_plan import SectionPlan, shares
+from beam_runner_runtime.sections.plan import SectionPlan, shares
 
 SHARDS = 8
 

@@ -16,10 +16,10 @@ from beam_runner_planner.plan import JobPlan
 
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, Entry, JobWork, RunBundle
-from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
 from beam_runner_runtime.driver.ledger import stages_of
 from beam_runner_runtime.driver.ports import SectionHost
 from beam_runner_runtime.driver.slots import JobSlots
+from beam_runner_runtime.sections.ends import SectionEnd, Tasks
 
 LOOK_SECONDS = 1.0
 """How often Spark is asked how far sections are."""

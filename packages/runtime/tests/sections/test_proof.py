@@ -13,8 +13,8 @@ from beam_runner_data.rows.parcels import ParcelKind, read_head
 from plans import Build, plan_of
 from section_runs import SHARDS, Host, Parcels, Run, order_of
 
-from beam_runner_runtime.bundles.section_proof import ExchangeError, mixed_level, refusal_text
-from beam_runner_runtime.channel.section_replies import SectionReply
+from beam_runner_runtime.sections.proof import ExchangeError, mixed_level, refusal_text
+from beam_runner_runtime.sections.replies import SectionReply
 
 
 def random_keys(p: beam.Pipeline) -> None:

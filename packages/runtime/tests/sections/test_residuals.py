@@ -14,7 +14,7 @@ from plans import plan_of
 from section_runs import Host, Run, order_of
 
 from beam_runner_runtime.channel.attempts import SectionRefusal
-from beam_runner_runtime.channel.section_replies import SectionReply
+from beam_runner_runtime.sections.replies import SectionReply
 
 COUNT = 20
 READ: list[int] = []

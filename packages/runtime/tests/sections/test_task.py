@@ -25,12 +25,12 @@ from beam_runner_urns import metrics as metric_urns
 from plans import Build, plan_of
 from section_runs import SHARDS, Host, Parcels, Run, order_of
 
-from beam_runner_runtime.bundles import section_task as section_task_module
-from beam_runner_runtime.bundles.section_inbox import Inbox
-from beam_runner_runtime.bundles.section_proof import mixed_level
-from beam_runner_runtime.bundles.section_task import TaskFailedError
 from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
-from beam_runner_runtime.channel.section_replies import SectionReply
+from beam_runner_runtime.sections import task as section_task_module
+from beam_runner_runtime.sections.inbox import Inbox
+from beam_runner_runtime.sections.proof import mixed_level
+from beam_runner_runtime.sections.replies import SectionReply
+from beam_runner_runtime.sections.task import TaskFailedError
 
 FOUND: list[Any] = []
 

@@ -9,9 +9,9 @@ import xxhash
 from beam_runner_data.rows.parcels import Head, ParcelKind, encode_parcel, encode_row
 from beam_runner_data.rows.row import Row
 
-from beam_runner_runtime.bundles.section_proof import Told, digest_of_all
-from beam_runner_runtime.channel.section_replies import SectionReply
 from beam_runner_runtime.channel.wire import encode_message
+from beam_runner_runtime.sections.proof import Told, digest_of_all
+from beam_runner_runtime.sections.replies import SectionReply
 
 PARCEL_BYTES = 128 * 1024
 """Smaller parcels cost more for each byte in Python, in Java and in Spark's shuffle."""
