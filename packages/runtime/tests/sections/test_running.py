@@ -26,9 +26,9 @@ from beam_runner_runtime.channel.attempts import (
     UserFailure,
 )
 from beam_runner_runtime.channel.messages import JobWork, RunBundle
-from beam_runner_runtime.driver import sections as module
 from beam_runner_runtime.driver import slots as slots_module
 from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.sections import running as module
 from beam_runner_runtime.sections.ends import Tasks
 from beam_runner_runtime.sections.running import LOOK_SECONDS, Sections
 

@@ -30,7 +30,7 @@ from beam_runner_runtime.sections import task as section_task_module
 from beam_runner_runtime.sections.inbox import Inbox
 from beam_runner_runtime.sections.proof import mixed_level
 from beam_runner_runtime.sections.replies import SectionReply
-from beam_runner_runtime.sections.task import TaskFailedError
+from beam_runner_runtime.sections.task_bundles import TaskFailedError
 
 FOUND: list[Any] = []
 
@@ -336,7 +336,7 @@ def test_what_failed_from_outside_is_told_for_spark_is_silent_while_it_tries_aga
     order = order_of(plan)
     run = Run(hosts(plan), order)
     broken = BundleBroke(order.attempt, None, "HarnessError: it is gone")
-    monkeypatch.setattr(run.host, "run_in_section", lambda order, data: broken)
+    monkeypatch.setattr(run.host, "run_bundle", lambda order, stores, data: broken)
     with pytest.raises(TaskFailedError, match=r"^Create/FlatMap.*: HarnessError: it is gone$"):
         run.all()
     (warning,) = run.host.warnings
@@ -352,7 +352,7 @@ def test_section_neighbour_is_unavailable_section_ends_with_its_name(
     run = Run(hosts(plan), order)
     store = "the data store at s3://b"
     broken = BundleBroke(order.attempt, None, "away", FailureKind.UNAVAILABLE, store)
-    monkeypatch.setattr(run.host, "run_in_section", lambda order, data: broken)
+    monkeypatch.setattr(run.host, "run_bundle", lambda order, stores, data: broken)
     assert run.all().end == broken
     assert set(run.host.told) == {broken}
 

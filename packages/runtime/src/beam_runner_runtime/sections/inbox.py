@@ -12,7 +12,6 @@ from beam_runner_data.rows.files import RowFile, RowFileWriter
 from beam_runner_data.rows.parcels import Head, ParcelKind, read_body, read_head, read_rows
 from beam_runner_data.rows.row import Row, RowKind
 
-from beam_runner_runtime.channel.wire import decode_section_reply
 from beam_runner_runtime.sections.proof import (
     ExchangeError,
     Told,
@@ -20,6 +19,7 @@ from beam_runner_runtime.sections.proof import (
     digest_of_input,
 )
 from beam_runner_runtime.sections.replies import SectionReply
+from beam_runner_runtime.sections.wire import decode_reply
 
 
 @attrs.define
@@ -90,7 +90,7 @@ class Inbox:
             raise ExchangeError(f"Spark's shuffle gave a parcel of task {head.source} twice")
         if head.kind is ParcelKind.REPLY:
             found[head.number] = None
-            self.replies.append(decode_section_reply(read_body(parcel)))
+            self.replies.append(decode_reply(read_body(parcel)))
             return
         found[head.number] = xxhash.xxh3_64_digest(parcel)
         self._keep(head, parcel)

@@ -9,9 +9,9 @@ import xxhash
 from beam_runner_data.rows.parcels import Head, ParcelKind, encode_parcel, encode_row
 from beam_runner_data.rows.row import Row
 
-from beam_runner_runtime.channel.wire import encode_message
 from beam_runner_runtime.sections.proof import Told, digest_of_all
 from beam_runner_runtime.sections.replies import SectionReply
+from beam_runner_runtime.sections.wire import encode_reply
 
 PARCEL_BYTES = 128 * 1024
 """Smaller parcels cost more for each byte in Python, in Java and in Spark's shuffle."""
@@ -87,7 +87,7 @@ class Outbox:
         if reply is not None:
             shard = self._source % self._shards
             head = Head(ParcelKind.REPLY, self._source, self._numbers[shard])
-            self._send(shard, encode_parcel(head, (encode_message(reply),)))
+            self._send(shard, encode_parcel(head, (encode_reply(reply),)))
             self._numbers[shard] += 1
         digests = [digest.intdigest() for digest in self._digests]
         of_all = digest_of_all(digests)

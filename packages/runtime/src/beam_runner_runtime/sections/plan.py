@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 import attrs
-from beam_runner_engine.scheduler import Input, SectionPart
+from beam_runner_engine.scheduler import Bundle, Input, SectionPart
 from beam_runner_model.buffers import BufferKind
 from beam_runner_planner.plan import JobPlan, StagePlan
 
@@ -155,3 +155,8 @@ def _levels(stages: Sequence[StagePlan]) -> list[int]:
         if readers[place]:
             levels[place] = min(levels[reader] for reader in readers[place]) - 1
     return levels
+
+
+def stages_of(bundle: Bundle) -> tuple[str, ...]:
+    """The stages that a bundle is of: one, or all of a section."""
+    return tuple(part.stage for part in bundle.parts) or (bundle.stage,)

@@ -16,10 +16,9 @@ from beam_runner_planner.plan import JobPlan
 
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, Entry, JobWork, RunBundle
-from beam_runner_runtime.driver.ledger import stages_of
-from beam_runner_runtime.driver.ports import SectionHost
-from beam_runner_runtime.driver.slots import JobSlots
 from beam_runner_runtime.sections.ends import SectionEnd, Tasks
+from beam_runner_runtime.sections.plan import stages_of
+from beam_runner_runtime.sections.ports import SectionHost, SlotUse
 
 LOOK_SECONDS = 1.0
 """How often Spark is asked how far sections are."""
@@ -28,7 +27,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.define(eq=False)
 class RunningSection:
-    """A section that runs; ``changed`` is when it was seen to come further, ``places`` are what `JobSlots` know its tasks by."""
+    """A section that runs; ``changed`` is when it was seen to come further, ``places`` are the numbers of its slots."""
 
     bundle: Bundle
     began: float
@@ -69,7 +68,7 @@ class Sections:
         work: Callable[[], JobWork],
         on_end: Callable[[SectionEnd], None],
         width: int,
-        slots: JobSlots,
+        slots: SlotUse,
     ) -> None:
         self._host = host
         self._plan = plan
