@@ -119,8 +119,9 @@ class TaskBundles:
         order = RunBundle(
             self._part_of_section(stage, opened), f"{self._name}-{stage.place}-{opened.number}"
         )
-        place = (opened.stage, opened.shard)
-        stores = self._state.pop(place, None) or LoopStores(self._host.scratch, {})
+        stores = self._state.pop((opened.stage, opened.shard), None) or LoopStores(
+            self._host.scratch, {}
+        )
         reply = self._host.run_bundle(order, stores, self._data)
         if not self._is_wanted():
             raise NobodyPullsError  # nor does the server want to hear of it
@@ -129,10 +130,15 @@ class TaskBundles:
         elif reason := self._why_not(reply.done):
             self._refuse(f"{stage.plan.spec.name} {reason}")
         else:
-            if opened.shard is not None and reply.done.summary not in (None, EMPTY_SUMMARY):
-                stores.accept(*place)
-                self._state[place] = stores
+            if opened.shard is not None and stores.is_known(opened.stage, opened.shard):
+                self._keep_state(opened.stage, opened.shard, stores, reply.done)
             self._took(stage, opened, reply)
+
+    def _keep_state(self, stage: str, shard: int, stores: LoopStores, done: BundleDone) -> None:
+        """Keeps the state of a shard that waits for processing time; no bundle reads another one again."""
+        if done.summary != EMPTY_SUMMARY:
+            stores.accept(stage, shard)
+            self._state[stage, shard] = stores
 
     def _took(self, stage: SectionStage, opened: Bundle, reply: BundleReply) -> None:
         outputs = SectionOutputs(stage.place, self._data.source, reply.done.outputs)
