@@ -299,6 +299,7 @@ def test_layers_name_a_declaration_that_the_layer_may_not_have(repository: Repos
         (ENGINE, "beam_runner_engine", "sqlite3"),
         (URNS, "beam_runner_urns", "sqlite3"),
         (MODEL, "beam_runner_model", "beam_runner_engine.scheduler"),
+        (WORKER, "beam_runner_worker", "beam_runner_engine.scheduler"),
     ],
 )
 def test_purity_sees_a_dynamic_import(
