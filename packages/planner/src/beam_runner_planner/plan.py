@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import attrs
 from beam_runner_engine.keyed.state import State
@@ -220,14 +220,6 @@ class JobPlan:
         """The ids of the embedded stages of which a bundle may have several pieces that other lanes could have."""
         stages = ((s, s.input_buffer) for s in self.stages.values() if s.embedded)
         return frozenset(s.stage_id for s, name in stages if name and self.buffers[name].in_order)
-
-    def readers(self) -> Mapping[str, Sequence[StagePlan]]:
-        """The stages whose main input is a buffer, by the buffer's id, in a fixed order."""
-        found: dict[str, list[StagePlan]] = {}
-        for stage in self.stages.values():
-            if stage.input_buffer is not None:
-                found.setdefault(stage.input_buffer, []).append(stage)
-        return found
 
     def embedded_specs(self) -> Iterator[StageSpec]:
         """The stages that run in the process that asks for them."""

@@ -113,7 +113,6 @@ class WorkerProcess:
             self.scratch,
             self.clock,
             self.channel,
-            lambda: self._running is not None,
         )
         self._stores = ShardStores(self.folder, hello.folder)
         self._files = CommittedFiles(files.keeper, self.folder, self.work.plan.stages, self._wait)
@@ -140,8 +139,6 @@ class WorkerProcess:
     def serve(self, lane: int) -> None:
         """Runs the bundles that the server gives to a lane, until it closes the lane."""
         self.channel.send(LaneOpened(lane))
-        if lane == 0:
-            self.stages.begin_with_sdk()
         while not isinstance(order := self._orders.get(), CloseLane):
             with self._activity.of(Doing.ORDER):
                 if isinstance(order, RunLoop):
@@ -171,7 +168,6 @@ class WorkerProcess:
         order: RunBundle,
         stores: Stores,
         *,
-        last: bool = False,
         data: BundleData | None = None,
     ) -> BundleReply | BundleBroke:
         """Processes a bundle to its end, in this thread (``bundles.loop.BundleHost``); ``data`` is a section's."""
@@ -189,7 +185,6 @@ class WorkerProcess:
                     data or self.data,
                     stage.merger,
                     stage.truncation,
-                    self.stages.set_up_reader if last and not self.work.plan.streaming else None,
                     # Spark may run tasks of a section again, which is no attempt at the section.
                     self._begun.note if data is None else None,
                 )
@@ -201,7 +196,6 @@ class WorkerProcess:
                 return broke(attempt, InterruptedError("the job has ended"), self.folder)
             self._vitals.works_on(order.bundle.stage)
             self._teller.begins(order.bundle.stage)
-            self.stages.build_readers_soon(stage.work.stage)
             reply = running.run()
             if isinstance(reply, BundleReply) and reply.done.finalize:
                 self._finalizers.keep(running.attempt, (stage.harness, running.bundle_id))
