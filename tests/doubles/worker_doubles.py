@@ -135,7 +135,6 @@ class FakeWorker:
         told: the commands that it has not obeyed yet.
         history: all that it was told.
         in_loop: called when a bundle of a loop is processed, before the loop hears of it.
-        lasts: whether nothing else waited, for each bundle of a loop.
     """
 
     plan: JobPlan
@@ -148,7 +147,6 @@ class FakeWorker:
     told: deque[Any] = attrs.field(factory=deque)
     history: list[Any] = attrs.field(factory=list)
     in_loop: Callable[[TaskLoop, RunBundle], None] = lambda loop, order: None
-    lasts: list[bool] = attrs.field(factory=list)
     looping: TaskLoop | None = None
 
     @property
@@ -159,10 +157,7 @@ class FakeWorker:
         self.told.append(command)
         self.history.append(command)
 
-    def run_bundle(
-        self, order: RunBundle, stores: Stores, *, last: bool = False
-    ) -> BundleReply | BundleBroke:
-        self.lasts.append(last)
+    def run_bundle(self, order: RunBundle, stores: Stores) -> BundleReply | BundleBroke:
         reply = self.start(order, stores).run()
         if self.looping is not None:
             self.in_loop(self.looping, order)
