@@ -48,7 +48,7 @@ def refused(order: RunBundle) -> SectionRefusal:
 
 @attrs.define(eq=False)
 class FakeSections:
-    """Implements ``driver.ports.SectionHost``.
+    """Implements ``sections.ports.SectionHost``.
 
     Attributes:
         waiting: what was started and has not ended, with its title.
