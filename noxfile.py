@@ -25,13 +25,13 @@ sys.path.insert(0, str(Path(__file__).parent))  # nox may come from an environme
 import tools.nox_others
 import tools.nox_slow  # noqa: F401 - these, too
 from tools.nox_support import (
-    CLUSTER,
     CONSTRAINTS,
     IN_CI_ON_A_CLUSTER,
     KEPT,
     KILLED,
     ON_LANES,
     ON_SPARK,
+    OUTAGES_BEYOND_THE_LIMIT,
     PACKAGES,
     RESULTS,
     ROOT,
@@ -51,6 +51,7 @@ from tools.nox_support import (
     results_of,
     run_beams_suites,
     run_on_a_cluster,
+    run_on_plain_processes,
     run_outages,
     run_pytest,
     run_python,
@@ -67,9 +68,9 @@ os.environ.setdefault("UV_SYSTEM_CERTS", "true")
 # What a bare `nox` and CI run: the longest first, and last what reads their results.
 IN_CI = (
     *("lint", "layers"),
-    *("plain", "tests", "validates_runner", "types", "pipelines_part", "cluster", "clusters_part"),
-    *("kills", "lanes", "doors", "browser", "web", "streams_and_batches_part", "differential_part"),
-    *("outages_part", "second_runner"),
+    *("plain", "tests", "validates_runner", "pipelines_part", "second_runner", "cluster"),
+    *("clusters_part", "kills", "outages_part", "lanes", "browser", "web", "types", "doors"),
+    *("streams_and_batches_part", "differential_part"),
     *("go", "docs", "purity", "memory_part", "wordcount"),
     "capabilities",
 )
@@ -126,7 +127,7 @@ def environment(session: nox.Session) -> None:
     """The environment that sessions of whole pipelines on Spark share, because filling one takes seconds."""
     need_java(session)
     groups = (one for name in ("test", "pipelines", "validates-runner") for one in group(name))
-    install(session, f"{distribution('executor')}[stores]", *groups)
+    install(session, f"{distribution('executor')}[stores]", *groups, compiled=True)
 
 
 @nox.session
@@ -144,7 +145,7 @@ def types(session: nox.Session) -> None:
     """Types of every package, of the tools, the examples and this file; and all that is used of Beam, in each minor version, and of PySpark, in the oldest and the newest."""
     groups = (*group("types"), *group("test"), *group("layers"))
     everything = f"{distribution('executor')}[hdfs,stores,web]"
-    install(session, everything, "nox", "pip", *groups, compiled=False)
+    install(session, everything, "nox", "pip", *groups)
     mypy = ("mypy", "--cache-dir", str(KEPT / "mypy"))
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
     session.run(*mypy, *packages)
@@ -159,7 +160,7 @@ def types(session: nox.Session) -> None:
 @nox.session(requires=needs("wheels"))
 def docs(session: nox.Session) -> None:
     """The documents as a site, with a reference made from docstrings, in .nox/site; no link leads nowhere."""
-    install(session, distribution("executor"), *group("docs"), compiled=False)
+    install(session, distribution("executor"), *group("docs"))
     # What they import of Beam writes remarks to the standard error, which are no warnings of Sphinx's.
     build = ("sphinx-build", "-j", "auto", "--fail-on-warning", "--keep-going", "-q", "-E")
     site = ("-c", "docs/site", ".", str(ROOT / ".nox" / "site"))
@@ -177,7 +178,7 @@ def layers(session: nox.Session) -> None:
 @nox.parametrize("package", list(PACKAGES), ids=list(PACKAGES))
 def purity(session: nox.Session, package: str) -> None:
     """Each wheel, alone in an empty environment: every module imports and loads nothing it must not; examples run."""
-    install(session, distribution(package) + WITH_EXTRAS.get(package, ""), compiled=False)
+    install(session, distribution(package) + WITH_EXTRAS.get(package, ""))
     session.run("python", "-I", "tools/check_purity.py", PACKAGES[package])
     for example in RUNS_ALONE.get(package, ()):
         session.run("python", "-I", example)
@@ -220,11 +221,8 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def plain(session: nox.Session) -> None:
-    """Whole pipelines against real servers on plain processes, without Spark and Java; all but those of Spark's tables and streams."""
-    of_spark = (f"--ignore=tests/pipelines/test_{name}.py" for name in ("tables", "spark_streams"))
-    ignored = (f"--ignore={CLUSTER}", *of_spark)
-    selection = (*ignored, "--without-spark", *results_of(session))
-    run_pytest(session, "tests/pipelines", *SIDE_BY_SIDE, *selection)
+    """A fixed part of ``plain_all``: what is slow in several environments runs in one of them."""
+    run_on_plain_processes(session, *results_of(session, "-m", "not slow"))
 
 
 @nox.session(requires=needs("environment"), venv_backend="none")
@@ -336,4 +334,4 @@ def outages_part(session: nox.Session) -> None:
     """A few of the outages that `outages` has, others each time, on plain processes."""
     few = ("--rounds=1", "--lengths=3", "--site=data store", "--site=state store", "--site=service")
     run_outages(session, *(session.posargs or few))
-    run_pytest(session, "tests/outages")
+    run_pytest(session, "tests/outages", f"--ignore={OUTAGES_BEYOND_THE_LIMIT}")

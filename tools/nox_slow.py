@@ -18,6 +18,7 @@ from tools.nox_support import (
     KILLS_ON_A_CLUSTER,
     ON_A_CLUSTER,
     ONLY_ON_LANES,
+    OUTAGES_BEYOND_THE_LIMIT,
     PACKAGES,
     RELEASE,
     ROOT,
@@ -33,6 +34,7 @@ from tools.nox_support import (
     run_beams_suites,
     run_bench,
     run_on_a_cluster,
+    run_on_plain_processes,
     run_outages,
     run_pytest,
     run_python,
@@ -53,9 +55,15 @@ def damages(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def pipelines(session: nox.Session) -> None:
-    """Whole pipelines against real servers on Spark, some side by side; CI runs them all on plain processes, and some so."""
+    """Whole pipelines against real servers on Spark, some side by side; CI runs most of them on plain processes, and some so."""
     selection = (f"--ignore={CLUSTER}", "--promised-times", *session.posargs)
     run_pytest(session, "tests/pipelines", *SIDE_BY_SIDE, *selection)
+
+
+@nox.session(requires=["environment"], venv_backend="none", default=False)
+def plain_all(session: nox.Session) -> None:
+    """Whole pipelines against real servers on plain processes, each in all kinds of environment; CI runs a fixed part."""
+    run_on_plain_processes(session, *session.posargs)
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
@@ -297,6 +305,8 @@ def streams_and_batches(session: nox.Session) -> None:
 def outages(session: nox.Session) -> None:
     """Takes neighbours away while streams run; writes .nox/outages.md. ``-- --rounds N --seed S --lengths 1,30 --spark`` for others."""
     run_outages(session, *session.posargs)
+    if not session.posargs:
+        run_pytest(session, OUTAGES_BEYOND_THE_LIMIT)
 
 
 @nox.session(requires=["wheels"], default=False)

@@ -62,6 +62,8 @@ SUITES = (*(name for name in PACKAGES if name != "web"), "contracts", "architect
 PROCESSES = int(os.environ.get(PROCESSES_OF_A_SESSION) or min(6, (os.cpu_count() or 2) * 3 // 2))
 # The tests of a file share what they have set up, where no other --dist follows.
 SIDE_BY_SIDE = (f"--numprocesses={PROCESSES}", "--dist=loadfile")
+# Packages whose tests use much less CPU than a second process, which imports all anew.
+IN_ONE_PROCESS = ("urns", "model", "data", "io")
 OLDEST_JAVA = 17
 # The Python of the session `environment`, which sessions without an environment of their own share.
 SHARED_PYTHON = ROOT / ".nox" / "environment" / "bin" / "python"
@@ -89,18 +91,30 @@ IN_CI_ON_A_CLUSTER = (
 ON_SPARK = tuple(
     f"tests/pipelines/test_{name}"
     for name in (
-        "cancel.py",
+        "cancel.py::test_a_stream_is_cancelled_within_five_seconds",
+        *(
+            f"cancel.py::test_cancel_within_five_seconds[embedded-{how}]"
+            for how in ("Sleep", "BlockInC")
+        ),
         "failures.py::test_user_code_that_breaks_its_process_fails_its_job",
         "failures.py::test_the_end_of_a_process_is_no_users_error_but_ends_the_job",
         "failures.py::test_what_runs_beside_a_failure_is_stopped_and_not_told_as_a_crash",
-        "isolation.py::test_two_programs_of_the_same_name[as-users-do-in-turn]",
         "isolation.py::test_two_programs_of_the_same_name[as-users-do-at-once]",
-        "leftovers.py",
-        "lifecycle.py",
-        "logging.py",
-        "lost_workers.py",
+        "leftovers.py::test_no_process_and_no_folder_is_left[SIGTERM]",
+        "leftovers.py::test_no_process_and_no_folder_is_left[the server is killed]",
+        "lifecycle.py::test_teardown_once_for_every_setup[embedded]",
+        "lifecycle.py::test_teardown_after_a_failure[embedded]",
+        "logging.py::test_log_records_reach_the_message_stream[embedded]",
         "many_jobs.py",
-        "sections.py",
+        *(
+            f"sections.py::test_{name}[embedded]"
+            for name in (
+                *("a_tree_of_groupings_is_one_spark_job", "a_process_that_dies_in_one"),
+                "it_is_cancelled_within_five_seconds",
+                "user_code_that_raises_in_one_is_told_by_its_name",
+            )
+        ),
+        "sections.py::test_state_timers_and_side_inputs",
         "spark_streams.py",
         "tables.py",
     )
@@ -108,7 +122,7 @@ ON_SPARK = tuple(
 # Pipelines that the loop inside a task would run as a whole, and that must do the same on lanes.
 ON_LANES = (
     *(f"tests/pipelines/test_{name}.py" for name in ("state", "requirements", "splittable")),
-    *(f"{CORPUS}[embedded-{topic}]" for topic in ("state", "windows", "side inputs")),
+    *(f"{CORPUS}[embedded-{topic}]" for topic in ("state", "windows")),
 )
 
 # Bounded pipelines that need no place for data between stages, where their rows go through Spark's shuffle.
@@ -156,14 +170,14 @@ def distribution(package: str) -> str:
     return str(project(package)["name"])
 
 
-def install(session: nox.Session, *requirements: str, compiled: bool = True) -> None:
+def install(session: nox.Session, *requirements: str, compiled: bool = False) -> None:
     """Installs requirements, taking our packages and pyspark from the wheels that were built here.
 
     Args:
         session: the session.
         requirements: what it needs.
-        compiled: whether all is compiled, as pip does it. Otherwise each process that imports Beam compiles
-            it where Python is told to leave no bytecode behind.
+        compiled: whether all modules are compiled, as pip does it, which takes 9 s of CPU where Beam is needed. Otherwise the
+            first process that imports a module compiles it.
     """
     environment = {"UV_COMPILE_BYTECODE": "1" if compiled else "0"}
     session.install(*requirements, "--constraint", str(CONSTRAINTS), env=environment)
@@ -257,13 +271,16 @@ def run_python(session: nox.Session, *arguments: str, **environment: str) -> Non
     """Runs the Python of the session, or the shared one, without the source tree and the current folder."""
     environment.setdefault("PYTHONPATH", "")
     environment |= {
-        "PYTHONDONTWRITEBYTECODE": "1",
         "HYPOTHESIS_STORAGE_DIRECTORY": str(KEPT / "hypothesis"),
         "SPARK_SUBMIT_OPTS": f"-Dderby.stream.error.file={KEPT / 'derby.log'}",
     }
     python = "python"
-    if session.virtualenv.venv_backend == "none":
+    # Bytecode of the tests is written nowhere or into the environment, never beside the sources.
+    if session.virtualenv.venv_backend != "none":
+        environment["PYTHONPYCACHEPREFIX"] = str(Path(session.bin).parent / "bytecode")
+    else:
         python = str(SHARED_PYTHON)
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
         environment["PATH"] = os.pathsep.join((str(SHARED_PYTHON.parent), os.environ["PATH"]))
     session.run(python, "-P", *arguments, env=environment)
 
@@ -272,14 +289,24 @@ def run_unit_tests(session: nox.Session, package: str) -> None:
     """Those of one package on its own wheel, with what it declares and no more."""
     more = group(MORE_FOR_TESTS[package]) if package in MORE_FOR_TESTS else ()
     install(session, distribution(package), *group("test"), *more)
-    run_pytest(session, f"packages/{package}/tests", *SIDE_BY_SIDE, *session.posargs)
+    processes = () if package in IN_ONE_PROCESS else SIDE_BY_SIDE
+    run_pytest(session, f"packages/{package}/tests", *processes, *session.posargs)
 
 
 def run_bench(session: nox.Session, name: str, extra: str = "") -> None:
     """A program of tests/bench, with an extra of the executor's wheel."""
     need_java(session)
-    install(session, distribution("executor") + extra)
+    install(session, distribution("executor") + extra, compiled=True)
     session.run("python", f"tests/bench/{name}.py", *session.posargs, env={"PYTHONPATH": ""})
+
+
+def run_on_plain_processes(session: nox.Session, *selection: str) -> None:
+    """Runs whole pipelines without Spark and Java: all but those of Spark's tables and streams."""
+    of_spark = (f"tests/pipelines/test_{name}.py" for name in ("tables", "spark_streams"))
+    ignored = (f"--ignore={file}" for file in (CLUSTER, *of_spark))
+    # Most of what these tests do is waiting.
+    more = (*SIDE_BY_SIDE, f"--numprocesses={PROCESSES + 1}")
+    run_pytest(session, "tests/pipelines", *more, *ignored, "--without-spark", *selection)
 
 
 def run_on_a_cluster(session: nox.Session, *files: str) -> None:
@@ -291,6 +318,10 @@ def run_on_a_cluster(session: nox.Session, *files: str) -> None:
 
 def run_beams_suites(session: nox.Session, *arguments: str) -> None:
     run_pytest(session, "tests/validates_runner", *SIDE_BY_SIDE, "--dist=load", *arguments)
+
+
+OUTAGES_BEYOND_THE_LIMIT = "tests/outages/test_outage_limit.py"
+"""Waits for minutes: only the long session runs it."""
 
 
 def run_outages(session: nox.Session, *arguments: str) -> None:

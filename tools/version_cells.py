@@ -92,7 +92,7 @@ def install_cell(session: nox.Session, cell: Cell, *more: str) -> None:
     needed = lowest() if cell.lowest else {"apache-beam": f"{cell.beam}.*"}
     others = [f"{name}=={version}" for name, version in needed.items() if name != "pyspark"]
     wheels = [*WHEELS.glob("beam_*.whl"), *pyspark_wheels(session, cell.pyspark_version)]
-    session.install(*map(str, wheels), *others, *more, env={"UV_COMPILE_BYTECODE": "1"})
+    session.install(*map(str, wheels), *others, *more)
 
 
 def pyspark_wheels(session: nox.Session, *versions: str) -> list[Path]:

@@ -174,34 +174,47 @@ class UserCode(Neighbour):
 
 
 class Disk(Neighbour):
-    """A small file system, which can be full; needs root."""
+    """A small file system, which can be full, or stall all writes; needs root and ext4."""
 
     name = "disk"
-    kinds = ("full",)
+    kinds = ("full", _STALL)
     told_by = "the disk of "
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
-        subprocess.run(mount, check=True, capture_output=True)
+        image = folder.with_suffix(".img")
+        with image.open("wb") as file:
+            file.truncate(DISK_BYTES)
+        # Without a journal and reserved blocks, the file system has room for nothing but data.
+        _run("mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", str(image))
+        _run("mount", "-o", "loop", str(image), str(folder))
+        image.unlink()
         self._balloon = folder / "balloon"
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def leave(self, kind: str) -> None:
+        # A process that writes to a frozen file system can't be interrupted, the server included.
+        self.answers = kind != _STALL
+        if kind == _STALL:
+            _run("fsfreeze", "-f", str(self.folder))
+            return
         self._ended.clear()
         self._thread = threading.Thread(target=self._fill, daemon=True)
         self._thread.start()
 
     def come_back(self) -> None:
+        if not self.answers:
+            _run("fsfreeze", "-u", str(self.folder))
+            return
         self._ended.set()
         assert self._thread is not None
         self._thread.join()
         self._balloon.unlink()
 
     def close(self) -> None:
-        subprocess.run(["umount", "-l", str(self.folder)], check=True)
+        _run("umount", "-l", str(self.folder))
 
     def _fill(self) -> None:
         """Keeps the file system full, whatever is removed from it."""
@@ -276,6 +289,10 @@ def can_mount(folder: Path) -> bool:
         return False
     made.close()
     return True
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

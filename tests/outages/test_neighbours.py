@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,16 +50,35 @@ def test_slow_service_answers_late(service: Service) -> None:
     service.come_back()
 
 
-def test_disk_takes_nothing_only_while_it_is_full(tmp_path: Path) -> None:
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
     if not can_mount(tmp_path):
         pytest.skip("only root can make a file system")
-    disk = Disk(tmp_path / "disk")
+    made = Disk(tmp_path / "disk")
+    yield made
+    made.close()
+
+
+def test_disk_takes_nothing_only_while_it_is_full(disk: Disk) -> None:
+    disk.leave("full")
+    time.sleep(1.0)
+    with pytest.raises(OSError, match="No space left"):
+        (disk.folder / "file").write_bytes(bytes(1 << 17))
+    disk.come_back()
+    assert (disk.folder / "file").write_bytes(bytes(1 << 17)) == 1 << 17
+
+
+def test_stalled_disk_delays_writes_until_it_is_back(disk: Disk) -> None:
+    written = threading.Event()
+
+    def write() -> None:
+        (disk.folder / "file").write_bytes(b"late")
+        written.set()
+
+    disk.leave("stall")
     try:
-        disk.leave("full")
-        time.sleep(1.0)
-        with pytest.raises(OSError, match="No space left"):
-            (disk.folder / "file").write_bytes(bytes(1 << 17))
-        disk.come_back()
-        assert (disk.folder / "file").write_bytes(bytes(1 << 17)) == 1 << 17
+        threading.Thread(target=write).start()
+        assert not written.wait(1.0)
     finally:
-        disk.close()
+        disk.come_back()
+    assert written.wait(60)

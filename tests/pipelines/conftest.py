@@ -41,6 +41,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Declares the mark of tests that CI runs with some of their parameters."""
+    config.addinivalue_line("markers", "slow_in(parameter, ...): slow with these parameters")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks a test as slow with the parameters, mostly environments, that its mark ``slow_in`` names."""
+    for item in items:
+        mark = item.get_closest_marker("slow_in")
+        if mark and isinstance(item, pytest.Function):
+            values = {str(value) for value in item.callspec.params.values()}
+            if values & set(mark.args):
+                item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

@@ -92,7 +92,13 @@ class Count(beam.DoFn):
                 number += 1
 
 
-@pytest.mark.parametrize("busy", [Sleep, Spin, BlockInC])
+@pytest.mark.parametrize(
+    "busy",
+    [
+        *(pytest.param(one, marks=pytest.mark.slow_in("PROCESS")) for one in (Sleep, Spin)),
+        BlockInC,
+    ],
+)
 def test_cancel_within_five_seconds(
     everywhere: Pipelines,
     server: JobServerProcess,

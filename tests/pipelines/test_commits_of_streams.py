@@ -120,6 +120,7 @@ def run(pipelines: Pipelines, source: beam.DoFn, folder: Path, until: Any, *opti
         assert job.cancel_and_measure()[0] is JobState.CANCELLED
 
 
+@pytest.mark.slow_in("LOOPBACK")
 @pytest.mark.parametrize("ranges", [Offsets(), Whole()], ids=["any fraction", "no fractions"])
 def test_a_backlog_is_committed_every_second_from_the_first_on(
     pipelines: Pipelines,

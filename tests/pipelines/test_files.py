@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import apache_beam as beam
-from apache_beam.io import ReadAllFromText, ReadFromText, WriteToText, fileio
+from apache_beam.io import ReadFromText, WriteToText, fileio
 from apache_beam.io.textio import WriteToJson
 from apache_beam.testing.util import assert_that, equal_to
 from beam_runner_jobservices import JobState
@@ -70,42 +70,12 @@ def test_one_big_file_is_read_by_several_processes(embedded: Pipelines, tmp_path
         assert_that(shared, equal_to([(os.cpu_count() or 1) > 1]), label="several processes")
 
 
-def test_a_big_file_on_every_core_in_each_environment(pipelines: Pipelines, tmp_path: Path) -> None:
-    path = tmp_path / "numbers.txt"
-    path.write_text("".join(f"{n}\n" for n in range(50_000)))
-    with pipelines.new() as p:
-        total = (
-            p
-            | ReadFromText(str(path), min_bundle_size=10_000)
-            | beam.Map(int)
-            | beam.CombineGlobally(sum)
-        )
-        assert_that(total, equal_to([sum(range(50_000))]))
-
-
 def test_compressed_files_and_skipped_headers(pipelines: Pipelines, tmp_path: Path) -> None:
     with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
         file.write("name,age\nann,1\nbob,2\n")
     with pipelines.new() as p:
         rows = p | ReadFromText(str(tmp_path / "a.csv.gz"), skip_header_lines=1)
         assert_that(rows, equal_to(["ann,1", "bob,2"]))
-
-
-def test_names_from_the_pipeline(pipelines: Pipelines, tmp_path: Path) -> None:
-    names = []
-    for number in range(3):
-        names.append(str(tmp_path / f"{number}"))
-        Path(names[-1]).write_text(f"line {number}\n")
-    with pipelines.new() as p:
-        lines = p | "names" >> beam.Create(names) | ReadAllFromText()
-        assert_that(lines, equal_to(["line 0", "line 1", "line 2"]), label="read all")
-        matched = (
-            p
-            | fileio.MatchFiles(f"{tmp_path}/*")
-            | fileio.ReadMatches()
-            | beam.Map(lambda file: (Path(file.metadata.path).name, file.read_utf8()))
-        )
-        assert_that(matched, equal_to([(str(n), f"line {n}\n") for n in range(3)]), label="matches")
 
 
 def test_written_text_is_whole(everywhere: Pipelines, tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ class Raises(beam.DoFn):
         raise ValueError("a callback that fails")
 
 
+@pytest.mark.slow_in("PROCESS")
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_callback_that_fails_harms_nobody(everywhere: Pipelines, count: int) -> None:
     with everywhere.new() as p:

@@ -7,7 +7,6 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.pipeline import PipelineVisitor
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.testing.util import assert_that, equal_to
 from beam_runner_jobservices import JobClient, JobState
@@ -27,17 +26,6 @@ def test_keys_are_equal_if_their_encodings_are(pipelines: Pipelines) -> None:
         assert_that(
             counts, equal_to([("1", ["int", "int"]), ("True", ["bool"]), ("1.0", ["float"])])
         )
-
-
-def test_values_can_be_read_twice(pipelines: Pipelines) -> None:
-    with pipelines.new() as p:
-        twice = (
-            p
-            | beam.Create([("k", n) for n in range(5)])
-            | beam.GroupByKey()
-            | beam.MapTuple(lambda key, values: (sum(values), max(values), len(list(values))))
-        )
-        assert_that(twice, equal_to([(10, 4, 5)]))
 
 
 @pytest.mark.parametrize("value_type", [Iterable[int], Iterable[Any], list[int]], ids=str)
@@ -82,26 +70,8 @@ def combine(p: beam.Pipeline) -> None:
         equal_to(["0: 18/4", "1: 12/3", "2: 15/3"]),
         label="per key",
     )
-    assert_that(
-        numbers | beam.Map(lambda n: n % 2) | beam.combiners.Count.PerElement(),
-        equal_to([(0, 5), (1, 5)]),
-        label="per element",
-    )
-    assert_that(
-        numbers
-        | "fan out" >> beam.Map(lambda n: ("hot", n))
-        | beam.CombinePerKey(sum).with_hot_key_fanout(3),
-        equal_to([("hot", 45)]),
-        label="hot key",
-    )
     grouped = numbers | "pair" >> beam.Map(lambda n: ("k", n)) | beam.GroupByKey()
     assert_that(grouped | beam.CombineValues(Mean()), equal_to([("k", "45/10")]), label="values")
-
-
-def test_combine_packed_and_lifted_by_the_client(pipelines: Pipelines) -> None:
-    pipelines_flags = ("--experiments=pre_optimize=pack_combiners,lift_combiners",)
-    with pipelines.new(*pipelines_flags) as p:
-        combine(p)
 
 
 def test_combine_that_arrives_lifted(embedded: Pipelines) -> None:
@@ -137,38 +107,12 @@ def environment_of(pipelines: Pipelines) -> Any:
     return PortableRunner._create_environment(pipelines.new().options)
 
 
-class GroupsInARow(PipelineVisitor):
-    def __init__(self) -> None:
-        self.count = 0
-
-    def visit_transform(self, transform_node: Any) -> None:
-        self.count += isinstance(transform_node.transform, beam.GroupByKey)
-
-
-def test_a_long_chain_of_groups(pipelines: Pipelines) -> None:
-    links = 12
-    pipeline = pipelines.new()
-    chain = pipeline | beam.Create([(n % 8, 1) for n in range(64)])
-    for link in range(links):
-        chain = (
-            chain
-            | f"group {link}" >> beam.GroupByKey()
-            | f"sum {link}" >> beam.MapTuple(lambda k, v, bits=link % 4: (k >> (bits == 3), sum(v)))
-        )
-    # The last link halves the keys and does not group again.
-    assert_that(chain, equal_to([(0, 32), (0, 32)]))
-    visitor = GroupsInARow()
-    pipeline.visit(visitor)
-    assert visitor.count > links
-    pipeline.run().wait_until_finish()
-
-
 def test_all_values_go_through_groupings_in_a_row(embedded: Pipelines) -> None:
     """More of them than go along with a report, where machines share no place for data."""
     value = "x" * 1000
     with embedded.new() as p:
         pairs = p | beam.Create(range(20)) | beam.FlatMap(lambda n: [(k, value) for k in range(97)])
-        for link in range(6):
+        for link in range(12):
             groups = pairs | f"group {link}" >> beam.GroupByKey()
             pairs = groups | f"deal {link}" >> beam.FlatMapTuple(
                 lambda key, values, by=link + 2: [

@@ -104,7 +104,13 @@ class Program:
         assert sorted((self._folder / "out").read_text().splitlines()) == self._expected
 
 
-@pytest.mark.parametrize("concurrently", [False, True], ids=["in-turn", "at-once"])
+@pytest.mark.parametrize(
+    "concurrently",
+    [
+        pytest.param(False, id="in-turn", marks=pytest.mark.slow_in("main-session", "dill")),
+        pytest.param(True, id="at-once", marks=pytest.mark.slow_in("as-users-do", "main-session")),
+    ],
+)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_two_programs_of_the_same_name(
     server: JobServerProcess, tmp_path: Path, variant: str, concurrently: bool

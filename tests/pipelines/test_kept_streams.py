@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,117 +10,85 @@ import pytest
 from apache_beam.testing.util import assert_that
 from beam_runner_jobservices import JobClient, JobState
 from beam_runner_jobservices.errors import JobApiError
-from failing_streams import COUNT, FailsForAWhile, Numbers, check_ordinals, counted
-from job_server import JobServerProcess
-from jobs import Job, Pipelines
+from failing_streams import COUNT, FailsUntil, Numbers, check_ordinals, counted
+from jobs import Job
+from server_lives import ServerLives, server_lives
 from waiting import wait_until
 
 
-class Lives:
-    """A server that is stopped and started again, with other flags."""
-
-    def __init__(self, temporary: Path, state: Path, placement: tuple[str, ...]) -> None:
-        self._temporary = temporary
-        self._flags = (f"--state-dir={state}", *placement)
-        self.state = state
-        self.server = self._start()
-
-    def _start(self, *flags: str) -> JobServerProcess:
-        return JobServerProcess(self._temporary, *self._flags, *flags)
-
-    def again(self, *flags: str) -> None:
-        """Stops the server, which leaves its jobs, and starts it anew."""
-        self.server.stop()
-        self.server = self._start(*flags)
-
-    @property
-    def pipelines(self) -> Pipelines:
-        return Pipelines(self.server.address, "embedded", [])
-
-    def job(self, job_id: str) -> Job:
-        """The job, as a client of this life sees it."""
-        return Job(self.server.address, job_id, Result())
-
-    def kept(self, job_id: str) -> float | None:
-        with JobClient(self.server.address) as client:
-            return {one.job_id: one.kept_until for one in client.job_times()}[job_id]
-
-    def folder(self, job_id: str) -> Path:
-        return self.state / "jobs" / job_id
+@pytest.fixture(scope="module")
+def lives(
+    tmp_path_factory: pytest.TempPathFactory, placement: tuple[str, ...]
+) -> Iterator[ServerLives]:
+    with server_lives(tmp_path_factory.mktemp("kept") / "state", placement) as running:
+        yield running
 
 
-class Result:
-    """Nothing runs in this process."""
-
-    def _cleanup(self) -> None:
-        pass
+def kept_until(job: Job) -> float | None:
+    with JobClient(job.address) as client:
+        return {one.job_id: one.kept_until for one in client.job_times()}[job.job_id]
 
 
-@pytest.fixture
-def lives(tmp_path: Path, placement: tuple[str, ...]) -> Iterator[Lives]:
-    with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as temporary:
-        lives = Lives(Path(temporary), tmp_path / "state", placement)
-        yield lives
-        lives.server.kill()
+def folder_of(lives: ServerLives, job: Job) -> Path:
+    return lives.state / "jobs" / job.job_id
 
 
 @pytest.mark.timeout(240)
 def test_stream_whose_bundle_waits_goes_on_with_the_next_server(
-    lives: Lives, tmp_path: Path
+    lives: ServerLives, tmp_path: Path
 ) -> None:
-    fails = FailsForAWhile(COUNT // 2, 20.0, tmp_path / "began")
-    pipeline = lives.pipelines.new("--streaming")
+    mended = tmp_path / "mended"
+    fails = FailsUntil(COUNT // 2, mended)
+    pipeline = lives.embedded.new("--streaming")
     numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers()) | "Fails" >> beam.ParDo(fails)
     assert_that(counted(numbers), check_ordinals)
-    job_id = lives.pipelines.job(pipeline).job_id
+    job = lives.embedded.job(pipeline)
 
-    def waits() -> bool:
-        with JobClient(lives.server.address) as client:
+    def attempts() -> int:
+        with JobClient(lives.address) as client:
             try:
-                execution = client.execution(job_id)
+                failed = client.execution(job.job_id).failed
             except JobApiError:
-                return False  # The next server has not begun to run the job yet.
-            return any(one.next_in is not None for one in execution.failed)
+                return 0  # The next server has not begun to run the job yet.
+            return max((one.attempts for one in failed), default=0)
 
-    wait_until(waits, 60, "a bundle waits")
-    lives.again()
-    wait_until(waits, 60, "it waits again, by the attempts that it had")
-    with JobClient(lives.server.address) as client:
-        attempts = max(one.attempts for one in client.execution(job_id).failed)
-    assert attempts >= 2
-    assert lives.job(job_id).wait() is JobState.DONE
+    wait_until(attempts, 60, "a bundle waits")
+    lives.restart()
+    wait_until(lambda: attempts() >= 2, 60, "it waits again, by the attempts that it had")
+    mended.touch()
+    assert job.wait() is JobState.DONE
 
 
 @pytest.mark.timeout(240)
 def test_state_of_streams_that_ended_is_kept_by_the_next_server_for_as_long_as_it_says(
-    lives: Lives,
+    lives: ServerLives,
 ) -> None:
     def fail(number: int) -> int:
         raise ValueError("for ever")
 
-    def submit(*flags: str) -> str:
-        pipeline = lives.pipelines.new("--streaming", *flags)
+    def submit(*flags: str) -> Job:
+        pipeline = lives.embedded.new("--streaming", *flags)
         numbers = pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers())
         counted(numbers) | beam.Map(lambda value: value[2]) | "Fails" >> beam.Map(fail)
-        return lives.pipelines.job(pipeline).job_id
+        return lives.embedded.job(pipeline)
 
     failed, cancelled = submit("--beam_spark_task_attempts=1"), submit()
-    bounded = lives.pipelines.new()
+    bounded = lives.embedded.new()
     bounded | beam.Create([1]) | beam.Map(fail)
-    ended = lives.pipelines.job(bounded).job_id
-    assert lives.job(failed).wait() is JobState.FAILED
-    lives.job(cancelled).cancel()
-    assert lives.job(cancelled).wait() is JobState.CANCELLED
-    assert lives.job(ended).wait() is JobState.FAILED
+    ended = lives.embedded.job(bounded)
+    assert failed.wait() is JobState.FAILED
+    cancelled.cancel()
+    assert cancelled.wait() is JobState.CANCELLED
+    assert ended.wait() is JobState.FAILED
     for restarts in (0, 1):
         if restarts:
-            lives.again()
-        for job_id in (failed, cancelled):
-            assert lives.kept(job_id) is not None
-            assert lives.folder(job_id).is_dir()
-        assert lives.kept(ended) is None
-        assert not lives.folder(ended).exists()
-    lives.again("--keep-failed-streams=0")
-    for job_id in (failed, cancelled):
-        assert lives.kept(job_id) is None
-        wait_until(lambda one=job_id: not lives.folder(one).exists(), 30, "its folder is removed")
+            lives.restart()
+        for job in (failed, cancelled):
+            assert kept_until(job) is not None
+            assert folder_of(lives, job).is_dir()
+        assert kept_until(ended) is None
+        assert not folder_of(lives, ended).exists()
+    lives.restart("--keep-failed-streams=0")
+    for job in (failed, cancelled):
+        assert kept_until(job) is None
+        wait_until(lambda one=job: not folder_of(lives, one).exists(), 30, "its folder is removed")

@@ -53,7 +53,13 @@ class ForkAndBlock(beam.DoFn):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("ends", ["SIGTERM", "the server is killed", "what runs it is killed"])
+@pytest.mark.parametrize(
+    "ends",
+    [
+        pytest.param("SIGTERM", marks=pytest.mark.slow),
+        *("the server is killed", "what runs it is killed"),
+    ],
+)
 def test_no_process_and_no_folder_is_left(
     ends: str,
     placement: tuple[str, ...],

@@ -66,7 +66,9 @@ class Changing(beam.DoFn):
         yield f"{key}{tag}"
 
 
-@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(
+    "streaming", [False, pytest.param(True, marks=pytest.mark.slow_in("PROCESS"))]
+)
 def test_timers_that_change_others_fire_once(
     everywhere: Pipelines, tmp_path: Path, streaming: bool
 ) -> None:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,56 +20,27 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_jobservices import JobClient, JobState
 from beam_runner_model.jobs import JobMessage
-from job_server import PROGRAM, WITHOUT_PLACE, JobServerProcess, ServerEnded
+from job_server import WITHOUT_PLACE, ServerEnded
 from jobs import Job, Pipelines
 from offsets import WATERMARK, Offsets
+from server_lives import GONE_SECONDS, ServerLives, server_lives
 from waiting import wait_until
 
-GONE_SECONDS = 60.0
 
-
-class Lives:
-    """A server that can be killed and started again, on one port and one state folder."""
-
-    def __init__(self, temporary: Path, state: Path, placement: tuple[str, ...]) -> None:
-        self._temporary = temporary
-        self._placement = placement
-        self.state = state
-        self.server = JobServerProcess(temporary, f"--state-dir={state}", *placement)
-        self.port = self.server.address.rpartition(":")[2]
-
-    @property
-    def address(self) -> str:
-        return self.server.address
-
-    def die(self) -> None:
-        """``kill -9`` of the server alone; all that it has started ends by itself."""
-        self.server.process.kill()
-        self.server.process.wait(GONE_SECONDS)
-        wait_until(
-            lambda: not self.server.processes(),
-            GONE_SECONDS,
-            lambda: f"processes end: {self.server.processes()}",
-        )
-
-    def go_on(self, program: Sequence[str] = PROGRAM) -> None:
-        self.server = JobServerProcess(
-            self._temporary,
-            f"--state-dir={self.state}",
-            f"--job-port={self.port}",
-            *self._placement,
-            program=program,
-        )
-        sparks = 0 if "--without-spark" in self._placement else 1
-        assert len(list(self._temporary.glob("beam-spark-*/"))) == sparks
+@pytest.fixture(scope="module")
+def lives(
+    tmp_path_factory: pytest.TempPathFactory, placement: tuple[str, ...]
+) -> Iterator[ServerLives]:
+    """A server whose jobs of earlier tests have ended."""
+    with server_lives(tmp_path_factory.mktemp("resume") / "state", placement) as running:
+        yield running
 
 
 @pytest.fixture
-def lives(tmp_path: Path, placement: tuple[str, ...]) -> Iterator[Lives]:
-    with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as temporary:
-        lives = Lives(Path(temporary), tmp_path / "state", placement)
-        yield lives
-        lives.server.kill()
+def new_lives(tmp_path: Path, placement: tuple[str, ...]) -> Iterator[ServerLives]:
+    """A server that has run no job."""
+    with server_lives(tmp_path / "state", placement) as running:
+        yield running
 
 
 class Wait(beam.DoFn):
@@ -136,18 +107,19 @@ class Follower:
                     self.states.append(entry.state)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_server_that_can_not_begin_leaves_jobs_to_the_next_one(
-    lives: Lives, tmp_path: Path
+    lives: ServerLives, tmp_path: Path
 ) -> None:
-    pipelines = Pipelines(lives.address, "embedded", [])
+    pipelines = lives.embedded
     pipeline = pipelines.new()
     begun, go_on = waiting(pipeline, tmp_path)
     job = pipelines.job(pipeline)
     wait_until(begun.exists, 60, "the second stage has begun")
     lives.die()
     with pytest.raises(ServerEnded) as ended:
-        lives.go_on(WITHOUT_PLACE)
+        lives.go_on(program=WITHOUT_PLACE)
     ended.value.server.process.wait(GONE_SECONDS)
     lives.go_on()
     go_on.touch()
@@ -156,7 +128,9 @@ def test_a_server_that_can_not_begin_leaves_jobs_to_the_next_one(
 
 
 @pytest.mark.timeout(240)
-def test_jobs_go_on(lives: Lives, flags_of: Callable[[str], list[str]], tmp_path: Path) -> None:
+def test_jobs_go_on(
+    lives: ServerLives, flags_of: Callable[[str], list[str]], tmp_path: Path
+) -> None:
     """In every environment. Their clients hear of it all: what was said before, that the job goes
     on, and its end.
     """
@@ -186,13 +160,12 @@ def test_jobs_go_on(lives: Lives, flags_of: Callable[[str], list[str]], tmp_path
 
 @pytest.mark.timeout(240)
 def test_the_history_survives(
-    lives: Lives,
-    flags_of: Callable[[str], list[str]],
+    new_lives: ServerLives,
     tmp_path: Path,
     limit: Callable[[float], float],
 ) -> None:
     """Jobs that had ended are as they were; those that are cancelled later end so."""
-    pipelines = Pipelines(lives.address, "embedded", flags_of("embedded"))
+    pipelines = new_lives.embedded
     done, failed, running = (pipelines.new() for _ in range(3))
     _, go_on = waiting(done, tmp_path)
     go_on.touch()
@@ -201,17 +174,17 @@ def test_the_history_survives(
     jobs = [pipelines.job(one) for one in (done, failed, running)]
     assert [job.wait(60) for job in jobs[:2]] == [JobState.DONE, JobState.FAILED]
     wait_until(begun.exists, 60, "the third job waits")
-    lives.die()
-    lives.go_on()
+    new_lives.die()
+    new_lives.go_on()
     assert jobs[0].state() is JobState.DONE
     assert counts(jobs[0]) == (10, 10, 10)
     assert jobs[1].state() is JobState.FAILED
     assert any("ZeroDivisionError" in message.text for message in jobs[1].messages())
     state, seconds = jobs[2].cancel_and_measure()
     assert state is JobState.CANCELLED and seconds < limit(10)
-    wait_until(lambda: not list((lives.state / "jobs").glob("*")), 60, "no data stays")
-    lives.server.process.send_signal(signal.SIGTERM)
-    assert lives.server.process.wait(60) == 0
+    wait_until(lambda: not list((new_lives.state / "jobs").glob("*")), 60, "no data stays")
+    new_lives.server.process.send_signal(signal.SIGTERM)
+    assert new_lives.server.process.wait(60) == 0
 
 
 class Endless(Offsets):
@@ -269,11 +242,11 @@ class Gaps(beam.DoFn):
 
 @pytest.mark.timeout(240)
 def test_what_a_source_has_given_has_no_gap_if_a_server_dies_in_a_drain(
-    lives: Lives, flags_of: Callable[[str], list[str]], tmp_path: Path
+    lives: ServerLives, tmp_path: Path
 ) -> None:
     """The first part of a restriction is not committed when the server dies, and a later part is."""
     go_on = tmp_path / "go-on"
-    pipelines = Pipelines(lives.address, "embedded", flags_of("embedded"))
+    pipelines = lives.embedded
     pipeline = pipelines.new("--streaming")
     (
         pipeline
@@ -315,11 +288,13 @@ p.run().wait_until_finish()
 
 @pytest.mark.timeout(240)
 def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
-    lives: Lives, tmp_path: Path
+    lives: ServerLives, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
     (tmp_path / "client.py").write_text(CLIENT)
     flags = ["--runner=PortableRunner", f"--job_endpoint={lives.address}"]
+    with JobClient(lives.address) as jobs:
+        before = {info.job_id for info in jobs.jobs()}
     client = subprocess.Popen(
         [
             *(sys.executable, str(tmp_path / "client.py"), str(begun)),
@@ -336,38 +311,34 @@ def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
     lives.die()
     lives.go_on()
     with JobClient(lives.address) as jobs:
-        (info,) = jobs.jobs()
-        assert jobs.wait_until_finish(info.job_id, 100) is JobState.FAILED
-        texts = [m.text for m in jobs.messages(info.job_id) if isinstance(m, JobMessage)]
+        (job_id,) = {info.job_id for info in jobs.jobs()} - before
+        assert jobs.wait_until_finish(job_id, 100) is JobState.FAILED
+        texts = [m.text for m in jobs.messages(job_id) if isinstance(m, JobMessage)]
     assert "with LOOPBACK the pool is the program that submitted the job" in texts[-1]
 
 
 @pytest.mark.timeout(240)
-def test_a_second_server_is_refused(lives: Lives) -> None:
-    with pytest.raises(ServerEnded, match="use"):
-        JobServerProcess(lives.server.temporary, f"--state-dir={lives.state}")
-
-
-@pytest.mark.timeout(240)
-@pytest.mark.parametrize("name", ["journal.sqlite", "jobs.sqlite"])
+@pytest.mark.parametrize(
+    "name", ["journal.sqlite", pytest.param("jobs.sqlite", marks=pytest.mark.slow)]
+)
 def test_a_damaged_store_is_set_aside_and_told(
-    lives: Lives, flags_of: Callable[[str], list[str]], tmp_path: Path, name: str
+    new_lives: ServerLives, tmp_path: Path, name: str
 ) -> None:
-    pipelines = Pipelines(lives.address, "embedded", flags_of("embedded"))
+    pipelines = new_lives.embedded
     pipeline = pipelines.new()
     begun, _ = waiting(pipeline, tmp_path)
     job = pipelines.job(pipeline)
     wait_until(begun.exists, 60, "the job is at work")
-    lives.die()
-    for log in lives.state.glob(f"{name}-*"):
+    new_lives.die()
+    for log in new_lives.state.glob(f"{name}-*"):
         log.unlink()
     damaged = b"not what was written " * 1000
-    (lives.state / name).write_bytes(damaged)
-    lives.go_on()
-    told = [line for line in lives.server.log if f"{name} is damaged" in line]
+    (new_lives.state / name).write_bytes(damaged)
+    new_lives.go_on()
+    told = [line for line in new_lives.server.log if f"{name} is damaged" in line]
     assert len(told) == 1
-    assert [file.read_bytes() for file in lives.state.glob(f"{name}.damaged*")] == [damaged]
-    with JobClient(lives.address) as client:
+    assert [file.read_bytes() for file in new_lives.state.glob(f"{name}.damaged*")] == [damaged]
+    with JobClient(new_lives.address) as client:
         if name == "jobs.sqlite":
             assert client.jobs() == ()
         else:

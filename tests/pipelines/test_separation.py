@@ -19,7 +19,6 @@ import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_runner_jobservices import JobState
@@ -75,7 +74,13 @@ class MeetAt(beam.DoFn):
         yield element
 
 
-@pytest.mark.parametrize("streaming", [False, True], ids=["bounded", "streaming"])
+@pytest.mark.parametrize(
+    "streaming",
+    [
+        pytest.param(False, id="bounded"),
+        pytest.param(True, id="streaming", marks=pytest.mark.slow_in("LOOPBACK")),
+    ],
+)
 def test_elements_of_a_bundle(pipelines: Pipelines, tmp_path: Path, streaming: bool) -> None:
     """Sentinels that came in one bundle; more of them than bundles were opened at first."""
     pipeline = pipelines.new()
@@ -113,7 +118,15 @@ class MeetOnTheWay(beam.DoFn):
             position += 1
 
 
-@pytest.mark.parametrize("sentinels", [(3, 4, 5), (0, 9), (2, 6, 9)], ids=str)
+@pytest.mark.parametrize(
+    "sentinels",
+    [
+        (3, 4, 5),
+        pytest.param((0, 9), marks=pytest.mark.slow_in("LOOPBACK")),
+        pytest.param((2, 6, 9), marks=pytest.mark.slow_in("embedded")),
+    ],
+    ids=str,
+)
 def test_one_restriction(pipelines: Pipelines, tmp_path: Path, sentinels: tuple[int, ...]) -> None:
     """Positions of one element: primary and residual run at the same time, also if adjacent."""
     pipeline = pipelines.new()
@@ -124,6 +137,7 @@ def test_one_restriction(pipelines: Pipelines, tmp_path: Path, sentinels: tuple[
     assert job.counter("positions") == 10
 
 
+@pytest.mark.slow_in("LOOPBACK")
 def test_restrictions_of_a_bundle(pipelines: Pipelines, tmp_path: Path) -> None:
     """Elements of a splittable stage, which are fewer bundles than sentinels, then parts of them."""
     lengths = [4, 5, 6]
@@ -173,9 +187,7 @@ def test_deferred_with_a_delay(pipelines: Pipelines) -> None:
         | beam.MapTuple(lambda _, moments: too_close(moments, delay))
     )
     assert_that(apart, equal_to([[]]), "apart")
-    started = time.monotonic()
     finish(pipelines, pipeline)
-    assert time.monotonic() - started < 60
 
 
 def test_many_deferred_side_by_side(pipelines: Pipelines) -> None:
@@ -244,27 +256,4 @@ def test_an_endless_restriction_is_checkpointed(pipelines: Pipelines, tmp_path: 
     doubled = counts | beam.Filter(lambda count: count[1] != 1)
     assert_that(doubled, equal_to([]), "doubled")
     assert_that(seen, has_no_gap, "whole")
-    finish(pipelines, pipeline)
-
-
-def test_windows_close_while_their_source_runs(pipelines: Pipelines, tmp_path: Path) -> None:
-    """The source ends when the first window's total has come: its watermark must have moved."""
-    stop = tmp_path / "stop"
-    pipeline = pipelines.new("--streaming")
-    totals = (
-        pipeline
-        | beam.Create([1_000_000])
-        | beam.ParDo(Endless(stop))
-        | beam.WindowInto(
-            FixedWindows(10),
-            trigger=AfterWatermark(),
-            accumulation_mode=AccumulationMode.DISCARDING,
-        )
-        | beam.Map(lambda n: (n // 10, n))
-        | beam.GroupByKey()
-        | beam.MapTuple(lambda ten, numbers: (ten, sorted(numbers)))
-        | beam.ParDo(Touch(stop))
-    )
-    first = totals | beam.Filter(lambda total: total[0] == 0)
-    assert_that(first, equal_to([(0, list(range(10)))]))
     finish(pipelines, pipeline)

@@ -19,7 +19,7 @@ from jobs import Job, Pipelines
 
 pytestmark = pytest.mark.timeout(600)
 SUPPORT = Path(__file__).parents[1] / "support"
-BURN = "import time\nwhile time.process_time() < 5: pass"
+BURN = "import time\nwhile time.process_time() < 3: pass"
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,15 @@ def groups(p: beam.Pipeline) -> beam.PCollection:
     return pairs | beam.GroupByKey() | beam.MapTuple(lambda number, _: work(number))
 
 
-@pytest.mark.parametrize("long", [elements, restriction, groups], ids=lambda build: build.__name__)
+@pytest.mark.parametrize(
+    "long",
+    [
+        elements,
+        pytest.param(restriction, marks=pytest.mark.slow_in("LOOPBACK")),
+        pytest.param(groups, marks=pytest.mark.slow_in("LOOPBACK")),
+    ],
+    ids=lambda build: build.__name__,
+)
 def test_idle_lanes_take_the_rest_of_a_long_bundle(
     pipelines: Pipelines, tmp_path: Path, long: Any
 ) -> None:
@@ -119,6 +127,7 @@ class Sip(beam.DoFn):
         yield time.time(), max((int(file.name) for file in self._folder.iterdir()), default=0)
 
 
+@pytest.mark.slow_in("LOOPBACK")
 def test_a_source_waits_for_those_who_cannot_keep_up(pipelines: Pipelines, tmp_path: Path) -> None:
     def check(sips: Iterable[tuple[float, int]]) -> list[int]:
         """How many of them were when the source was far ahead."""

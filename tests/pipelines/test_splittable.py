@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
-import pytest
 from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.testing.util import assert_that, equal_to
 from jobs import Pipelines
@@ -44,16 +43,3 @@ def test_restrictions_are_split_first(pipelines: Pipelines) -> None:
     with pipelines.new() as p:
         letters = p | beam.Create([text]) | beam.ParDo(LettersInPieces())
         assert_that(letters, equal_to([(i // 4 * 4, text[i]) for i in range(len(text))]))
-
-
-class Forgetful(beam.DoFn):
-    def process(
-        self, element: str, tracker: Any = beam.DoFn.RestrictionParam(Places())
-    ) -> Iterator[str]:
-        tracker.try_claim(0)
-        yield element[0]
-
-
-def test_what_is_not_claimed_is_an_error(pipelines: Pipelines) -> None:
-    with pytest.raises(RuntimeError, match="Forget"), pipelines.new() as p:
-        p | beam.Create(["abc"]) | "Forget" >> beam.ParDo(Forgetful())

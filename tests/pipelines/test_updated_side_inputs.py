@@ -18,7 +18,7 @@ from offsets import Offsets
 from waiting import wait_until
 
 EVERY_SECONDS = 0.02
-VALUES = 8
+VALUES = 5
 VALUE_SECONDS = 1.0
 
 
@@ -36,7 +36,13 @@ class Endless(beam.DoFn):
             number += 1
 
 
-@pytest.mark.parametrize("combined", [False, True], ids=["as it is", "combined"])
+@pytest.mark.parametrize(
+    "combined",
+    [
+        pytest.param(False, id="as it is", marks=pytest.mark.slow_in("embedded")),
+        pytest.param(True, id="combined", marks=pytest.mark.slow_in("LOOPBACK")),
+    ],
+)
 def test_a_new_value_is_seen_soon(
     pipelines: Pipelines, tmp_path: Path, limit: Callable[[float], float], *, combined: bool
 ) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import apache_beam as beam
 import pytest
 from apache_beam.coders import Coder
@@ -70,32 +73,36 @@ VALUES = [(("a", 1), 1), (("a", 100), 4), (("a", 2), 5), (("a", 3), 12), (("b", 
 EXPECTED = [("a", [1, 2, 100], 1, 10), ("a", [3], 12, 17), ("b", [4], 2, 7)]
 
 
-def test_windows_that_merge(pipelines: Pipelines) -> None:
-    with pipelines.new() as p:
-        assert_that(grouped(p | timestamped(VALUES, Pair)), equal_to(EXPECTED))
+def one_by_one(values: list[tuple[Pair, int]]) -> Stream:
+    """Returns a script in which each value comes alone."""
+    script = Stream().advance_watermark_to(0)
+    for value, time in values:
+        script = script.add_elements([TimestampedValue(value, time)])
+    return script.advance_watermark_to_infinity()
 
 
-@pytest.mark.parametrize("backwards", [False, True], ids=["in-order", "backwards"])
-def test_windows_that_merge_step_by_step(pipelines: Pipelines, backwards: bool) -> None:
-    stream = Stream().advance_watermark_to(0)
-    for value, time in reversed(VALUES) if backwards else VALUES:
-        stream = stream.add_elements([TimestampedValue(value, time)])
-    with pipelines.new("--streaming") as p:
-        found = grouped(p | stream.advance_watermark_to_infinity())
-        assert_that(found, equal_to(EXPECTED))
+def in_an_open_window() -> Stream:
+    """Returns a script in which the window of the second element is open, and the third element's overlaps it."""
+    script = Stream().advance_watermark_to(0).add_elements([TimestampedValue(("a", 1), 20)])
+    others = [TimestampedValue(("a", 2), 20), TimestampedValue(("a", 3), 18)]
+    return script.add_elements(others).advance_watermark_to_infinity()
 
 
-def test_windows_that_merge_with_an_element_in_an_open_window(pipelines: Pipelines) -> None:
-    """The window of the second element is open already, and the third element's overlaps it."""
-    stream = (
-        Stream()
-        .advance_watermark_to(0)
-        .add_elements([TimestampedValue(("a", 1), 20)])
-        .add_elements([TimestampedValue(("a", 2), 20), TimestampedValue(("a", 3), 18)])
-        .advance_watermark_to_infinity()
-    )
-    with pipelines.new("--streaming") as p:
-        assert_that(grouped(p | stream), equal_to([("a", [1, 2, 3], 18, 25)]))
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        pytest.param(lambda: timestamped(VALUES, Pair), EXPECTED, id="bounded"),
+        pytest.param(lambda: one_by_one(VALUES), EXPECTED, id="in order"),
+        pytest.param(lambda: one_by_one(VALUES[::-1]), EXPECTED, id="backwards"),
+        pytest.param(in_an_open_window, [("a", [1, 2, 3], 18, 25)], id="in an open window"),
+    ],
+)
+def test_windows_that_merge(
+    pipelines: Pipelines, source: Callable[[], beam.PTransform], expected: list[Any]
+) -> None:
+    made = source()
+    with pipelines.new(*["--streaming"] * isinstance(made, Stream)) as p:
+        assert_that(grouped(p | made), equal_to(expected))
 
 
 def test_the_earliest_and_the_latest_time(pipelines: Pipelines) -> None:

@@ -18,6 +18,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from jobs import pickle_by_value
+from waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 120
@@ -95,11 +96,17 @@ def test_a_stateful_stream_sets_timers(address: str) -> None:
         assert_that(windows | beam.ParDo(Sums()), equal_to([("a", 1), ("b", 5), ("a", 2)]))
 
 
-def test_a_cancelled_job_leaves_no_process(address: str) -> None:
+def test_a_job_whose_user_code_sleeps_is_cancelled(address: str, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def sleep(seconds: int) -> None:
+        begun.touch()
+        time.sleep(seconds)
+
     p = pipeline(address)
-    _ = p | beam.Create([1]) | beam.Map(lambda value: time.sleep(SECONDS))
+    _ = p | beam.Create([SECONDS]) | beam.Map(sleep)
     running = p.run()
-    time.sleep(5)
+    wait_until(begun.exists, SECONDS, "user code sleeps")
     running.cancel()
     with pytest.raises(RuntimeError, match="CANCELLED"):
         running.wait_until_finish()
@@ -107,7 +114,7 @@ def test_a_cancelled_job_leaves_no_process(address: str) -> None:
 
 def test_beams_own_suite_passes(address: str, tmp_path: Path) -> None:
     results = tmp_path / "results.xml"
-    suite = ("tests/validates_runner", "-k", "fn_runner and default and as_it_is", "-n2")
+    suite = ("tests/validates_runner", "-k", "fn_runner and default and as_it_is", "-n3")
     command = [sys.executable, "-m", "pytest", *suite, f"--address={address}"]
     subprocess.run([*command, f"--junitxml={results}"], cwd=ROOT, check=False)
     cases = ElementTree.parse(results).getroot().iter("testcase")

@@ -70,7 +70,8 @@ def _build(
             made = _ALL[step.op](root, label, as_batch, **step.args)
         else:
             inputs = [attrs.evolve(streams[each], label=label) for each in step.inputs]
-            if any(each.ended for each in inputs):
+            # A pipeline that must be refused has its operation in any case.
+            if step.op not in REFUSED and any(each.ended for each in inputs):
                 streams[number] = _the_ended(inputs)
                 continue
             made = _ALL[step.op](*inputs, **step.args)

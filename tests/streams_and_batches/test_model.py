@@ -6,8 +6,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import apache_beam as beam
 import attrs
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "differential"))
@@ -15,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from comparing import simpler
 from generator import KINDS, random_spec
-from graphs import modelled
+from graphs import build, modelled
 from judging import Tally, dropped_differ, judge
 from partitions import truncated, watermarks
 from refused_operations import REFUSED, refusal_of
@@ -70,6 +72,14 @@ def test_random_pipelines_are_the_same_for_the_same_seed_and_can_be_printed() ->
         assert refusal_of(spec) or modelled(spec, "p")
         for step in spec.steps:
             assert step not in simpler(step)
+
+
+def test_operation_that_must_be_refused_is_built_behind_a_group_of_the_global_window() -> None:
+    spec = Spec((SOURCE, Step("group", (0,)), Step("mixed", (1,))))
+    pipeline = beam.Pipeline(options=PipelineOptions(["--allow_unsafe_triggers"]))
+    build(pipeline, {"p": spec}, "", as_batch=False)
+    steps = pipeline.to_runner_api().components.transforms.values()
+    assert any(step.unique_name.endswith("mixed/Flatten") for step in steps)
 
 
 @pytest.mark.parametrize(

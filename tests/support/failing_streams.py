@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,18 +50,15 @@ class Numbers(beam.DoFn):
         tracker.defer_remainder(Duration.of(0.05))
 
 
-class FailsForAWhile(beam.DoFn):
-    """Raises at one number, from the first time it sees it on for so many seconds."""
+class FailsUntil(beam.DoFn):
+    """Raises at one number until a file is there."""
 
-    def __init__(self, number: int, seconds: float, file: Path) -> None:
-        self._number, self._seconds, self._file = number, seconds, file
+    def __init__(self, number: int, mended: Path) -> None:
+        self._number, self._mended = number, mended
 
     def process(self, number: int) -> Iterator[int]:
-        if number == self._number:
-            if not self._file.exists():
-                self._file.write_text(str(time.time()))
-            if time.time() < float(self._file.read_text()) + self._seconds:
-                raise ValueError(f"not yet: {number}")
+        if number == self._number and not self._mended.exists():
+            raise ValueError(f"not yet: {number}")
         yield number
 
 
@@ -79,10 +75,10 @@ class Ordinals(beam.DoFn):
         yield (pair[0], count, pair[1])
 
 
-class FailsForAWhileOfPairs(beam.DoFn):
+class FailsUntilOfPairs(beam.DoFn):
     """Has the first of each pair looked at, and gives the second."""
 
-    def __init__(self, fails: FailsForAWhile) -> None:
+    def __init__(self, fails: FailsUntil) -> None:
         self._fails = fails
 
     def process(self, pair: tuple[int, Any]) -> Iterator[Any]:

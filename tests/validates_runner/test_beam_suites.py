@@ -28,18 +28,18 @@ SLOW = ("PeriodicImpulseTest.test_fuzzy_length_and_interval",)
 # The same for the ways beside the usual one.
 SAMPLED_IN_WAYS = {
     "streaming": {
-        "fn_runner": 3,
+        "fn_runner": 6,
         "test_stream": 6,
-        "validates_runner": 4,
-        "userstate": 4,
+        "validates_runner": 8,
+        "userstate": 8,
         "trigger": 24,
         "transforms_of_beam": 64,
     },
     "unoptimized": {
-        "fn_runner": 5,
+        "fn_runner": 10,
         "test_stream": 12,
-        "validates_runner": 8,
-        "userstate": 8,
+        "validates_runner": 16,
+        "userstate": 16,
         "trigger": 48,
         "transforms_of_beam": 128,
     },

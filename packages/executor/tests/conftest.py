@@ -19,15 +19,26 @@ _TESTS = Path(__file__).parents[3] / "tests"
 sys.path[:0] = [str(_TESTS / "support"), str(_TESTS / "doubles")]
 
 
+# Files of the folder `spark` whose tests need no session, or start one in a process of their own.
+WITHOUT_SESSION = frozenset(
+    f"test_{name}.py"
+    for name in (
+        *("class_sharing", "cores", "first_tasks", "fork_server", "java", "java_wheel", "pulse"),
+        *("session", "settings", "spark_jobs"),
+    )
+)
+
+
 class SparkInOneProcess(LoadFileScheduling):
-    """Gives all tests of the folder ``spark`` to one process, so that Spark starts once."""
+    """Gives all tests with the shared session to one process, so that it starts once."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "spark" if _is_of_spark(nodeid) else super()._split_scope(nodeid)
 
 
 def _is_of_spark(nodeid: str) -> bool:
-    return "/spark/" in nodeid
+    file = Path(nodeid.partition("::")[0])
+    return file.parent.name == "spark" and file.name not in WITHOUT_SESSION
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,7 +1,7 @@
-"""Runs Apache Beam pipelines on Apache Spark: ``--runner=beam_spark_executor.BeamSparkRunner``.
+"""The Apache Beam runner for Apache Spark: ``--runner=beam_spark_executor.BeamSparkRunner``.
 
-Importing this costs nothing: processes on executors do so for every task. What it offers comes when
-it is asked for.
+Importing this package loads nothing else, because Spark's worker processes import it for every
+task. Names are imported on first access.
 """
 
 from __future__ import annotations

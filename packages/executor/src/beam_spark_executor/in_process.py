@@ -1,4 +1,4 @@
-"""A server within the program itself, on the Spark that the program has: a session, or what ``spark-submit`` gave it."""
+"""A server inside the program, on the program's own Spark: a session, or the Spark of ``spark-submit``."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ log = logging.getLogger("beam_runner_server")
 
 
 class NotStarted(Exception):
-    """The server did not start; the text says why."""
+    """Raised if the server doesn't start; the text says why."""
 
 
 class ServerHere:
-    """A server in this process, from its start until the program ends or `end` is called.
+    """A server in this process, from its start until the program ends or calls `end`.
 
-    A session that was there is left as it was, and so are this process's signals and its garbage collection.
+    It doesn't change an existing session, this process's signal handlers, or its garbage
+    collection.
 
     Args:
-        flags: for the command line of a server of its own.
+        flags: the command line of the server.
         spark: the Spark to run on.
 
     Attributes:
-        endpoint: ``host:port`` of the Job API; clients are answered there.
+        endpoint: the ``host:port`` of the Job API, which answers clients.
 
     Raises:
-        NotStarted: a flag is wrong, say.
+        NotStarted: for example, a flag is wrong.
     """
 
     def __init__(self, flags: Sequence[str], spark: SparkSettings) -> None:
@@ -63,20 +64,20 @@ class ServerHere:
         for line in extensions.start(self._extensions, self._server.door):
             log.info("%s", line)
         self._process = os.getpid()
-        # Not atexit: before that Python waits for the server's threads, which wait for clients.
+        # Don't use atexit: Python first waits for the server's threads, which wait for clients.
         threading._register_atexit(self.end)  # type: ignore[attr-defined]
 
     @property
     def is_alive(self) -> bool:
-        """Whether Spark runs."""
+        """Returns whether Spark runs."""
         return self._server.is_alive
 
     def why_gone(self) -> str:
-        """Why it takes no jobs any more, in words for the user; empty while it does."""
+        """Returns why the server accepts no more jobs, in words for the user; empty while it accepts jobs."""
         return "" if self.is_alive else "the SparkSession that its server had run on was stopped"
 
     def end(self) -> None:
-        """Stops it, which takes a moment; again, or in a process forked from this one, does nothing."""
+        """Stops the server, which takes a moment. A repeated call, or one in a forked process, does nothing."""
         if os.getpid() != self._process:
             return
         for extension in self._extensions:
@@ -85,16 +86,17 @@ class ServerHere:
 
 
 def server_here(flags: Sequence[str], python_path: str) -> ServerHere | None:
-    """A server in this process, if Spark is there; None where a server is to have a Spark of its own.
+    """Returns a server in this process if Spark runs here; None if the server needs its own Spark.
 
-    To be called in the thread of the program's user, which may have a session of its own.
+    Call it in the user's thread, which may have its own session.
 
     Args:
-        flags: as of `ServerHere`. Where they name a Spark and a session is there, they ask for another one.
-        python_path: what workers on this machine can import, as in ``PYTHONPATH``.
+        flags: see `ServerHere`. If they name a Spark and a session exists, they ask for another
+            Spark.
+        python_path: the import path for workers on this machine, in the form of ``PYTHONPATH``.
 
     Raises:
-        NotStarted: the Spark that is there can't be used, or a flag is wrong, say.
+        NotStarted: for example, the existing Spark can't be used, or a flag is wrong.
     """
     names_spark = any(flag.startswith(("--spark-master-url", "--spark-conf")) for flag in flags)
     session = session_here()

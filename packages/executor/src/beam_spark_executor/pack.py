@@ -1,7 +1,8 @@
-"""``beam-spark-jobserver pack``: an archive of this Python and all that is installed beside it, for executors that have neither.
+"""``beam-spark-jobserver pack``: an archive of this Python and its packages, for executors that have
+neither.
 
-The interpreter finds its library beside itself, wherever the archive is unpacked. What it links to of the system has to
-be on the executors' machines: the same distribution of Linux, or a newer one.
+The interpreter finds its library relative to itself, so the archive works in any folder. The system
+libraries must exist on the executors' machines: use the same Linux distribution, or a newer one.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 NAME = "environment"
-"""Of the folder in which executors unpack the archive."""
+"""The name of the folder into which executors unpack the archive."""
 _NEEDED = ("beam_spark_executor", "beam_runner_runtime", "apache_beam", "pyarrow", "grpc")
-# Spark's own are on every machine; nobody tests Python there. Other packages may have folders of these names.
+# Spark is on every machine, and Python's tests are not needed. Other packages may have folders of
+# these names.
 _LEFT_OUT = (
     "site-packages/pyspark/jars",
     "site-packages/pyspark/examples",
@@ -29,7 +31,7 @@ _LEFT_OUT = (
     "idlelib",
     "turtledemo",
 )
-# Its library may be a file of its own, which the system does not look for here.
+# The interpreter can have a separate library, which the system doesn't find in the archive.
 _SCRIPT = """\
 #!/bin/sh
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -39,11 +41,11 @@ exec "$here/bin/{program}" "$@"
 
 
 class CannotPack(Exception):
-    """The archive can't be made; the text is one sentence that says why, and what to do."""
+    """Raised if the archive can't be made; the text is one sentence that says why, and what to do."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Makes the archive and prints what to set; returns the exit code."""
+    """Makes the archive and prints the settings to use; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="beam-spark-jobserver pack",
         description="Packs this Python and all that is installed beside it into an archive for executors.",
@@ -70,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def properties(archive: Path | str) -> dict[str, str]:
-    """The Spark properties with which executors run in what an archive has."""
+    """Returns the Spark properties with which executors use an archive."""
     return {
         "spark.archives": f"{archive}#{NAME}",
         "spark.pyspark.python": f"./{NAME}/bin/python",
@@ -78,10 +80,10 @@ def properties(archive: Path | str) -> dict[str, str]:
 
 
 def pack(target: Path) -> None:
-    """Writes the archive, which is there whole or not at all.
+    """Writes the archive atomically.
 
     Raises:
-        CannotPack: something that executors need is no part of this environment.
+        CannotPack: this environment lacks something that executors need.
         OSError: the file can't be written.
     """
     _check()
@@ -100,7 +102,7 @@ def pack(target: Path) -> None:
 
 
 def _contents() -> Iterator[tuple[Path, str]]:
-    """Files and folders, and where they are in the archive."""
+    """Yields files and folders, and their paths in the archive."""
     yield Path(os.path.realpath(sys.executable)), f"bin/{_program()}"
     library = _shared_library()
     if library is not None:
@@ -141,7 +143,7 @@ def _check() -> None:
 
 
 def _packages() -> list[Path]:
-    """Where packages are installed that this Python imports."""
+    """Returns the folders of installed packages that this Python imports from."""
     return [Path(each) for each in dict.fromkeys(map(sysconfig.get_path, ("purelib", "platlib")))]
 
 
@@ -150,7 +152,7 @@ def _program() -> str:
 
 
 def _shared_library() -> Path | None:
-    """The library that has the interpreter, where the program itself does not."""
+    """Returns the library of the interpreter, if the program itself doesn't contain it."""
     name = sysconfig.get_config_var("INSTSONAME") or ""
     path = Path(sysconfig.get_config_var("LIBDIR") or "", name)
     return path if ".so" in name and path.exists() else None

@@ -1,4 +1,4 @@
-"""The command ``beam-spark-jobserver``: its flags about Spark, and the commands beside the server."""
+"""The command ``beam-spark-jobserver``: its flags about Spark, and its other commands."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from beam_spark_executor.spark.settings import (
 )
 
 SUBMIT_SCRIPT = Path(__file__).parent / "spark_submit" / "beam_spark_jobserver.py"
-"""What ``spark-submit`` runs as the server."""
+"""The script that ``spark-submit`` runs as the server."""
 
 _SCRIPT_HELP = "print the file for spark-submit: spark-submit $(beam-spark-jobserver --spark-submit-script) FLAGS"
 _LOG_LEVELS = {"debug": "info", "info": "warn", "warning": "warn", "error": "error"}
-"""Spark's own level by the server's."""
+"""Spark's log level by the server's level."""
 
 
 @attrs.frozen
@@ -47,7 +47,7 @@ class SparkProgram:
 
     @property
     def versions(self) -> str:
-        """What ``--version`` prints."""
+        """Returns the text that ``--version`` prints."""
         spark, beam = (version_of(one) for one in ("pyspark", "apache-beam"))
         return f"{self.name} {version_of(self.distribution)} (PySpark {spark}, Apache Beam {beam})"
 
@@ -79,10 +79,10 @@ class SparkProgram:
         flag("--spark-submit-script", action=_PrintScript, nargs=0, help=_SCRIPT_HELP)
 
     def platform(self, found: argparse.Namespace) -> Platform:
-        """Returns Spark, or plain processes where ``--without-spark`` asks for them.
+        """Returns Spark, or plain processes for ``--without-spark``.
 
         Raises:
-            ValueError: a flag about Spark is there beside ``--without-spark``.
+            ValueError: a flag about Spark is used together with ``--without-spark``.
         """
         if found.without_spark is None:
             return SparkPlatform(
@@ -107,7 +107,7 @@ class _PrintScript(argparse.Action):
 
 
 def _master_url(text: str) -> str:
-    """The URL of a Spark master."""
+    """Returns the URL of a Spark master."""
     try:
         check_master(text)
     except SparkUnavailable as error:
@@ -116,7 +116,7 @@ def _master_url(text: str) -> str:
 
 
 def _spark_property(text: str) -> tuple[str, str]:
-    """A Spark property and its value."""
+    """Returns the key and the value of a Spark property."""
     key, equals, value = text.partition("=")
     if not equals or not key.startswith("spark."):
         raise argparse.ArgumentTypeError(

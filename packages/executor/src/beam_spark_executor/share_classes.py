@@ -1,4 +1,4 @@
-"""``beam-spark-jobserver share-classes``: makes the file with which Spark starts in half of the CPU time."""
+"""``beam-spark-jobserver share-classes``: makes a file that halves the CPU time of Spark's start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LIMIT_SECONDS = 600.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Makes the file and prints where it is; returns the exit code, 1 if there is none now."""
+    """Makes the file and prints its path; returns the exit code, 1 if no file was made."""
     argparse.ArgumentParser(
         prog="beam-spark-jobserver share-classes",
         description="Runs Spark once and has Java keep the classes that it took in a file beside Spark's, some "
@@ -32,11 +32,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def share_classes() -> Path:
-    """Makes the file, in place of one that is there, and returns where it is. Costs half a minute of CPU time.
+    """Makes the file, or replaces it, and returns its path. Takes about 30 s of CPU time.
 
     Raises:
-        Unavailable: Spark does not start, or Java made no file.
-        OSError: Spark's folder can't be written to.
+        Unavailable: Spark doesn't start, or Java made no file.
+        OSError: Spark's folder isn't writable.
     """
     from beam_spark_executor.spark.class_sharing import shared_classes, to_make
 
@@ -57,7 +57,7 @@ def share_classes() -> Path:
 
 
 def _run_spark(java_options: str) -> None:
-    """Has Spark do what a server has it do."""
+    """Runs the operations of Spark that a server uses."""
     from beam_spark_executor.spark.session import RunningSpark
     from beam_spark_executor.spark.settings import SparkSettings
 

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from beam_runner_runtime.tuning import TUNING
 from beam_spark_io.sessions import session_here
 
 from beam_spark_executor.spark.ambient import lacking, refuse_connect
-from beam_spark_executor.spark.session import RunningSpark
-from beam_spark_executor.spark.settings import SparkUnavailable, default_conf
+from beam_spark_executor.spark.session import RunningSpark, start_spark
+from beam_spark_executor.spark.settings import SparkSettings, SparkUnavailable, default_conf
 
 
 def session_with(**changed: str) -> Any:
@@ -60,3 +61,24 @@ def test_connect_is_refused_by_what_leads_to_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("SPARK_REMOTE", "sc://h:1")
     with pytest.raises(SparkUnavailable, match=r"\(SPARK_REMOTE=sc://h:1\)"):
         refuse_connect({})
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_the_active_session_is_taken_and_left_running(spark: RunningSpark) -> None:
+    taken = start_spark(SparkSettings())
+    assert taken.session.sparkContext is spark.session.sparkContext
+    taken.stop()
+    assert spark.is_alive
+    assert spark.session.range(3).count() == 3
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_the_settings_are_in_force(spark: RunningSpark) -> None:
+    conf = dict(spark.session.sparkContext.getConf().getAll())
+    assert spark.master == f"local[{2 * TUNING.slots_per_core},4]"
+    assert conf["spark.sql.adaptive.enabled"] == "false"
+    assert conf["spark.driver.host"] == "127.0.0.1"
+    assert conf["spark.ui.showConsoleProgress"] == "false"
+    assert spark.session.sparkContext.uiWebUrl is None

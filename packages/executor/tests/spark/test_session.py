@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beam_runner_runtime.tuning import TUNING
 from pyspark import SparkContext
 
-from beam_spark_executor.spark.session import RunningSpark, python_of_workers, start_spark
+from beam_spark_executor.spark.session import RunningSpark, python_of_workers
 from beam_spark_executor.spark.settings import SparkSettings
 
 SCENARIO = """
@@ -97,44 +96,11 @@ def test_stop_leaves_nothing_and_workers_end_in_order(
     assert len(done.stdout.splitlines()) == 1
 
 
-STANDING_STILL = """
-import json, os, signal
-from beam_spark_executor.spark.session import start_spark
-from beam_spark_executor.spark.settings import SparkSettings
-
-if __name__ == "__main__":
-    spark = start_spark(SparkSettings(conf={"spark.master": "local[1,4]"}))
-    os.kill(spark._java.process.pid, signal.SIGSTOP)
-    alive = spark.is_alive
-    spark.stop(1.0)
-    print(json.dumps([alive, spark.is_alive]))
-"""
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(120)
-def test_a_java_process_that_stands_still_is_alive_and_can_be_stopped(tmp_path: Path) -> None:
-    script = tmp_path / "scenario.py"
-    script.write_text(STANDING_STILL)
-    command = [sys.executable, str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == [True, False]
-
-
 BEGUN = """
-import threading
+import os, signal, threading
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.settings import SparkSettings
 
-spark = RunningSpark(SparkSettings("local[1]"))
-spark.begin()
-assert threading.active_count() == 1
-java = spark._java.process.pid
-spark.start()
-assert spark._java.process.pid == java
-assert spark.context.parallelize(range(3)).count() == 3
-spark.stop()
 for end in (RunningSpark.kill, RunningSpark.stop):
     begun = RunningSpark(SparkSettings("local[1]"))
     begun.begin()
@@ -143,38 +109,28 @@ for end in (RunningSpark.kill, RunningSpark.stop):
 wrong = RunningSpark(SparkSettings("local[one]"))
 wrong.begin()
 assert wrong.pipes == ()
+spark = RunningSpark(SparkSettings("local[1]"))
+spark.begin()
+assert threading.active_count() == 1
+java = spark._java.process.pid
+spark.start()
+assert spark._java.process.pid == java
+assert spark.context.parallelize(range(3)).count() == 3
+os.kill(java, signal.SIGSTOP)
+assert spark.is_alive
+spark.stop(1.0)
+assert not spark.is_alive
 """
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_java_that_was_begun_is_what_is_started_and_nothing_of_it_is_left(
+def test_java_that_was_begun_is_started_once_and_ends_also_while_it_stands_still(
     short_folder: Path,
 ) -> None:
     environment = {**os.environ, "TMPDIR": str(short_folder)}
     subprocess.run([sys.executable, "-c", BEGUN], timeout=300, env=environment, check=True)
     assert list(short_folder.iterdir()) == []
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(400)
-def test_the_active_session_is_taken_and_left_running(spark: RunningSpark) -> None:
-    taken = start_spark(SparkSettings())
-    assert taken.session.sparkContext is spark.session.sparkContext
-    taken.stop()
-    assert spark.is_alive
-    assert spark.session.range(3).count() == 3
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(400)
-def test_the_settings_are_in_force(spark: RunningSpark) -> None:
-    conf = dict(spark.session.sparkContext.getConf().getAll())
-    assert spark.master == f"local[{2 * TUNING.slots_per_core},4]"
-    assert conf["spark.sql.adaptive.enabled"] == "false"
-    assert conf["spark.driver.host"] == "127.0.0.1"
-    assert conf["spark.ui.showConsoleProgress"] == "false"
-    assert spark.session.sparkContext.uiWebUrl is None
 
 
 @pytest.mark.spark

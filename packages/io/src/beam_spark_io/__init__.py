@@ -1,6 +1,6 @@
-"""Spark's tables and streams as transforms of Beam pipelines.
+"""Beam transforms for Spark's tables and streams.
 
-Importing this costs nothing: the server imports what is beside Spark before it imports Beam.
+Importing this package loads nothing else, because the server imports it before it imports Beam.
 """
 
 from __future__ import annotations

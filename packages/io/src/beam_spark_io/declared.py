@@ -1,4 +1,4 @@
-"""Which columns rows have, as far as anybody tells when a pipeline is built."""
+"""The columns of rows, as far as they are known when a pipeline is built."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from beam_spark_io.sessions import session_here
 
 
 def columns_of(schema: Any) -> pa.Schema:
-    """The columns that a user declares.
+    """Returns the columns that a user declares.
 
     Raises:
-        WrongTable: they are declared by something else than a schema.
-        UnknownType: a column has a type that Spark does not have.
+        WrongTable: the declaration is not a schema.
+        UnknownType: Spark has no type for a column.
     """
     declared = arrow_schema(schema)
     if declared is None:
@@ -28,23 +28,23 @@ def columns_of(schema: Any) -> pa.Schema:
 
 
 def asked(frame: Callable[[Any], Any]) -> pa.Schema | None:
-    """The columns that a DataFrame of this process's Spark session has; None if there is no session.
+    """Returns the columns of a DataFrame of this process's Spark session; None if no session exists.
 
     Args:
-        frame: makes it, of the session.
+        frame: makes the DataFrame from the session.
 
     Raises:
-        Exception: whatever Spark has to say against it.
+        Exception: any error of Spark.
     """
     session = session_here()
     return None if session is None else arrow_of_spark(frame(session).schema.json())
 
 
 def picked(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
-    """Of the columns those that are wanted, in the order in which they are.
+    """Returns the selected columns in the order of the selection.
 
     Raises:
-        WrongTable: one is not there.
+        WrongTable: a selected column doesn't exist.
     """
     if not columns:
         return schema

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FromDataFrame(ReadFromSpark):
-    """See `from_dataframe`."""
+    """The transform of `from_dataframe`."""
 
     def __init__(self, frame: DataFrame) -> None:
         _check(frame)
@@ -30,7 +30,7 @@ class FromDataFrame(ReadFromSpark):
         super().__init__(table=f"global_temp.{name}", schema=frame.schema)
 
     def default_label(self) -> str:
-        """Its name in a pipeline."""
+        """Returns the transform's name in a pipeline."""
         return "from_dataframe"
 
 
@@ -39,35 +39,38 @@ def from_dataframe(frame: DataFrame) -> PTransform:
 
         people = pipeline | from_dataframe(spark.table("people").where("age > 17"))
 
-    For programs on whose own SparkSession `BeamSparkRunner` runs: a server elsewhere does not know the
-    DataFrame. Spark computes it when the pipeline runs, once more each time. It has a name in Spark's catalog
-    until the session ends.
+    This transform is for programs whose own SparkSession runs `BeamSparkRunner`, because a server
+    in another process doesn't know the DataFrame. Spark computes the DataFrame each time that the
+    pipeline runs. The DataFrame has a name in Spark's catalog until the session ends.
 
     Raises:
-        ValueError: it is no DataFrame, one of a stream, has two columns of one name, or a type that can't be in rows.
+        ValueError: the argument is not a DataFrame, is a streaming DataFrame, has two columns with
+            the same name, or has an unsupported type.
     """
     return FromDataFrame(frame)
 
 
 def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None) -> DataFrame:
-    """Runs the pipeline of ``rows``, all of it, waits for its end, and gives the rows as a DataFrame.
+    """Runs the whole pipeline of ``rows``, waits for its end, and returns the rows as a DataFrame.
 
-        pipeline = beam.Pipeline(runner=BeamSparkRunner())
-        ages = pipeline | from_dataframe(frame) | beam.Map(lambda row: beam.Row(age=row.age + 1))
-        to_dataframe(ages).show()
+        pipeline = beam.Pipeline(runner=BeamSparkRunner()) ages = pipeline | from_dataframe(frame) |
+        beam.Map(lambda row: beam.Row(age=row.age + 1)) to_dataframe(ages).show()
 
-    They are kept as Parquet files, and not in memory. Not to be called within the ``with`` of the pipeline, which would run
-    it once more. Who calls it twice for one pipeline runs that twice; the rows given first stay as they are.
+    The rows are stored as Parquet files, not in memory. Don't call this function within the
+    ``with`` block of the pipeline, which would run the pipeline a second time. Each call runs the
+    pipeline again, and leaves the rows of earlier calls unchanged.
 
     Args:
-        rows: bounded, with columns as `WriteToSpark` wants them.
-        path: of a folder that executors can reach: each call keeps its files in a new folder of that one. Without it
-            they are in a temporary folder until the program ends: where Spark runs on this machine.
-        schema: the columns, if the type of the elements does not tell them.
+        rows: a bounded PCollection with columns that `WriteToSpark` accepts.
+        path: a folder that executors can reach. Each call stores its files in a new folder inside
+            it. Without `path`, the files are in a temporary folder until the program ends. That
+            works only if Spark runs on this machine.
+        schema: the columns, if the type of the elements doesn't define them.
 
     Raises:
-        ValueError: these are no rows of a pipeline, this program has no SparkSession, or a path is needed.
-        RuntimeError: the pipeline failed, or did not come to its end.
+        ValueError: `rows` is not a PCollection of rows, this program has no SparkSession, or a path
+            is needed.
+        RuntimeError: the pipeline failed, or did not finish.
     """
     if not isinstance(rows, pvalue.PCollection):
         raise WrongTable(f"to_dataframe takes a PCollection, not {type(rows).__name__}")
@@ -78,7 +81,8 @@ def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None
             " pipeline runs"
         )
     folder = f"{(path or _temporary(session)).rstrip('/')}/rows-{uuid.uuid4().hex}"
-    # A pipeline that is run again has this in it, too: what was written is left alone then.
+    # A second run of the pipeline includes this write again, and must leave the earlier files
+    # unchanged.
     _ = rows | f"to_dataframe({folder})" >> WriteToSpark(
         "parquet", folder, mode="ignore", schema=schema
     )

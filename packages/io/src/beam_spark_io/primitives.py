@@ -1,6 +1,7 @@
-"""Transforms that no SDK runs: the runner carries them out, and only the one of this package knows how to.
+"""Transforms that only this runner executes, without an SDK.
 
-Other runners refuse them. Those that have this process run what they don't know say so in a sentence.
+Other runners refuse them. A runner that executes unknown transforms in this process gets a clear
+error.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from beam_runner_urns import spark as urns
 
 
 class ForeignRunner(RuntimeError):
-    """A runner was given one of these transforms that does not carry it out."""
+    """Raised if another runner tries to execute one of these transforms."""
 
 
 class CarriedOutBySpark(PTransform):
-    """A transform without parts, which only the runner of this package knows."""
+    """A transform without parts, which only the runner of this project knows."""
 
     def __init__(self, urn: str, payload: bytes) -> None:
         super().__init__()
@@ -27,37 +28,37 @@ class CarriedOutBySpark(PTransform):
         self._payload = payload
 
     def expand(self, input_or_inputs: pvalue.PCollection) -> pvalue.PCollection:
-        """The runner does it: there are no parts."""
+        """Returns the outputs. The transform has no parts, because the runner executes it."""
         bounded = self._urn != urns.READ_STREAM
         return pvalue.PCollection(input_or_inputs.pipeline, element_type=bytes, is_bounded=bounded)
 
     def to_runner_api_parameter(self, unused_context: Any) -> tuple[str, bytes]:
-        """What the runner is told."""
+        """Returns the URN and the payload for the runner."""
         return self._urn, self._payload
 
 
 def read(source: TableSource) -> PTransform:
-    """Of an impulse the batches of a table, each as a stream of Arrow's format."""
+    """Returns a transform from an impulse to the batches of a table, each as an Arrow stream."""
     return CarriedOutBySpark(urns.READ, source.to_payload())
 
 
 def read_stream(source: StreamSource) -> PTransform:
-    """Of an impulse the batches of a stream as they come, each as a stream of Arrow's format."""
+    """Returns a transform from an impulse to the batches of a stream as they arrive, each as an Arrow stream."""
     return CarriedOutBySpark(urns.READ_STREAM, source.to_payload())
 
 
 def stage(target: TableTarget) -> PTransform:
-    """Of all batches what was written with them, where nobody looks yet."""
+    """Returns a transform that writes batches to a place that no reader looks at, and emits what it wrote."""
     return CarriedOutBySpark(urns.STAGE, target.to_payload())
 
 
 def publish(target: TableTarget) -> PTransform:
-    """Of what was written the name of the table, which has it now."""
+    """Returns a transform that moves written data into its table, and emits the table's name."""
     return CarriedOutBySpark(urns.PUBLISH, target.to_payload())
 
 
 def _register(urn: str) -> None:
-    # Beam's own SDK knows a transform by these two tables; runners in Python look into the first one.
+    # Beam's SDK finds a transform by its URN in these two tables. Python runners use the first one.
     PTransform.register_urn(urn, bytes, lambda _, payload, __: CarriedOutBySpark(urn, payload))
 
     @BeamTransformFactory.register_urn(urn, bytes)

@@ -1,4 +1,4 @@
-"""`ReadFromSpark`: rows of whatever Spark can read."""
+"""`ReadFromSpark`, which reads rows from any batch source of Spark."""
 
 from __future__ import annotations
 
@@ -20,32 +20,33 @@ from beam_spark_io.spark.frames import frame_of
 
 
 class ReadFromSpark(PTransform):
-    """Reads rows by Spark's own readers: files, databases, tables of its catalog, queries.
+    """Reads rows with Spark's own readers: files, databases, tables of Spark's catalog, and queries.
 
         ReadFromSpark("parquet", path="events", columns=["id", "at"], where="id > 100")
         ReadFromSpark("jdbc", options={"url": url, "dbtable": "events"}, schema=Event)
         ReadFromSpark(sql="SELECT id, count(*) AS n FROM events GROUP BY id")
 
-    Only `BeamSparkRunner` and its server carry it out. Rows are of the NamedTuple that ``schema`` is
-    where no columns are picked, else ``beam.Row``; `beam_spark_io.schemas` has the types of their values. All of it is
-    read once, and each row is there once. The order of rows is Spark's.
+    Only `BeamSparkRunner` and its server execute this transform. If ``schema`` is a NamedTuple and
+    no columns are selected, elements are of that NamedTuple, otherwise ``beam.Row``.
+    `beam_spark_io.schemas` lists the types of their values. The transform reads the source once,
+    and emits each row once, in Spark's order.
 
     Args:
-        format: of Spark's readers: parquet, orc, csv, json, jdbc, ...
+        format: a format of Spark's readers: parquet, orc, csv, json, jdbc, ...
         table: a table or view of Spark's catalog.
-        sql: a query. One of these three is given.
-        path: for formats that have files, as Spark takes it.
-        options: for Spark's reader.
-        columns: those wanted, in this order; expressions are not columns.
-        where: a condition in Spark's SQL, on any columns. Both are handed down to the source where
-            Spark can do that.
-        schema: the columns of the source: a NamedTuple, a ``pyarrow.Schema``, or a ``StructType`` of
-            Spark. All of them for csv, which does not tell them; else those that are wanted. Without
-            it they are asked of the Spark session of this process; if there is none, rows have no
-            schema until they are read.
+        sql: a query. Give exactly one of `format`, `table` and `sql`.
+        path: the path of the files, in a form that Spark accepts.
+        options: options for Spark's reader.
+        columns: the selected columns in order; expressions are not supported.
+        where: a condition in Spark's SQL, on any columns. Spark pushes the selection and the
+            condition down to the source if it can.
+        schema: the columns of the source: a NamedTuple, a ``pyarrow.Schema``, or a ``StructType``
+            of Spark. For csv, which has no schema, give all columns, otherwise the selected ones.
+            Without `schema`, the Spark session of this process supplies the columns. Without a
+            session, rows have no schema until they are read.
 
     Raises:
-        ValueError: what is said makes no sense, or a type can't be in rows.
+        ValueError: the arguments are invalid, or rows don't support a type.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class ReadFromSpark(PTransform):
             self._source = attrs.evolve(source, schema=spark_of_arrow(declared))
 
     def expand(self, pbegin: pvalue.PBegin) -> pvalue.PCollection:
-        """One element a row."""
+        """Returns a PCollection with one element for each row."""
         of_batches = beam.ParDo(RowsOfBatches(self._make))
         if self._type is not None:
             of_batches = of_batches.with_output_types(self._type)
@@ -87,5 +88,5 @@ class ReadFromSpark(PTransform):
         )
 
     def default_label(self) -> str:
-        """Its name in a pipeline."""
+        """Returns the transform's name in a pipeline."""
         return f"ReadFromSpark({self._source.name})"

@@ -1,4 +1,4 @@
-"""Batches of Arrow's columns become rows, and rows become batches: in the SDK, beside user code."""
+"""Conversion of Arrow batches to rows, and of rows to batches, inside the SDK."""
 
 from __future__ import annotations
 
@@ -22,32 +22,33 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 _FIRST_ROWS = 100
 _MOST_ROWS = 20_000
 _BATCH_BYTES = 1 << 20
-"""Batches are about as large; rows are weighed by the batch before."""
+"""The approximate size of a batch in bytes. The size of rows is estimated from the previous batch."""
 
 
 class RowsOfBatches(beam.DoFn):
-    """Makes rows of batches.
+    """A DoFn that converts batches to rows.
 
     Args:
-        make: of the values of a row, one argument each: a NamedTuple; None for ``beam.Row``.
+        make: a function that makes a row from its values, one argument for each: a NamedTuple; None
+            for ``beam.Row``.
     """
 
     def __init__(self, make: Callable[..., Any] | None = None) -> None:
         self._make = make
 
     def process(self, element: bytes) -> Iterator[Any]:
-        """The rows of a batch, in their order."""
+        """Yields the rows of a batch in order."""
         batch = from_bytes(element)
         columns = [_values(column) for column in batch.columns]
         return map(self._make or row_maker(tuple(batch.schema.names)), *columns)
 
 
 class RowsAtTimes(beam.DoFn):
-    """Makes rows of batches, each at the time that it has in a column.
+    """A DoFn that converts batches to rows, each with a timestamp from one of its columns.
 
     Args:
-        column: its name; it is a timestamp, and has no nulls.
-        make: as `RowsOfBatches` has it.
+        column: the name of the timestamp column, which has no nulls.
+        make: see `RowsOfBatches`.
     """
 
     def __init__(self, column: str, make: Callable[..., Any] | None = None) -> None:
@@ -55,17 +56,19 @@ class RowsAtTimes(beam.DoFn):
         self._rows = RowsOfBatches(make)
 
     def process(self, element: bytes) -> Iterator[TimestampedValue]:
-        """The rows of a batch, in their order."""
+        """Yields the rows of a batch in order."""
         times = _values(from_bytes(element).column(self._column))
         return map(TimestampedValue, self._rows.process(element), times)
 
 
 @functools.cache
 def row_maker(names: tuple[str, ...]) -> Callable[..., beam.Row]:
-    """What makes a ``beam.Row`` of the values of these fields, one argument each.
+    """Returns a function that makes a ``beam.Row`` from the values of these fields, one argument for
+    each.
 
-    Where the names can stand in a program it is compiled for them: it takes less than half as long then, and attributes
-    that are set one by one need no dictionary. Python reads other letters than ASCII's as those that look like them.
+    If the names are valid Python identifiers, the function is compiled for them. That takes less
+    than half of the time, and attributes that are set one by one need no dictionary. Only ASCII
+    names qualify, because Python normalizes other letters.
     """
     if not all(map(_can_be_compiled, names)):
         return lambda *values: beam.Row(**dict(zip(names, values, strict=True)))
@@ -88,7 +91,8 @@ def _can_be_compiled(name: str) -> bool:
 
 
 class BatchesOfRows(beam.DoFn):
-    """Makes batches of rows: of NamedTuples, ``beam.Row`` or dicts, whose fields are found by name.
+    """A DoFn that converts rows to batches. Rows are NamedTuples, ``beam.Row`` or dicts, with fields
+    found by name.
 
     Args:
         schema: the columns.
@@ -100,20 +104,21 @@ class BatchesOfRows(beam.DoFn):
         self._enough = _FIRST_ROWS
 
     def setup(self) -> None:
-        """Knows no kind of rows yet."""
+        """Clears the cache of row types."""
         self._pickers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 
     def start_bundle(self) -> None:
-        """Begins with nothing, also after a bundle that failed."""
+        """Starts with an empty batch, also after a bundle that failed."""
         self._rows = []
 
     def process(self, element: Any) -> list[bytes] | None:
-        """Takes a row; gives a batch once there are enough.
+        """Adds a row, and yields a batch when it is large enough.
 
         Raises:
-            ValueError: a field is missing, or a value is none that its column can have.
+            ValueError: a field is missing, or a value doesn't fit its column.
         """
-        # What is kept is values: Python's collector looks through objects that pile up, and not through those.
+        # Store plain values: Python's garbage collector scans objects that accumulate, but not
+        # plain values.
         kind = type(element)
         pick = self._pickers.get(kind)
         if pick is None:
@@ -128,7 +133,7 @@ class BatchesOfRows(beam.DoFn):
         return [self._batch()] if len(self._rows) >= self._enough else None
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        """Gives what is left."""
+        """Yields the last batch."""
         if self._rows:
             window = GlobalWindow()
             yield WindowedValue(self._batch(), window.max_timestamp(), [window])
@@ -144,7 +149,10 @@ class BatchesOfRows(beam.DoFn):
 
 
 def _picker(kind: type, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives the values of such rows, by Python's own getters where these give a tuple and take no name apart."""
+    """Returns a function that gets the values of a row, with Python's own getters if they fit.
+
+    The getters fit if they return a tuple, and if no name contains a dot.
+    """
     if issubclass(kind, tuple) and getattr(kind, "_fields", ()) == tuple(names):
         return tuple
     is_dict = issubclass(kind, dict)
@@ -155,7 +163,7 @@ def _picker(kind: type, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """The values of a column as rows have them."""
+    """Returns the values of a column in the form that rows have."""
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
         return [None if each is None else Timestamp(micros=each) for each in micros]
@@ -165,7 +173,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _to_python(arrow: pa.DataType) -> Convert | None:
-    """What makes of a value of Arrow's one as rows have it; None if it is the same."""
+    """Returns a function that converts a value of Arrow to the value in a row; None if they are the same."""
     if pa.types.is_timestamp(arrow) and arrow.tz is not None:
         return _instant
     if pa.types.is_struct(arrow):
@@ -183,10 +191,10 @@ def _to_python(arrow: pa.DataType) -> Convert | None:
 
 
 def _column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
-    """A column of its values.
+    """Returns a column with the given values.
 
     Raises:
-        ValueError: there is one that the column can't have.
+        ValueError: a value doesn't fit the column.
     """
     name = field.name
     try:
@@ -206,7 +214,7 @@ def _column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
 
 
 def _to_arrow(arrow: pa.DataType) -> Convert | None:
-    """What makes of a row's value one that Arrow takes; None if it takes it as it is."""
+    """Returns a function that converts a value of a row to a value that Arrow accepts; None if Arrow accepts it."""
     if pa.types.is_timestamp(arrow):
         return _moment
     if pa.types.is_struct(arrow):

@@ -1,16 +1,16 @@
-"""Types of columns: Python's, as Beam's schemas have them, Arrow's, and Spark's as JSON.
+"""Types of columns: Python types as in Beam's schemas, Arrow types, and Spark types as JSON.
 
 | Spark | Python |
 |---|---|
 | byte, short, int, long | ``int`` |
 | float, double | ``float`` |
-| decimal(p, s) | ``decimal.Decimal``; where only that is known, decimal(38, 18) |
+| decimal(p, s) | ``decimal.Decimal``; if only the Python type is known, decimal(38, 18) |
 | string, binary, boolean | ``str``, ``bytes``, ``bool`` |
 | date | ``datetime.date`` |
 | timestamp | ``apache_beam.utils.timestamp.Timestamp`` |
 | timestamp_ntz | ``datetime.datetime`` |
 | array, map, struct | ``list``, ``dict``, ``beam.Row`` |
-| whatever may be null | ``Optional`` |
+| any nullable type | ``Optional`` |
 """
 
 from __future__ import annotations
@@ -70,17 +70,17 @@ _TEXT = re.compile(r"(var)?char\(\d+\)|string .*")
 
 
 class UnknownType(ValueError):
-    """A column has a type that rows of Beam, or Spark, don't have; the text says which."""
+    """A column has a type that Beam rows or Spark don't support; the text names the column and the type."""
 
 
 def arrow_schema(declared: Any) -> pa.Schema | None:
-    """The columns that a pipeline declares; None if it tells none.
+    """Returns the columns that a pipeline declares; None if it declares none.
 
     Args:
         declared: a NamedTuple, the element type of rows in Beam, or a schema of Arrow or Spark.
 
     Raises:
-        UnknownType: a column has a type that Spark does not have.
+        UnknownType: Spark has no type for a column.
     """
     if isinstance(declared, pa.Schema):
         return declared
@@ -91,26 +91,26 @@ def arrow_schema(declared: Any) -> pa.Schema | None:
 
 
 def arrow_of_spark(schema: str) -> pa.Schema:
-    """The columns of a schema as Spark's JSON.
+    """Returns the columns of a schema that is given as Spark's JSON.
 
     Raises:
-        UnknownType: rows can't have such a column.
+        UnknownType: rows don't support a column's type.
     """
     return pa.schema([_field_of_spark(field) for field in json.loads(schema)["fields"]])
 
 
 def spark_of_arrow(schema: pa.Schema) -> str:
-    """The columns as Spark's JSON.
+    """Returns the columns as Spark's JSON.
 
     Raises:
-        UnknownType: Spark has no such type.
+        UnknownType: Spark has no type for a column.
     """
     fields = [_field_to_spark(field) for field in schema]
     return json.dumps({"type": "struct", "fields": fields})
 
 
 def row_type(schema: pa.Schema) -> RowTypeConstraint:
-    """The element type of rows with these columns."""
+    """Returns the element type of rows with these columns."""
     return RowTypeConstraint.from_fields([(field.name, _python(field)) for field in schema])
 
 
@@ -118,12 +118,12 @@ _Fields: TypeAlias = Sequence[tuple[str, Any]]
 
 
 def _fields_of(declared: Any) -> _Fields | None:
-    """Names and types of a row's fields; None if it is no row."""
+    """Returns the names and types of a row's fields; None if the type is not a row."""
     is_row = isinstance(declared, RowTypeConstraint)
     named = declared.user_type if is_row else declared
     if is_row and not any(isinstance(hint, str) for hint in named.__annotations__.values()):
         return declared._fields
-    # Beam takes annotations as they are, and in many a module they are strings.
+    # Resolve the annotations, because Beam doesn't, and in many modules they are strings.
     return list(get_type_hints(named).items()) if match_is_named_tuple(named) else None
 
 
@@ -138,7 +138,7 @@ def _struct(declared_fields: _Fields) -> pa.StructType:
 
 
 def _named(name: str, declared: Any) -> pa.Field:
-    """A column of a Python type."""
+    """Returns the column for a Python type."""
     hint = convert_to_beam_type(declared)
     nullable = typehints.is_nullable(hint)
     if nullable:

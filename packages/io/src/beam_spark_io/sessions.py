@@ -1,4 +1,4 @@
-"""The Spark session of a program, if it has one."""
+"""Lookup of the program's Spark session."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
 
 def session_here() -> SparkSession | None:
-    """The session that runs in this process, if there is one: the caller's thread's, else any.
+    """Returns a session of this process: the session of the calling thread, or any other; None if none
+    exists.
 
-    Imports nothing: where PySpark has not been imported there is no session.
+    The function imports nothing. If PySpark isn't imported yet, no session exists.
     """
     sql, core = sys.modules.get("pyspark.sql.session"), sys.modules.get("pyspark")
     if sql is None or core is None:
@@ -21,7 +22,7 @@ def session_here() -> SparkSession | None:
     if context is None:
         return None
     active = sql.SparkSession.getActiveSession() or sql.SparkSession._instantiatedSession
-    # The last one may be of a context that was stopped.
+    # The default session can belong to a context that was stopped.
     usable = active is not None and active.sparkContext is context
     session: SparkSession = active if usable else sql.SparkSession(context)
     return session

@@ -1,4 +1,4 @@
-"""`ReadStreamFromSpark`: rows of whatever Spark can read as a stream, as they come."""
+"""`ReadStreamFromSpark`, which reads rows from any streaming source of Spark."""
 
 from __future__ import annotations
 
@@ -20,34 +20,38 @@ from beam_spark_io.spark.frames import stream_of
 
 
 class ReadStreamFromSpark(PTransform):
-    """Reads rows by the sources of Spark's Structured Streaming, without end: files that are added to a folder, Kafka.
+    """Reads rows without end from a source of Spark's Structured Streaming, such as a growing folder
+    or Kafka.
 
         ReadStreamFromSpark("json", path="events", schema=Event, timestamp="at", max_lateness=60)
         kafka = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "events"}
         ReadStreamFromSpark("kafka", options=kafka, timestamp="timestamp")
 
-    Only `BeamSparkRunner` and its server carry it out. It is read in turns, each by a query of one batch: what it
-    has read and where the next one goes on are committed together, so that each row is there once, whatever is tried again
-    and whoever is killed. For that a source must give the same rows again; Spark's own but ``socket`` do, as long as
-    nobody removes what was not read yet. A drain ends it after the turn that it is at.
+    Only `BeamSparkRunner` and its server execute this transform. It reads micro-batches, each with
+    one query. The runner commits the rows of a micro-batch together with the next position. So it
+    emits each row exactly once, despite retries and kills. For that, a source must be able to
+    return the same rows again. All of Spark's sources except ``socket`` can, as long as no process
+    removes data that the stream hasn't read. A drain ends the stream after the current micro-batch.
 
     Args:
-        format: of Spark's sources of streams: parquet, orc, csv, json, text, avro, kafka, rate, ...
-        path: of the folder, for formats that have files. One is read once it is there by its whole name; so
-            write it elsewhere, and move it.
-        options: for Spark's reader. ``maxFilesPerTrigger`` (1,000, unless they say otherwise) and
-            ``maxOffsetsPerTrigger`` (a million rows) bound a turn.
-        columns: those wanted, in this order.
+        format: a streaming format of Spark: parquet, orc, csv, json, text, avro, kafka, rate, ...
+        path: the folder, for formats that have files. The stream reads a file as soon as its final
+            name exists, so write the file under another name, and rename it.
+        options: options for Spark's reader. ``maxFilesPerTrigger`` (default 1,000) and
+            ``maxOffsetsPerTrigger`` (default 1,000,000 rows) limit a micro-batch.
+        columns: the selected columns in order.
         where: a condition in Spark's SQL, on any columns.
-        schema: the columns of the source, as `ReadFromSpark` takes them. Files need it.
-        timestamp: the column of event times, of Spark's type timestamp, and without nulls. Without it rows have the
-            time at which their turn begins.
-        max_lateness: seconds by which rows may come later than the latest one before them; the watermark is so far behind that
-            one. What comes later still is late. It stays where it is while nothing comes.
-        poll_seconds: how long to wait for more, once all was read.
+        schema: the columns of the source, as in `ReadFromSpark`. Required for files.
+        timestamp: the column of event times, of Spark's type timestamp and without nulls. By
+            default rows get the start time of their micro-batch.
+        max_lateness: how many seconds the timestamp of a row may lie behind the latest one. The
+            watermark stays so far behind the latest timestamp. Rows behind the watermark are late.
+            The watermark doesn't advance while no rows arrive.
+        poll_seconds: the pause between the end of the available data and the next look for new
+            data.
 
     Raises:
-        ValueError: what is said makes no sense, or a type can't be in rows.
+        ValueError: the arguments are invalid, or rows don't support a type.
     """
 
     def __init__(
@@ -89,7 +93,7 @@ class ReadStreamFromSpark(PTransform):
             self._type = row_type(picked(declared, columns))
 
     def expand(self, pbegin: pvalue.PBegin) -> pvalue.PCollection:
-        """One element a row."""
+        """Returns a PCollection with one element for each row."""
         timestamp = self._source.timestamp
         rows = RowsAtTimes(timestamp, self._make) if timestamp else RowsOfBatches(self._make)
         of_batches = beam.ParDo(rows)
@@ -103,5 +107,5 @@ class ReadStreamFromSpark(PTransform):
         )
 
     def default_label(self) -> str:
-        """Its name in a pipeline."""
+        """Returns the transform's name in a pipeline."""
         return f"ReadStreamFromSpark({self._source.name})"

@@ -1,4 +1,4 @@
-"""`WriteToSpark`: rows to whatever Spark can write."""
+"""`WriteToSpark`, which writes rows to any target of Spark that supports exactly-once writes."""
 
 from __future__ import annotations
 
@@ -20,34 +20,36 @@ from beam_spark_io.schemas import arrow_schema, spark_of_arrow
 
 
 class WriteToSpark(PTransform):
-    """Writes bounded rows to files, or to a table of Spark's catalog or of a database, by Spark's own writers.
+    """Writes bounded rows with Spark's own writers to files, or to a table of Spark's catalog or of a
+    database.
 
-        rows | WriteToSpark("parquet", "out", partition_by=["day"])
-        rows | WriteToSpark("csv", "hdfs://host/out", mode="overwrite", options={"header": True})
-        rows | WriteToSpark(table="sales.events", mode="append")
-        rows | WriteToSpark("jdbc", mode="append", options={"url": url, "dbtable": "events"})
+        rows | WriteToSpark("parquet", "out", partition_by=["day"]) rows | WriteToSpark("csv",
+        "hdfs://host/out", mode="overwrite", options={"header": True}) rows |
+        WriteToSpark(table="sales.events", mode="append") rows | WriteToSpark("jdbc", mode="append",
+        options={"url": url, "dbtable": "events"})
 
-    Only `BeamSparkRunner` and its server carry it out. Each row is there once, whatever is tried
-    again and whoever is killed, and none is before all are written: files wait in a folder beside the
-    table's, of which Spark takes no notice, and are moved when the job has on record that they are
-    complete; rows of a database wait in a table beside, and are copied in one transaction. A job that
-    fails before that leaves the folder or the table beside. It gives one element, what was written
-    where, then.
+    Only `BeamSparkRunner` and its server execute this transform. It writes each row exactly once,
+    despite retries and kills, and no row is visible before all rows are written. Files wait in a
+    staging folder that Spark ignores. After the job has recorded that they are complete, the runner
+    moves them. Rows of a database wait in a staging table, and one transaction copies them. A job
+    that fails earlier leaves the staging folder or the staging table behind. The transform emits
+    one element at the end, the name of the target.
 
     Args:
-        format: of Spark's writers: parquet, orc, csv, json, avro, text or jdbc. A table of the catalog knows its own, and is
-            made as parquet.
-        path: of a folder, as Spark takes it; none for a table.
-        table: of Spark's catalog, if it is files in a folder. It is made where it is missing.
-        mode: what is done where there are files, or is a table: error, ignore (nothing is written),
-            append or overwrite, which keeps what has been said of a table, but none of its rows.
-        options: for Spark's writer. A database needs ``url`` and ``dbtable``, a plain name.
-        partition_by: columns by whose values files are dealt into folders.
-        schema: the columns: a NamedTuple, a ``pyarrow.Schema``, or a ``StructType`` of Spark. Without
-            it they are those of the elements' type. Rows have fields of these names.
+        format: a format of Spark's writers: parquet, orc, csv, json, avro, text or jdbc. An
+            existing table of the catalog has its own format, and a new table is created as parquet.
+        path: the folder, in a form that Spark accepts; none for a table.
+        table: a table of Spark's catalog whose data is files in a folder. It is created if it
+            doesn't exist.
+        mode: what to do if the target contains data: error, ignore (write nothing), append, or
+            overwrite, which keeps the definition of a table and replaces its rows.
+        options: options for Spark's writer. A database needs ``url`` and ``dbtable``, a plain name.
+        partition_by: the columns by which Spark partitions the files into folders.
+        schema: the columns: a NamedTuple, a ``pyarrow.Schema``, or a ``StructType`` of Spark. By
+            default, the columns of the elements' type. Rows need fields with these names.
 
     Raises:
-        ValueError: what is said makes no sense, a type can't be written, or nobody tells the columns.
+        ValueError: the arguments are invalid, a type can't be written, or the columns are unknown.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class WriteToSpark(PTransform):
         self._schema = schema
 
     def expand(self, rows: pvalue.PCollection) -> pvalue.PCollection:
-        """What was written, once it is."""
+        """Returns a PCollection with the target's name, which appears after the write."""
         if not rows.is_bounded:
             raise WrongTable(f"{self.label} writes bounded rows, and these never end")
         columns = arrow_schema(rows.element_type if self._schema is None else self._schema)
@@ -82,7 +84,7 @@ class WriteToSpark(PTransform):
         if not rows.windowing.is_default():
             rows = rows | "Global" >> beam.WindowInto(GlobalWindows())
         batches = rows | "Batches" >> beam.ParDo(BatchesOfRows(columns)).with_output_types(bytes)
-        # No rows are to be written, too.
+        # A write without rows must create the target, too.
         empty = to_bytes(pa.RecordBatch.from_pylist([], columns))
         none = (
             rows.pipeline
@@ -98,5 +100,5 @@ class WriteToSpark(PTransform):
         )
 
     def default_label(self) -> str:
-        """Its name in a pipeline."""
+        """Returns the transform's name in a pipeline."""
         return f"WriteToSpark({self._target.name})"

@@ -1,6 +1,6 @@
 """The Beam Job API server and client, as a library for any runner.
 
-`JobServer` serves jobs to a runner's `JobExecutor`; `JobClient` talks to any job server.
+`JobServer` passes jobs to a runner's `JobExecutor`. `JobClient` is a client of any job server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The one place where Beam's protos and protobuf are imported.
+"""Beam's protos. No other module of the package imports Beam's protos or protobuf.
 
-`wire` turns their messages into records and back. Importing this loads the Beam SDK, which takes a second or two.
+`wire` converts these messages to records and back. Importing this module loads the Beam SDK, which
+takes 1 to 2 s.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From exceptions to gRPC statuses: no error leaves the server as a traceback."""
+"""Conversion of exceptions to gRPC statuses, so that no error leaves the server as a traceback."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STATUS_OF: dict[type[BaseException], grpc.StatusCode] = {
 
 
 def _abort(context: Any, error: BaseException, method: str) -> NoReturn:
-    """End the call with the status of `error`; gRPC's `abort` always raises."""
+    """Ends the call with the status of `error`. gRPC's `abort` always raises."""
     if isinstance(error, JobRejected):
         code = _UNSUPPORTED if error.unsupported else _INVALID
     elif type(error) in STATUS_OF:
@@ -54,7 +54,7 @@ def _abort(context: Any, error: BaseException, method: str) -> NoReturn:
 
 
 def answering(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a unary handler answer errors with a status."""
+    """Returns a unary handler that answers errors with a gRPC status."""
 
     @functools.wraps(method)
     def answer(service: Any, request: Any, context: grpc.ServicerContext) -> Any:
@@ -67,9 +67,7 @@ def answering(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def streaming(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """Make a streaming handler answer errors with a status, except those of the transport
-    itself.
-    """
+    """Returns a streaming handler that answers errors with a gRPC status, except errors of the transport itself."""
 
     @functools.wraps(method)
     def answer(service: Any, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What is kept of a job that has ended, packed: a fiftieth of what it takes while the job runs."""
+"""Packed form of a finished job, which takes a fiftieth of the memory of a running job."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from beam_runner_jobservices.wire.jobs import metrics_bytes, metrics_of_bytes
 
 _FORM = 1
 _LEVEL = 3
-"""Of zlib: three quarters of what is to be gained, in a third of the time."""
+"""The compression level for zlib: three quarters of the possible saving in a third of the time."""
 
 
 @attrs.frozen
 class Archive:
-    """A job that has ended: its pipeline, its states and messages, oldest first, and final metrics.
+    """A finished job: its pipeline, its states and messages (oldest first), and its final metrics.
 
-    `errors` has those of messages that are not kept any more, `series` how stages had been getting on.
+    Attributes:
+        errors: the errors of messages that the server has dropped.
+        series: the history of the job's stages.
     """
 
     pipeline: bytes = attrs.field(repr=False)
@@ -39,7 +41,7 @@ class Archive:
 
 
 def pack(archive: Archive) -> bytes:
-    """The archive as bytes, which begin with their checksum."""
+    """Returns the archive as bytes that begin with their checksum."""
     content = {
         "form": _FORM,
         "pipeline": base64.b64encode(archive.pipeline).decode(),
@@ -53,10 +55,10 @@ def pack(archive: Archive) -> bytes:
 
 
 def unpack(data: bytes) -> Archive:
-    """What `pack` was given.
+    """Returns the archive that `pack` encoded.
 
     Raises:
-        Damaged: it is not what `pack` gave.
+        Damaged: the bytes are not a result of `pack`.
     """
     if zlib.crc32(data[4:]).to_bytes(4, "big") != data[:4]:
         raise Damaged("it has another checksum")

@@ -1,4 +1,4 @@
-"""The gRPC faces of artifact staging (by clients) and artifact retrieval (by SDK harnesses)."""
+"""gRPC services for artifact staging (by clients) and artifact retrieval (by SDK harnesses)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,19 @@ from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.wire import artifacts as wire
 
 _CHUNK = 2 << 20
-"""Below the 4 MiB that gRPC clients accept unless told otherwise."""
+"""The chunk size in bytes. gRPC clients accept messages of up to 4 MiB by default."""
 
 
 @attrs.define(eq=False)
 class _Session:
-    """An open staging stream and the moment (monotonic seconds) when its client last said
-    something.
-    """
+    """An open staging stream, and the time (monotonic, in seconds) of the last message from its client."""
 
     context: grpc.ServicerContext
     last_use: float
 
 
 class StagingService(StagingServicer):
-    """Asks clients for the artifacts of the jobs they have prepared (`ArtifactStagingService`)."""
+    """The `ArtifactStagingService`, which requests the artifacts of prepared jobs from clients."""
 
     def __init__(self, preparations: Preparations, store: ArtifactStore, idle_limit: float) -> None:
         self._preparations = preparations
@@ -94,7 +92,7 @@ class StagingService(StagingServicer):
                 self._sessions.discard(session)
 
     def cancel_idle(self) -> None:
-        """End the streams whose clients have been silent for too long."""
+        """Ends the streams of clients that have been silent for longer than the limit."""
         latest = time.monotonic() - self._idle_limit
         with self._lock:
             idle = [session for session in self._sessions if session.last_use < latest]
@@ -112,7 +110,7 @@ def _next(answers: Iterator[Any]) -> Any:
 
 
 class RetrievalService(RetrievalServicer):
-    """Gives SDK harnesses the artifacts of the store (`ArtifactRetrievalService`)."""
+    """The `ArtifactRetrievalService`, which sends artifacts of the store to SDK harnesses."""
 
     def __init__(self, store: ArtifactStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Listening at an address: all of it or, with a clear error, nothing."""
+"""Listening on all addresses of a host, or on none with a clear error."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _NO_SUCH_ADDRESS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPR
 
 
 def bind(server: grpc.Server, host: str, port: int, guard: Guard) -> int:
-    """Make `server` listen at every address of `host` this machine has, and return the port.
+    """Makes `server` listen on every address of `host` on this machine, and returns the port.
 
-    `localhost` is 127.0.0.1 and, where the machine has IPv6, ::1. Port 0 picks a free one, the same
+    `localhost` is 127.0.0.1 and, if the machine has IPv6, ::1. Port 0 selects a free port, the same
     for all addresses.
 
     Raises:
-        AddressError: `host` is no address of this machine, or the port is taken or not allowed.
-        Unguarded: other machines reach it, and `guard` does not allow that.
+        AddressError: `host` isn't an address of this machine, or the port is in use or not allowed.
+        Unguarded: other machines can reach the address, and `guard` doesn't allow that.
     """
     addresses = _addresses(host)
     for address in addresses:
@@ -44,12 +44,12 @@ def bind(server: grpc.Server, host: str, port: int, guard: Guard) -> int:
 
 
 def bind_socket(server: grpc.Server, path: Path) -> str:
-    """Make `server` listen at a Unix socket, too, without TLS; returns what clients connect to.
+    """Makes `server` also listen on a Unix socket without TLS, and returns the target for clients.
 
-    Who may open it, the folder that it is in decides.
+    The permissions of the socket's folder decide who may open the socket.
 
     Raises:
-        AddressError: there can be none, as where the path is too long for one.
+        AddressError: the socket can't be made, for example because its path is too long.
     """
     target = f"unix:{path}"
     try:
@@ -67,7 +67,7 @@ def _listen(server: grpc.Server, address: str, credentials: Any) -> None:
 
 
 def _addresses(host: str) -> tuple[str, ...]:
-    """The numeric addresses of `host` that this machine can listen at, IPv4 first."""
+    """Returns the numeric addresses of `host` on which this machine can listen, IPv4 first."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -92,8 +92,8 @@ def _usable(address: str) -> bool:
 
 
 def _free_port(host: str, addresses: tuple[str, ...], port: int) -> int | None:
-    """The port if it is free on all addresses; of port 0 a free one, or None if the next try may
-    find it.
+    """Returns the port if it is free on all addresses. For port 0, returns a free port, or None if
+    another try may find one.
     """
     chosen = port
     for address in addresses:
@@ -110,7 +110,7 @@ def _free_port(host: str, addresses: tuple[str, ...], port: int) -> int | None:
 
 
 def _try(address: str, port: int) -> int:
-    """Listen at the address for a moment, and return the port."""
+    """Listens on the address for a moment, and returns the port."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

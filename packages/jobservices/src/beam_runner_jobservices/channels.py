@@ -1,4 +1,4 @@
-"""What clients and relays of the Job API set for their channels: messages of any size, and what they show."""
+"""gRPC channels of clients and relays of the Job API: options for messages of any size, and credentials."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", -1),
 )
 AUTHORIZATION = "authorization"
-"""The metadata that carries a token."""
+"""The metadata key of a token."""
 
 
 def bearer(token: str) -> str:
-    """The value of `AUTHORIZATION` with this token."""
+    """Returns the value of `AUTHORIZATION` for this token."""
     return f"Bearer {token}"
 
 
 @attrs.frozen
 class Credentials:
-    """What a client shows to a guarded server, and by what it knows the server.
+    """The credentials that a client sends to a guarded server, and the authority that identifies the
+    server.
 
-    - `token`: goes with every call; empty sends none.
-    - `tls`: whether the server is asked for a certificate.
-    - `authority`: PEM of the authority that signed the server's; empty takes those of gRPC.
-    - `certificate`, `key`: the client's own, as PEM, where the server wants one.
+    Attributes:
+        token: a token that goes with every call; empty sends none.
+        tls: whether the client connects with TLS.
+        authority: the PEM of the authority that signed the server's certificate; empty uses gRPC's
+            default authorities.
+        certificate, key: the client's own certificate and key as PEM, if the server requires them.
     """
 
     token: str = attrs.field(default="", repr=False)
@@ -41,7 +44,7 @@ class Credentials:
 def open_channel(
     address: str, credentials: Credentials, options: Sequence[tuple[str, int]] = CHANNEL_OPTIONS
 ) -> Any:
-    """A channel to the server at `address` (`host:port`) that shows the credentials."""
+    """Returns a channel to the server at `address` (`host:port`) that sends the credentials."""
     if credentials.tls:
         shown = grpc.ssl_channel_credentials(
             credentials.authority or None, credentials.key or None, credentials.certificate or None
@@ -55,7 +58,7 @@ def open_channel(
 
 
 class _Call(NamedTuple):
-    """A call that is about to be made, as gRPC's interceptors know it."""
+    """The details of a call that gRPC passes to interceptors."""
 
     method: str
     timeout: float | None
@@ -71,7 +74,7 @@ class _TokenSender(
     grpc.StreamUnaryClientInterceptor,
     grpc.StreamStreamClientInterceptor,
 ):
-    """Sends a token with every call."""
+    """An interceptor that sends a token with every call."""
 
     def __init__(self, token: str) -> None:
         self._shown = (AUTHORIZATION, bearer(token))

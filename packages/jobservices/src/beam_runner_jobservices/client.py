@@ -1,4 +1,4 @@
-"""A Job API client for any job server: submit, follow, cancel, measure."""
+"""A Job API client for any job server, which submits, follows, cancels and measures jobs."""
 
 from __future__ import annotations
 
@@ -36,13 +36,15 @@ from beam_runner_jobservices.wire.pipelines import dependencies_of
 _CHUNK = 2 << 20
 _OPTIONS = (
     *CHANNEL_OPTIONS,
-    # A server that comes back is found within seconds, one that vanishes without a word is missed.
+    # These intervals find a restarted server within seconds, and notice a server that disappears
+    # silently.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
-    # Else a new client takes over the wait of another one of its process, which had found nobody there.
+    # Without its own subchannel pool, a new client inherits the backoff of another client of its
+    # process.
     ("grpc.use_local_subchannel_pool", 1),
 )
 
@@ -50,8 +52,9 @@ _OPTIONS = (
 class JobClient:
     """A client of the job server at `address` (`host:port`). Thread-safe; a context manager.
 
-    Every call takes up to `timeout` seconds, except `run`, streams and staging, whose length is the
-    job's. All methods raise `JobApiError`. `credentials` are for a server that asks for some.
+    Every call takes up to `timeout` seconds, except `run`, streams and staging, which take as long
+    as the job needs. All methods raise `JobApiError`. `credentials` are for a server that requires
+    some.
     """
 
     def __init__(
@@ -67,18 +70,16 @@ class JobClient:
     def prepare(
         self, pipeline: bytes, options: Mapping[str, Any] | None = None, job_name: str = "job"
     ) -> Prepared:
-        """Announce a serialized `beam_runner_api.Pipeline`; option keys are
-        `beam:option:<name>:v1`.
-        """
+        """Prepares a serialized `beam_runner_api.Pipeline`. Option keys are `beam:option:<name>:v1`."""
         return wire.prepared(
             self._call(self._jobs.Prepare, wire.prepare_message(job_name, pipeline, options or {}))
         )
 
     def stage(self, prepared: Prepared, pipeline: bytes) -> None:
-        """Send the artifacts that the prepared pipeline depends on: files of this machine.
+        """Sends the artifacts that the prepared pipeline depends on, which are files of this machine.
 
-        The server gets only what the pipeline names, whatever it asks for. Also raises OSError,
-        where a file cannot be read.
+        The client sends only files that the pipeline names, whatever the server requests. The
+        method also raises OSError if a file can't be read.
         """
         offered = dependencies_of(pipeline)
         questions: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -105,92 +106,96 @@ class JobClient:
                 questions.put(None)
 
     def run(self, prepared: Prepared) -> str:
-        """Run the prepared job, and return the job's id."""
+        """Runs the prepared job, and returns the job's id."""
         request = wire.run_message(preparation_id=prepared.preparation_id)
         return str(self._call(self._jobs.Run, request, timeout=None).job_id)
 
     def submit(
         self, pipeline: bytes, options: Mapping[str, Any] | None = None, job_name: str = "job"
     ) -> str:
-        """Prepare, stage and run; returns the job's id."""
+        """Prepares, stages and runs a job; returns the job's id."""
         prepared = self.prepare(pipeline, options, job_name)
         self.stage(prepared, pipeline)
         return self.run(prepared)
 
     def jobs(self) -> tuple[JobInfo, ...]:
-        """The jobs the server knows."""
+        """Returns the jobs that the server knows."""
         return wire.job_infos(self._call(self._jobs.GetJobs, wire.jobs_message()))
 
     def state(self, job_id: str) -> StateEvent:
-        """The job's present state."""
+        """Returns the job's current state."""
         return wire.state_event(self._call(self._jobs.GetState, wire.state_request(job_id=job_id)))
 
     def pipeline(self, job_id: str) -> bytes:
-        """The job's serialized `beam_runner_api.Pipeline`."""
+        """Returns the job's serialized `beam_runner_api.Pipeline`."""
         response = self._call(self._jobs.GetPipeline, wire.pipeline_request(job_id=job_id))
         return bytes(response.pipeline.SerializeToString())
 
     def cancel(self, job_id: str) -> JobState:
-        """Ask for the job's end; returns its state, which is usually CANCELLING."""
+        """Requests the cancellation of the job; returns the job's state, usually CANCELLING."""
         return JobState(self._call(self._jobs.Cancel, wire.cancel_request(job_id=job_id)).state)
 
     def drain(self, job_id: str) -> JobState:
-        """Ask for the end of the job's sources: what they have given is processed, and the job ends
-        DRAINED. Returns its state, which is usually DRAINING.
+        """Requests a drain of the job; returns the job's state, usually DRAINING.
+
+        The job's sources stop, the job processes what they have emitted, and it ends as DRAINED.
         """
         return JobState(self._call(self._jobs.Drain, wire.drain_request(job_id=job_id)).state)
 
     def metrics(self, job_id: str) -> JobMetrics:
-        """The job's metrics so far."""
+        """Returns the job's current metrics."""
         return wire.job_metrics(
             self._call(self._jobs.GetJobMetrics, wire.metrics_request(job_id=job_id))
         )
 
     def job_times(self) -> tuple[JobTimes, ...]:
-        """When each job ran. UNIMPLEMENTED where the server has no such call, as in Beam's own."""
+        """Returns when each job ran. Raises UNIMPLEMENTED if the server has no such call, as Beam's own server."""
         found = self._observe("ListJobs", {})
         return tuple(record_of(JobTimes, one) for one in found["jobs"])
 
     def execution(self, job_id: str) -> Execution:
-        """What a job does now. UNIMPLEMENTED where the server does not tell, FAILED_PRECONDITION
-        where the job does not run.
+        """Returns what a job is doing now.
+
+        Raises UNIMPLEMENTED if the server has no such call, and FAILED_PRECONDITION if the job
+        doesn't run.
         """
         return record_of(Execution, self._observe("GetExecution", {"job_id": job_id}))
 
     def series(self, job_id: str) -> tuple[StageSeries, ...]:
-        """How a job's stages have been getting on for the last hour. As `execution` otherwise."""
+        """Returns the history of a job's stages over the last hour. Raises the same errors as `execution`."""
         found = self._observe("GetSeries", {"job_id": job_id})
         return tuple(record_of(StageSeries, one) for one in found["series"])
 
     def errors(self, job_id: str) -> Errors:
-        """The errors of a job by type, step and line, also of messages that are not kept any more.
-        UNIMPLEMENTED where the server does not tell.
+        """Returns the errors of a job by type, step and line, including those of dropped messages.
+
+        Raises UNIMPLEMENTED if the server has no such call.
         """
         return record_of(Errors, self._observe("GetErrors", {"job_id": job_id}))
 
     def logs(self, job_id: str, query: LogQuery | None = None) -> Logs:
-        """A part of a job's log, the latest lines unless `query` asks for others. As `errors` otherwise."""
+        """Returns a part of a job's log, by default the latest lines. Raises the same errors as `errors`."""
         asked = {"job_id": job_id, "query": query or LogQuery()}
         return record_of(Logs, self._observe("GetLogs", asked))
 
     def stacks(self, job_id: str) -> tuple[ThreadStack, ...]:
-        """What the threads of a job's worker processes do now. As `execution` otherwise."""
+        """Returns the stacks of all threads of a job's worker processes. Raises the same errors as `execution`."""
         found = self._observe("GetStacks", {"job_id": job_id})
         return tuple(record_of(ThreadStack, one) for one in found["stacks"])
 
     def describe_options(self) -> tuple[PipelineOption, ...]:
-        """The pipeline options of the runner's own."""
+        """Returns the runner's own pipeline options."""
         request = wire.describe_request()
         return wire.pipeline_options(self._call(self._jobs.DescribePipelineOptions, request))
 
     def states(
         self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 0.0
     ) -> Iterator[StateEvent]:
-        """The present state and every later one, to the terminal one.
+        """Yields the current state and every later one, up to the terminal state.
 
-        `timeout` in seconds is for the whole. Where the server is lost, waits up to
-        `reconnect_seconds` for it to be back, and goes on without repeating anything; what happened
-        meanwhile is there as far as the stream tells. Closing the iterator ends the stream.
+        `timeout` limits the whole iteration, in seconds. If the connection breaks, the client waits
+        up to `reconnect_seconds` for the server, and goes on without repeating an item. It includes
+        the events of the meantime if the server sends them. Closing the iterator ends the stream.
         """
 
         def open_stream(left: float | None) -> Iterator[StateEvent]:
@@ -202,7 +207,7 @@ class JobClient:
     def messages(
         self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 0.0
     ) -> Iterator[Entry]:
-        """States and messages from the job's start to its terminal state. As `states` otherwise."""
+        """Yields states and messages from the job's start to its terminal state. See `states` for the arguments."""
 
         def open_stream(left: float | None) -> Iterator[Entry]:
             call = self._jobs.GetMessageStream(wire.messages_request(job_id=job_id), timeout=left)
@@ -213,9 +218,9 @@ class JobClient:
     def wait_until_finish(
         self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 60.0
     ) -> JobState:
-        """Wait for the job's terminal state; DEADLINE_EXCEEDED after `timeout` seconds.
+        """Waits for the job's terminal state. Raises DEADLINE_EXCEEDED after `timeout` seconds.
 
-        Survives restarts of the server, each up to `reconnect_seconds` long.
+        The wait survives restarts of the server that take up to `reconnect_seconds` each.
         """
         last = JobState.UNSPECIFIED
         for event in self.states(job_id, timeout, reconnect_seconds):
@@ -223,13 +228,13 @@ class JobClient:
         return last
 
     def artifact(self, artifact: Artifact) -> Iterator[bytes]:
-        """The content of an artifact of a job that has not ended, in chunks."""
+        """Yields the content of an artifact of an unfinished job in chunks."""
         request = artifact_wire.get_artifact_request(artifact)
         for message in _following(self._retrieval.GetArtifact(request)):
             yield message.data
 
     def close(self) -> None:
-        """End all calls and streams."""
+        """Ends all calls and streams."""
         self._closed.set()
         self._channel.close()
 
@@ -264,7 +269,7 @@ def _refused(error: Any) -> JobApiError:
 
 
 def _staging_answers(message: Any, offered: frozenset[Dependency]) -> Iterator[Chunk | Resolved]:
-    """What to answer to one request of a server that collects artifacts."""
+    """Yields the answers to one request of a server that collects artifacts."""
     request = artifact_wire.staging_question(message)
     if request is None or request.dependency not in offered:
         raise JobServicesError("the server asks for an artifact that the pipeline does not name")

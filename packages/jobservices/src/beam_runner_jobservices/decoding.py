@@ -1,5 +1,8 @@
-"""Requests that are no messages of their kind, or too large: refused as the client's fault before a handler
-sees them, where gRPC would say INTERNAL and write a traceback into the log, or take any size.
+"""Requests that can't be decoded or are too large: the server rejects them as client errors before a
+handler runs.
+
+Without this module, gRPC would answer INTERNAL and log a traceback, or accept a request of any
+size.
 """
 
 from __future__ import annotations
@@ -15,14 +18,16 @@ from beam_runner_jobservices.errors import InvalidRequest, JobServicesError, Too
 
 @attrs.frozen
 class Refused:
-    """Stands for a request that was not decoded, and why."""
+    """A placeholder for a request that was not decoded, with the reason."""
 
     error: JobServicesError
 
 
 class Decoding(grpc.ServerInterceptor):
-    """Gives handlers a `Refused` in the place of what cannot be decoded, or is larger than `most` bytes; for
-    `decoded`.
+    """A handler wrapper that replaces requests by `Refused` if they can't be decoded or exceed `most`
+    bytes.
+
+    Handlers call `decoded` on their request.
     """
 
     def __init__(self, most: int) -> None:
@@ -36,7 +41,7 @@ class Decoding(grpc.ServerInterceptor):
 
         def decode_or_say(data: bytes) -> Any:
             if len(data) > self._most:
-                # Decoding it would take several times its size in memory.
+                # Decoding the request would take several times its size in memory.
                 return Refused(
                     TooMany(
                         f"the request has {len(data)} bytes, and {self._most} is the most; stage large"
@@ -52,11 +57,11 @@ class Decoding(grpc.ServerInterceptor):
 
 
 def decoded(request: Any) -> Any:
-    """The request.
+    """Returns the decoded request.
 
     Raises:
-        InvalidRequest: it could not be decoded.
-        TooMany: it is too large.
+        InvalidRequest: the request could not be decoded.
+        TooMany: the request is too large.
     """
     if isinstance(request, Refused):
         raise request.error

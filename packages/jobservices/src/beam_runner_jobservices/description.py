@@ -1,4 +1,4 @@
-"""A pipeline as people see it: steps within steps, what flows between them, and where they run."""
+"""A pipeline as a person sees it: nested steps, the PCollections between them, and their environments."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import attrs
 class StepDescription:
     """A transform of a pipeline, composite or not.
 
-    - `name`: the full name, with a `/` between the names of composites.
-    - `parent`: the id of the composite it is in, or empty.
-    - `inputs`, `outputs`: the ids of PCollections by tag.
-    - `side_inputs`: those of `inputs` that are side inputs.
-    - `display`: what its author shows of it, as label and text.
+    Attributes:
+        name: the full name, with a `/` between the names of composites.
+        parent: the id of the enclosing composite, or empty.
+        inputs, outputs: the ids of PCollections by tag.
+        side_inputs: the tags of `inputs` that are side inputs.
+        display: the display data of the transform, as labels and texts.
     """
 
     transform_id: str
@@ -42,7 +43,7 @@ class PCollectionDescription:
 
 @attrs.frozen
 class EnvironmentDescription:
-    """Where user code runs: the URN, and the image, the command or the address."""
+    """The environment of user code: its URN, and the image, command or address."""
 
     urn: str
     details: str
@@ -50,7 +51,7 @@ class EnvironmentDescription:
 
 @attrs.frozen
 class PipelineDescription:
-    """A pipeline's steps, PCollections and environments by id; `roots` are the outermost steps."""
+    """A pipeline's steps, PCollections and environments by id. `roots` are the outermost steps."""
 
     roots: tuple[str, ...]
     steps: Mapping[str, StepDescription]

@@ -1,4 +1,4 @@
-"""How a program that belongs to a server reaches it, whoever else is kept out."""
+"""Local access of programs that belong to a server, even if the server is guarded."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import attrs
 
 @attrs.frozen
 class Door:
-    """The way to a job server for a program that its owner runs beside it.
+    """The address and credentials with which a program of the server's owner reaches the job server.
 
-    - `address`: `host:port`, as clients are told.
-    - `target`: what to open a channel to, without TLS: the same, or a Unix socket of a guarded server.
-    - `token`: what to show with every call, if anything.
-    - `guarded`: whether others have to show something, so that what the program shows and does is not
-      for everybody either.
+    Attributes:
+        address: the `host:port` that the server advertises to clients.
+        target: the target for a channel without TLS: the address, or a Unix socket of a guarded
+            server.
+        token: the token for every call; empty if the server needs none.
+        guarded: whether other clients need credentials. If so, the program must also protect what
+            it shows and does.
     """
 
     address: str

@@ -1,4 +1,4 @@
-"""A job that has ended: what the list of jobs shows of it is here, all else is read when asked for."""
+"""A finished job: the data for the list of jobs is in memory; everything else is read on request."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from beam_runner_jobservices.wire.descriptions import step_names
 
 
 class Ended:
-    """As `Job` is to those who ask, once nothing of the job changes any more. Thread-safe.
+    """A finished job with the read methods of `Job`. Thread-safe.
 
-    Each method that reads raises `Damaged` where what is kept of the job is not what was.
+    Each method that reads from disk raises `Damaged` if the stored data is damaged.
     """
 
     suspended = False
@@ -30,7 +30,7 @@ class Ended:
 
     @property
     def size(self) -> int:
-        """About how many bytes are kept of it."""
+        """The approximate stored size of the job in bytes."""
         return self._job.size
 
     @property
@@ -49,20 +49,20 @@ class Ended:
 
     @property
     def history(self) -> JobHistory:
-        """Its states and messages, read now."""
+        """Reads and returns the states and messages of the job."""
         return self._history(self._read())
 
     @property
     def observer(self) -> JobObserver:
-        """Nothing tells any more what it does: raises `NotReady`."""
+        """Raises `NotReady`, because a finished job can't be observed."""
         raise NotReady("the job does not run")
 
     def series(self) -> tuple[StageSeries, ...]:
-        """How its stages had been getting on in its last hour."""
+        """Returns the history of the job's stages in its last hour."""
         return self._read().series
 
     def times(self) -> JobTimes:
-        """When it was submitted, came to run and ended."""
+        """The times at which the job was submitted, started to run, and finished."""
         return self._job.times
 
     def pipeline(self) -> bytes:
@@ -70,17 +70,17 @@ class Ended:
         return self._read().pipeline
 
     def metrics(self) -> JobMetrics:
-        """The final metrics."""
+        """Returns the final metrics."""
         return self._read().metrics
 
     def cancel(self) -> JobState:
-        """Does nothing; the job's state."""
+        """Returns the job's state, and does nothing else."""
         return self._job.last.state
 
     drain = cancel
 
     def suspend(self) -> bool:
-        """Whether the job is left to the next server: it is not."""
+        """Returns False: a finished job is not left to the next server."""
         return False
 
     def _history(self, archive: Archive) -> JobHistory:

@@ -1,4 +1,4 @@
-"""The errors of a job, grouped by type, step and line: of all its messages, also of those not kept any more."""
+"""The errors of a job, grouped by type, step and line, from all of its messages, including dropped ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam_runner_jobservices.texts import cut, seconds_of
 
 _MOST_GROUPS = 200
 _MOST_CHARACTERS = 320 << 10
-"""Of all groups: an answer stays below what gRPC clients take, whatever characters these are."""
+"""The maximum number of characters of all groups. It keeps an answer below the message limit of gRPC clients."""
 _LONGEST_MESSAGE = 64 << 10
 _LONGEST_TRACE = 32 << 10
 _LONGEST_TEXT = 4 << 10
@@ -28,8 +28,9 @@ _MOST_FRAMES = 60
 class FailureGroup:
     """Failures of the same type, step and place; times are wall-clock seconds.
 
-    - `failure`: the latest of them.
-    - `retried`: how many of them were of attempts that were followed by another.
+    Attributes:
+        failure: the latest failure.
+        retried: the number of failures that were followed by another attempt.
     """
 
     failure: Failure
@@ -40,7 +41,7 @@ class FailureGroup:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What failures of a group have in common: type, step, and the innermost line of the user's."""
+        """The common key of the group's failures: type, step, and the innermost line of user code."""
         failure = self.failure
         frame = failure.users_frame or (failure.frames[-1] if failure.frames else None)
         place = (frame.file, frame.line) if frame else failure.text.partition("\n")[0][:200]
@@ -48,7 +49,7 @@ class FailureGroup:
 
     @property
     def size(self) -> int:
-        """About how many characters it takes."""
+        """The approximate number of characters of the group."""
         failure = self.failure
         frames = sum(len(one.file) + len(one.function) + len(one.code) for one in failure.frames)
         return len(failure.text) + len(failure.trace) + len(failure.element) + frames
@@ -58,11 +59,13 @@ class FailureGroup:
 class Errors:
     """The errors and warnings of a job so far.
 
-    - `groups`: by type, step and line, the latest last; those seen longest ago are dropped beyond
-      200, or some hundred thousand characters.
-    - `dropped`: how many groups were.
-    - `through`: the id of the last message that is in them.
-    - `warnings`: how many warnings there were that tell of no failed attempt; `last_warning` is the latest.
+    Attributes:
+        groups: the groups by type, step and line, the latest last. Beyond 200 groups or the limit
+            of characters, the server drops the groups that it saw longest ago.
+        dropped: the number of dropped groups.
+        through: the id of the last message that the groups include.
+        warnings: the number of warnings that don't report a failed attempt.
+        last_warning: the latest of these warnings.
     """
 
     groups: tuple[FailureGroup, ...] = ()
@@ -73,10 +76,12 @@ class Errors:
 
 
 class ErrorLog:
-    """Takes up messages once each, when somebody asks or they are about to be dropped. Thread-safe.
+    """Collector that reads each message once, on request or before the message is dropped.
+    Thread-safe.
 
-    `names` is asked for the steps of the pipeline as soon as there is an error; `errors` is what an
-    earlier log had come to.
+    Args:
+        names: returns the steps of the pipeline; called when the first error arrives.
+        errors: the result of an earlier collector.
     """
 
     def __init__(self, names: Callable[[], StepNames], errors: Errors | None = None) -> None:
@@ -90,11 +95,11 @@ class ErrorLog:
 
     @property
     def errors(self) -> Errors:
-        """Of the messages that were taken up."""
+        """The errors of the messages that were read."""
         return self._errors
 
     def take(self, messages: Iterable[JobMessage]) -> Errors:
-        """Take up messages, oldest first; those that were before are skipped."""
+        """Reads messages, oldest first, and skips those that it has read before."""
         with self._lock:
             through, dropped = self._errors.through, self._errors.dropped
             warnings, last_warning = self._errors.warnings, self._errors.last_warning
@@ -124,7 +129,7 @@ class ErrorLog:
         self._size += group.size
 
     def _drop(self) -> int:
-        """Drop those groups that were seen longest ago, beyond the limits; how many were."""
+        """Drops the groups that were seen longest ago, beyond the limits; returns their number."""
         count = 0
         while len(self._groups) > _MOST_GROUPS or (
             self._size > _MOST_CHARACTERS and len(self._groups) > 1
@@ -136,14 +141,14 @@ class ErrorLog:
 
 
 def is_error(message: JobMessage) -> bool:
-    """Whether a message tells of something raised: also of an attempt that is followed by another."""
+    """Returns whether a message reports an exception, even if another attempt followed."""
     record = message.record
     failed = isinstance(record, FailedBundle) and record.kind is not FailureCause.UNAVAILABLE
     return failed or message.importance >= Importance.ERROR
 
 
 def group_of(message: JobMessage, names: StepNames) -> FailureGroup:
-    """The group of one error message, shortened."""
+    """Returns the group of one error message, shortened."""
     found = failure_of(cut(message.text, _LONGEST_MESSAGE), names, message.record)
     frames = (
         attrs.evolve(
@@ -167,7 +172,7 @@ def group_of(message: JobMessage, names: StepNames) -> FailureGroup:
 
 
 def errors_among(messages: Iterable[JobMessage], names: StepNames) -> Errors:
-    """The errors and warnings among messages of any server, whatever their ids."""
+    """Returns the errors and warnings among the messages of any server, whatever their ids."""
     numbered = (attrs.evolve(one, message_id=str(at)) for at, one in enumerate(messages, 1))
     return ErrorLog(lambda: names).take(numbered)
 

@@ -1,4 +1,4 @@
-"""The errors of this package; every text is written for the person who submitted the job."""
+"""The errors of this package. Every text is written for the person who submitted the job."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from beam_runner_model.errors import RunnerError
 
 
 class JobServicesError(RunnerError):
-    """Base of all errors this package raises on purpose."""
+    """Base class of all errors that this package raises deliberately."""
 
 
 class JobRejected(JobServicesError):
-    """Raised by a `JobExecutor` that will not run this job.
+    """Raised by a `JobExecutor` that refuses to run a job.
 
-    `reason` reaches the user word by word: name the feature and the full name of the transform that
-    uses it. With `unsupported` (the default) the Run RPC fails with UNIMPLEMENTED, otherwise with
-    INVALID_ARGUMENT.
+    `reason` reaches the user unchanged, so it must name the feature and the full name of the
+    transform that uses it. With `unsupported` (the default) the Run call fails with UNIMPLEMENTED,
+    otherwise with INVALID_ARGUMENT.
     """
 
     def __init__(self, reason: str, *, unsupported: bool = True) -> None:
@@ -24,8 +24,9 @@ class JobRejected(JobServicesError):
 
 
 class JobApiError(JobServicesError):
-    """Raised by `JobClient`: the server refused, or could not be reached. `code` is the gRPC
-    status' name, such as NOT_FOUND.
+    """Raised by `JobClient` if the server refuses a call or can't be reached.
+
+    `code` is the name of the gRPC status, such as NOT_FOUND.
     """
 
     def __init__(self, code: str, text: str) -> None:
@@ -34,45 +35,47 @@ class JobApiError(JobServicesError):
         self.text = text
 
     def __reduce__(self) -> tuple[type[JobApiError], tuple[str, str]]:
-        """Pickles by its two texts: clients may run in other processes."""
+        """Pickles the error by its two texts, because clients may run in other processes."""
         return (JobApiError, (self.code, self.text))
 
 
 class IllegalTransition(JobServicesError):
-    """A job was told to enter a state that its present state does not lead to."""
+    """Raised for a job state that can't follow the current state."""
 
 
 class AddressError(JobServicesError):
-    """The server cannot listen at the address it was given."""
+    """Raised if the server can't listen on the given address."""
 
 
 class Unguarded(AddressError):
-    """The server was told to listen where other machines reach it, and may not, or nothing guards it."""
+    """Raised if other machines can reach the server's address, and the server isn't allowed to listen
+    there or unguarded.
+    """
 
 
 class NotFound(JobServicesError):
-    """No such job, preparation, staging token or artifact."""
+    """Raised for an unknown job, preparation, staging token or artifact."""
 
 
 class InvalidRequest(JobServicesError):
-    """What the client sent is wrong in itself; sending it again will not help."""
+    """Raised for an invalid request; sending the request again doesn't help."""
 
 
 class NotReady(JobServicesError):
-    """The request is right, but not in the state that things are in."""
+    """Raised for a valid request in the wrong state."""
 
 
 class TooMany(JobServicesError):
-    """A limit of the server is reached."""
+    """Raised if a limit of the server is reached."""
 
 
 class DiskFull(JobServicesError):
-    """There is no room on the server's disk for what a client sends."""
+    """Raised if the server's disk has no room for the data that a client sends."""
 
 
 class Damaged(JobServicesError):
-    """What was kept of something is not what was written."""
+    """Raised if stored data differs from the data that was written."""
 
 
 class ExecutorFailed(JobServicesError):
-    """The executor raised something other than `JobRejected` while it started the job."""
+    """Raised if the executor fails to start a job with an error other than `JobRejected`."""

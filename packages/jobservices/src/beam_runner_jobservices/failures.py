@@ -1,4 +1,4 @@
-"""What an error message tells: type, step, and the lines of the traceback, those of the user's own code among them."""
+"""Facts of an error message: type, step, and the frames of the traceback, with the frames of user code marked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STANDARD_LIBRARY = re.compile(r"/lib/python3\.\d+/")
 
 @attrs.frozen
 class Frame:
-    """A line of a traceback; `users` says whether it is of the user's own code."""
+    """A frame of a traceback; `users` says whether it belongs to user code."""
 
     file: str
     line: int
@@ -45,16 +45,19 @@ class Frame:
 
     @property
     def place(self) -> str:
-        """The line in few words."""
+        """The frame as a short text."""
         return f"{self.file.rpartition('/')[2]}:{self.line} in {self.function}"
 
 
 @attrs.frozen
 class Failure:
-    """What was raised, and where; `step` is a transform's id, or empty.
+    """An exception and where it was raised.
 
-    `element` is what was processed, as the worker has shown it. `cause` is the value of a `FailureCause`, or of
-    an `EndingKind` if no bundle is to blame; it is empty in what another server tells.
+    Attributes:
+        step: the id of a transform, or empty.
+        element: the element that was processed, as the worker showed it.
+        cause: the value of a `FailureCause`, or of an `EndingKind` if no bundle is to blame. It is
+            empty for messages of other servers.
     """
 
     type: str
@@ -67,12 +70,12 @@ class Failure:
 
     @property
     def users_frame(self) -> Frame | None:
-        """The innermost line of the user's own code."""
+        """The innermost frame of user code."""
         return next((frame for frame in reversed(self.frames) if frame.users), None)
 
 
 def failure_of(text: str, names: StepNames, record: MessageRecord = None) -> Failure:
-    """What an error message tells; its record if it has one, else its text."""
+    """Returns the facts of an error message, from its record if it has one, otherwise from its text."""
     failed = record.failure if isinstance(record, Ending) else record
     step, body = names.step_of(text)
     if failed is not None:
@@ -81,7 +84,7 @@ def failure_of(text: str, names: StepNames, record: MessageRecord = None) -> Fai
         named = _named(body[where.start("step") :][:_LONGEST_NAME], names)
         step = named or names.find(where["step"])
     before, found, after = body.partition(_TRACEBACK)
-    # Of errors that raised each other the last one counts.
+    # In a chain of exceptions, the last exception counts.
     trace = (found + after).rpartition(_TRACEBACK)[2] if found else ""
     frames = tuple(
         Frame(
@@ -100,13 +103,13 @@ def failure_of(text: str, names: StepNames, record: MessageRecord = None) -> Fai
 
 
 def _named(text: str, names: StepNames) -> str:
-    """The step whose name `text` begins with, before a quote: names may hold quotes, too."""
+    """Returns the step whose name begins `text`, before a quote. Names may contain quotes, too."""
     before = (text[: quote.start()] for quote in re.finditer("'", text))
     return next((step for name in before if (step := names.named(name))), "")
 
 
 def _raised(before: str, trace: str) -> tuple[str, str]:
-    """Type and text: from the end of the traceback, else from what stands before it."""
+    """Returns the type and text of the exception, from the end of the traceback or the text before it."""
     lines = [line for line in trace.splitlines() if line and not line.startswith((" ", "\t"))]
     for line in reversed(lines):
         found = _RAISED.match(_WHERE.split(line)[0].rstrip(" ["))
@@ -120,7 +123,7 @@ def _raised(before: str, trace: str) -> tuple[str, str]:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is the user's own: no library's, and not a part of Beam or of a runner."""
-    # Compiled modules of Beam tell paths that begin with the package.
+    """Returns whether a file belongs to user code, and not to a library, Beam or a runner."""
+    # Compiled modules of Beam report paths that begin with the package name.
     whole = f"/{file}"
     return not any(part in whole for part in _NOT_THE_USERS) and not _STANDARD_LIBRARY.search(whole)

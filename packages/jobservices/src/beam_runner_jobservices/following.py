@@ -1,4 +1,4 @@
-"""Following a stream of a job server across the loss of the server and its return."""
+"""Streams of a job server that continue after the server is lost and comes back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from beam_runner_jobservices.errors import JobApiError
 from beam_runner_jobservices.history import Entry
 
 LOST = frozenset({"UNAVAILABLE", "CANCELLED"})
-"""Statuses of streams that end with their connection or their server, and not because of the job."""
+"""The statuses of a stream that ended because of its connection or server, and not because of the job."""
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
@@ -28,14 +28,15 @@ def follow(
     reconnect_seconds: float,
     pause: Callable[[float], bool],
 ) -> Iterator[_Item]:
-    """The items of a stream that are new, opening it again each time it is lost.
+    """Yields the new items of a stream, and opens the stream again each time the connection is lost.
 
-    `open_stream` is given the seconds that are left of `timeout`. After a loss it is called again,
-    first after a tenth of a second, then up to every two seconds, until an item comes or
-    `reconnect_seconds` have passed since. `pause` waits, and says whether to give up.
+    `open_stream` gets the remaining seconds of `timeout`. After a loss, the function calls it
+    again, first after 0.1 s and then at growing intervals of up to 2 s. It gives up if no item
+    arrives within `reconnect_seconds` after the loss. `pause` waits, and returns whether to give
+    up.
 
     Raises:
-        JobApiError: the stream ended for another reason, or has been lost for too long.
+        JobApiError: the stream ended for another reason, or the server was lost for too long.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     lost_since: float | None = None
@@ -62,11 +63,11 @@ def follow(
 
 
 class NewEntries:
-    """Tells the entries of a stream that were not there before: one of messages that is opened again
-    begins from the start of the job, one of states with the present one.
+    """Filter for the entries of a reopened stream that are new.
 
-    States are told by their moment, messages by their ids, which grow on servers of this package;
-    where ids are no numbers, messages may come twice.
+    A reopened stream of messages begins at the start of the job, and one of states at the current
+    state. The filter recognizes states by their times, and messages by their ids, which increase on
+    servers of this package. If ids are not numbers, a message can be repeated.
     """
 
     def __init__(self) -> None:

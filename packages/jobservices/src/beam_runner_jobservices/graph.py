@@ -1,4 +1,4 @@
-"""The shape of a submitted pipeline, as records."""
+"""The structure of a submitted pipeline, as records."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import attrs
 
 @attrs.frozen
 class TransformNode:
-    """A transform: ids it refers to; `payload_coder_ids` and `side_input_tags` are those its
-    payload names.
-    """
+    """A transform with the ids that it refers to. `payload_coder_ids` and `side_input_tags` come from its payload."""
 
     name: str
     subtransforms: tuple[str, ...] = ()
@@ -40,7 +38,7 @@ class WindowingNode:
 
 @attrs.frozen
 class PipelineGraph:
-    """The components of a pipeline by id; `coders` maps to component coders' ids."""
+    """The components of a pipeline by id; `coders` maps to the ids of component coders."""
 
     roots: tuple[str, ...]
     transforms: Mapping[str, TransformNode]

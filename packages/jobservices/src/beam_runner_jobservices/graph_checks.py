@@ -1,4 +1,4 @@
-"""The check that no id in a submitted pipeline is missing, that nothing contains itself, and that nothing is too large."""
+"""Check of a submitted pipeline: no id is missing, nothing contains itself, and nothing is too large."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ _SHOWN = 5
 
 
 def check(graph: PipelineGraph) -> None:
-    """Check that every id in the pipeline is among its components, that no transform or coder
-    contains itself, that composites are a tree, and that nothing is too large (see `sizes`).
+    """Checks the ids, the nesting and the sizes of a pipeline.
 
-    Linear in the size of the pipeline.
+    Every id must be among the components, no transform or coder may contain itself, composites must
+    form a tree, and nothing may be too large (see `sizes`). The time is linear in the size of the
+    pipeline.
 
     Raises:
-        InvalidRequest: it names the first few problems, with the full names of the transforms.
+        InvalidRequest: the text names the first few problems, with the full names of the
+            transforms.
     """
     problems = list(_problems(graph))
     if problems:
@@ -110,7 +112,7 @@ def _windowing_problems(graph: PipelineGraph) -> Iterator[str]:
 
 
 def _in_cycle(edges: Mapping[str, Iterable[str]]) -> str | None:
-    """A node from which a way leads back to itself, if there is one."""
+    """Returns a node on a cycle, or None if no cycle exists."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:

@@ -1,4 +1,4 @@
-"""Who may call a server: everybody on this machine, or whoever brings its token or a certificate."""
+"""Access control of a server: any process on this machine, or clients with a token or a certificate."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ _SHORTEST_TOKEN = 16
 
 @attrs.frozen
 class Guard:
-    """What a server asks of its clients, on every call of every service.
+    """The credentials that a server requires on every call of every service.
 
-    - `allow_remote`: whether it may listen where other machines reach it; then a token or
-      `client_authority` has to be there, for whoever may submit a job runs code on the server.
-    - `token`: what clients send as `authorization: Bearer <token>`; empty asks for none.
-    - `certificate`, `key`: of the server, as PEM, for TLS.
-    - `client_authority`: PEM of the authority whose certificates clients must have.
+    Attributes:
+        allow_remote: whether the server may listen on addresses that other machines can reach. If
+            so, a token or `client_authority` is required, because a client that submits a job runs
+            code on the server.
+        token: the token that clients send as `authorization: Bearer <token>`; empty requires none.
+        certificate, key: the certificate and key of the server as PEM, for TLS.
+        client_authority: the PEM of the authority that must have signed the clients' certificates.
     """
 
     allow_remote: bool = False
@@ -37,14 +39,14 @@ class Guard:
 
     @property
     def asks(self) -> bool:
-        """Whether it lets in only those who show something."""
+        """Whether clients need credentials."""
         return bool(self.token or self.client_authority)
 
     def check(self, address: str) -> None:
-        """Check that the server may listen at a numeric address.
+        """Checks that the server may listen on a numeric address.
 
         Raises:
-            Unguarded: other machines reach it, and that is not allowed, or nothing guards it.
+            Unguarded: other machines can reach the address, and that isn't allowed or not guarded.
         """
         if ipaddress.ip_address(address).is_loopback:
             return
@@ -55,11 +57,11 @@ class Guard:
             )
 
     def interceptors(self) -> tuple[grpc.ServerInterceptor, ...]:
-        """What looks at each call before anything of it is read."""
+        """Returns the interceptors that check each call before the server reads its request."""
         return (_TokenCheck(self.token),) if self.token else ()
 
     def server_credentials(self) -> Any:
-        """For `add_secure_port`, or None where calls come without TLS."""
+        """Returns the credentials for `add_secure_port`, or None for calls without TLS."""
         if not self.certificate:
             return None
         return grpc.ssl_server_credentials(
@@ -77,10 +79,10 @@ def read_guard(
     key: Path | None = None,
     client_authority: Path | None = None,
 ) -> Guard:
-    """The guard that these files describe: a token, and PEM files for TLS.
+    """Returns the guard that these files describe: a token, and PEM files for TLS.
 
     Raises:
-        JobServicesError: one of them cannot be read, is not what it should be, or lacks another.
+        JobServicesError: a file can't be read, is malformed, or requires another file.
     """
     if (certificate is None) != (key is None) or (client_authority and certificate is None):
         raise JobServicesError(
@@ -98,10 +100,10 @@ def read_guard(
 
 
 def read_token(path: Path) -> str:
-    """The token in a file: all of it, but for white space around it.
+    """Returns the token in a file, which is its whole content without surrounding white space.
 
     Raises:
-        JobServicesError: it cannot be read, or it is none, or too short to be a secret.
+        JobServicesError: the file can't be read, or its token is missing or too short to be secret.
     """
     token = read_secret(path).decode("ascii", "replace").strip()
     if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
@@ -113,10 +115,10 @@ def read_token(path: Path) -> str:
 
 
 def read_secret(path: Path | None) -> bytes:
-    """A file with a secret or a certificate; nothing where none is named.
+    """Returns the content of a file with a secret or a certificate; empty if no file is named.
 
     Raises:
-        JobServicesError: it cannot be read.
+        JobServicesError: the file can't be read.
     """
     try:
         return b"" if path is None else path.read_bytes()
@@ -125,11 +127,12 @@ def read_secret(path: Path | None) -> bytes:
 
 
 def _check_tls(certificate: Path, key: Path | None, client_authority: Path | None) -> None:
-    """Raise what `read_guard` does: gRPC would only say that it cannot listen."""
+    """Raises the errors of `read_guard`, because gRPC would only report that it can't listen."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     files = f"{certificate} with {key}"
     try:
-        # A key that wants a password is refused; without one given Python asks at the terminal.
+        # Refuse a key with a password. Without this callback Python would ask for the password at
+        # the terminal.
         context.load_cert_chain(certificate, key, password="")
         if client_authority is not None:
             files = str(client_authority)
@@ -140,11 +143,12 @@ def _check_tls(certificate: Path, key: Path | None, client_authority: Path | Non
 
 
 class _TokenCheck(grpc.ServerInterceptor):
-    """Refuses calls without the token, before a byte of their requests is read."""
+    """An interceptor that refuses calls without the token before it reads a byte of their requests."""
 
     def __init__(self, token: str) -> None:
         self._expected = bearer(token).encode()
-        # As a stream, whatever was called: the requests of a unary call would be read first.
+        # Answer as a stream, whatever the method: gRPC would first read the request of a unary
+        # call.
         self._refusal = grpc.stream_stream_rpc_method_handler(_refuse)
 
     def intercept_service(self, continuation: Callable[[Any], Any], call: Any) -> Any:

@@ -1,7 +1,7 @@
-"""What happened to a job, in order, kept for any number of readers at any speed.
+"""The states and messages of a job in order, for any number of readers at any speed.
 
-Writers never wait for readers. States are all kept; of the messages the oldest are dropped beyond
-the limits, and a reader who has missed some is told how many.
+Writers never wait for readers. The history keeps all states. Beyond the limits it drops the oldest
+messages, and tells a reader how many messages the reader has missed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINE = 500
 
 
 def last_error(entries: Sequence[Entry]) -> str:
-    """The first line of the latest error message among entries; empty if there is none."""
+    """Returns the first line of the latest error message among entries; empty if no error exists."""
     for entry in reversed(entries):
         if isinstance(entry, JobMessage) and entry.importance is Importance.ERROR:
             return entry.text.partition("\n")[0][:_LINE]
@@ -33,11 +33,12 @@ def last_error(entries: Sequence[Entry]) -> str:
 class JobHistory:
     """States and messages of one job. Thread-safe.
 
-    Entries are numbered from 0 in the order in which they were added, and never renumbered.
+    Entries have numbers from 0 in the order in which they were added. Numbers never change.
 
-    `entries` is what there is so far: at least one state, and messages as an earlier history kept
-    them, whose ids go on to grow. `errors` has
-    those of messages that are not kept any more.
+    Args:
+        entries: the initial entries: at least one state, and messages of an earlier history. The
+            ids of new messages continue theirs.
+        errors: the errors of messages that were dropped.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class JobHistory:
         self._next_message_id = int(messages[-1].message_id) + 1 if messages else 1
         self._messages = len(messages)
         self._chars = sum(len(message.text) for message in messages)
-        # The states before the first message that is left, if others were dropped.
+        # If messages were dropped, these are the states before the first remaining message.
         before = entries.index(messages[0]) if self._first_message_id > 1 else 0
         self._dropped_states = list(enumerate(self._states[:before]))
         self._dropped = before + self._first_message_id - 1
@@ -67,7 +68,7 @@ class JobHistory:
         return self._states[-1]
 
     def entries(self) -> tuple[Entry, ...]:
-        """All that is kept, oldest first."""
+        """The stored entries, oldest first."""
         with self._changed:
             return (*(event for _, event in self._dropped_states), *self._kept)
 
@@ -77,12 +78,12 @@ class JobHistory:
             return tuple(self._states)
 
     def last_error(self) -> str:
-        """The first line of the latest error message that is kept; empty if there is none."""
+        """The first line of the latest stored error message; empty if no error is stored."""
         with self._changed:
             return last_error(self._kept)
 
     def add_state(self, state: JobState, time: float) -> None:
-        """Append a state; the caller has checked that it may follow the current one."""
+        """Appends a state. The caller must have checked that the state may follow the current one."""
         event = StateEvent(state, time)
         with self._changed:
             self._states.append(event)
@@ -91,7 +92,7 @@ class JobHistory:
 
     @property
     def first_message_id(self) -> int:
-        """The id of the oldest message that is kept, or of the first one that comes."""
+        """The id of the oldest stored message, or of the next message if none is stored."""
         return self._first_message_id
 
     def new_message(
@@ -103,9 +104,9 @@ class JobHistory:
         worker: str = "",
         record: MessageRecord = None,
     ) -> JobMessage:
-        """A message with the next id, cut to the limit, for `add_messages`."""
+        """Returns a message with the next id, truncated to the limit, for `add_messages`."""
         text = cut(f"[{transform}] {text}" if transform else text, self._limits.text_chars)
-        # As it stands in the text.
+        # Use the name as it appears in the text.
         transform = cut(transform, self._limits.text_chars)
         with self._changed:
             message_id = str(self._next_message_id)
@@ -116,7 +117,7 @@ class JobHistory:
         return message
 
     def add_messages(self, messages: Sequence[JobMessage]) -> None:
-        """Append the latest new messages, and drop the oldest ones beyond the limits."""
+        """Appends new messages, and drops the oldest messages beyond the limits."""
         with self._changed:
             self._kept.extend(messages)
             self._messages += len(messages)
@@ -126,9 +127,7 @@ class JobHistory:
             self._changed.notify_all()
 
     def _drop(self) -> None:
-        """Drop from the old end to a tenth below the limits, so that the cost per message stays
-        constant.
-        """
+        """Drops the oldest messages to a tenth below the limits, so that the cost for each message is constant."""
         most = self._limits.messages - self._limits.messages // 10
         most_chars = self._limits.message_chars - self._limits.message_chars // 10
         count = 0
@@ -146,25 +145,25 @@ class JobHistory:
         self._dropped += count
 
     def errors(self) -> Errors:
-        """The errors so far, also of messages that are not kept any more."""
+        """Returns the errors so far, including those of dropped messages."""
         return self._errors.take(one for one in self.entries() if isinstance(one, JobMessage))
 
     def logs(self, query: LogQuery) -> Logs:
-        """A part of the messages that are kept."""
+        """Returns a part of the stored messages."""
         messages = [one for one in self.entries() if isinstance(one, JobMessage)]
         dropped = int(messages[0].message_id) - 1 if messages else 0
         return select_logs(messages, query, dropped)
 
     @property
     def early_errors(self) -> Errors:
-        """The errors of all messages that are not kept any more, and of some that are."""
+        """Returns the errors of all dropped messages, and of some stored messages."""
         return self._errors.errors
 
     def read(self, position: int) -> tuple[list[Entry], int]:
-        """A batch of entries from number `position` on, and the number to continue with.
+        """Returns a batch of entries from number `position` on, and the number at which to continue.
 
-        Where entries have been dropped, their states are still given, and one message in place of
-        the others.
+        For dropped entries, the batch contains their states, and one message in place of the
+        dropped messages.
         """
         with self._changed:
             batch: list[Entry] = []
@@ -187,9 +186,9 @@ class JobHistory:
         )
 
     def follow(self, gone: Callable[[], bool]) -> Iterator[Entry]:
-        """Everything from the start, then what comes, up to and with the terminal state.
+        """Yields all entries from the start, and new entries as they arrive, up to the terminal state.
 
-        Ends early once `gone()` is true and `wake` was called.
+        The iteration ends early if `gone()` is true when `wake` is called.
         """
         position = 0
         while not gone():
@@ -201,9 +200,7 @@ class JobHistory:
             self._wait(lambda: self._end, position, gone)
 
     def follow_states(self, gone: Callable[[], bool]) -> Iterator[StateEvent]:
-        """The current state, then every later one, up to and with the terminal state. Ends early as
-        `follow` does.
-        """
+        """Yields the current state and every later one, up to the terminal state. See `follow` for the early end."""
         with self._changed:
             position = len(self._states) - 1
         while not gone():
@@ -220,12 +217,12 @@ class JobHistory:
             self._changed.wait_for(lambda: end() > position or gone())
 
     def wait_until_ended(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds for the terminal state; whether it is there."""
+        """Waits at most `timeout` seconds for the terminal state; returns whether the job has reached it."""
         with self._changed:
             return self._changed.wait_for(lambda: self.current.state.is_terminal, timeout)
 
     def wake(self) -> None:
-        """Make the readers ask again whether they are gone."""
+        """Makes all readers check whether their clients are gone."""
         with self._changed:
             self._changed.notify_all()
 

@@ -1,4 +1,4 @@
-"""One job from Run to its terminal state: executors report to it, clients follow and cancel it."""
+"""One job from Run to its terminal state: executors report to it, and clients follow and cancel it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,15 @@ _LOGGER = logging.getLogger(__name__)
 class Job:
     """A job and its history. Implements `JobReporter`. Thread-safe.
 
-    `history` is what has become of it so far, and `series` how its stages were getting on before. `on_end` is called once, on the thread that reports the
-    terminal state, after that is recorded and before readers learn of it; `on_ended` after they have. `kept_bytes` is about how many bytes are kept of
-    it, once it has ended and can be read back.
+    Args:
+        history: the states and messages so far.
+        series: the history of the job's stages under an earlier server.
+        on_end: called once, on the thread that reports the terminal state, after the server has
+            recorded the state and before readers see it.
+        on_ended: called after readers can see the terminal state.
+
+    Attributes:
+        kept_bytes: the approximate stored size in bytes of a finished job that can be read back.
     """
 
     spec: JobSpec
@@ -58,7 +64,7 @@ class Job:
 
     @property
     def handle(self) -> JobHandle | None:
-        """The executor's handle; None before it has taken the job on, and after the end."""
+        """The executor's handle; None before the executor has accepted the job, and after the job's end."""
         with self._lock:
             return self._handle
 
@@ -74,7 +80,8 @@ class Job:
     def state(
         self, state: JobState, reason: str | None = None, record: MessageRecord = None
     ) -> bool:
-        # Before the lock is taken, since the executor may report something meanwhile.
+        # Read the metrics before taking the lock, because the executor may report something
+        # meanwhile.
         asked = self._collect_metrics() if state.is_terminal else None
         with self._lock:
             present = self.history.current.state
@@ -103,7 +110,7 @@ class Job:
             if state.is_terminal and self._handle is asked:
                 self._handle = None
         if state.is_terminal:
-            # Of a handle that came meanwhile.
+            # The handle may have arrived meanwhile.
             self._collect_metrics()
             self._on_ended(self)
         _LOGGER.info("job %s is %s", self.spec.job_id, state.name)
@@ -124,7 +131,7 @@ class Job:
                 self._add_messages(lines)
 
     def _add_messages(self, lines: Iterable[MessageLine]) -> None:
-        """Add messages, recorded before readers see them: their ids are never given again."""
+        """Adds messages. They are recorded before readers see them, so that no id is ever used twice."""
         now = self._clock()
         new = [
             self.history.new_message(
@@ -140,7 +147,7 @@ class Job:
             self.history.add_messages(new)
 
     def begin(self) -> bool:
-        """The executor is about to be given the job; whether it is to be, since it was not cancelled before."""
+        """Marks the job as passed to the executor; returns False if a client has cancelled the job before."""
         with self._lock:
             if self.history.current.state.is_terminal:
                 return False
@@ -149,7 +156,7 @@ class Job:
             return True
 
     def attach(self, handle: JobHandle) -> None:
-        """Take the executor's handle; passes on a cancel or a drain that came before it."""
+        """Stores the executor's handle, and passes on a cancel or a drain that arrived before the handle."""
         with self._lock:
             self._handle = handle
             state = self.history.current.state
@@ -158,9 +165,9 @@ class Job:
             self._collect_metrics()
 
     def suspend(self) -> bool:
-        """Take no more reports, and end the streams; whether the job has not ended.
+        """Ignores all later reports, and ends the streams; returns whether the job is unfinished.
 
-        The job is as it is now when the next server takes it up.
+        The next server continues the job from its current state.
         """
         with self._lock:
             self._suspended = True
@@ -174,18 +181,19 @@ class Job:
         return self.history.current
 
     def times(self) -> JobTimes:
-        """When it was submitted, came to run and ended."""
+        """The times at which the job was submitted, started to run, and finished."""
         return JobTimes.of(self.spec.job_id, self.history.states(), self.history.last_error())
 
     def series(self) -> tuple[StageSeries, ...]:
-        """How its stages have been getting on for the last hour, also under an earlier server.
+        """Returns the history of the job's stages over the last hour, including the time under an
+        earlier server.
 
-        Raises as `observer`.
+        Raises the same errors as `observer`.
         """
         return joined(self._series, self.observer.series())
 
     def note_series(self) -> None:
-        """Record how its stages have been getting on, if the runner tells."""
+        """Records the history of the job's stages, if the runner reports it."""
         try:
             series = thinned(self.series())
         except (JobRejected, NotReady):
@@ -195,10 +203,10 @@ class Job:
 
     @property
     def observer(self) -> JobObserver:
-        """What tells what the job does now.
+        """Returns the observer that reports what the job is doing now.
 
         Raises:
-            JobRejected: the runner does not tell.
+            JobRejected: the runner has no observer.
             NotReady: no executor has the job.
         """
         handle = self.handle
@@ -214,11 +222,11 @@ class Job:
 
     @property
     def suspended(self) -> bool:
-        """Whether nothing more is heard of the job from this server."""
+        """Whether this server ignores all further reports of the job."""
         return self._suspended
 
     def cancel(self) -> JobState:
-        """Ask for the job's end and return its state; does nothing to a job that has ended.
+        """Requests the job's cancellation and returns the job's state; does nothing to a finished job.
 
         Raises:
             Unavailable: the job is left to the next server.
@@ -226,8 +234,7 @@ class Job:
         return self._ask(JobState.CANCELLING, "cancel")
 
     def drain(self) -> JobState:
-        """Ask for the end of the job's sources and return its state; does nothing to a job that has
-        ended or is cancelled.
+        """Requests a drain and returns the job's state; does nothing to a finished or cancelled job.
 
         Raises:
             Unavailable: the job is left to the next server.
@@ -240,7 +247,8 @@ class Job:
                 raise Unavailable(f"the job server is stopping; {what} the job when it is back")
             self.state(wish)
             if wish is JobState.CANCELLING and not self._begun:
-                # Nobody else would end it before what it waits for is there.
+                # No other component would end the job before the resources that it waits for are
+                # available.
                 self.state(JobState.CANCELLED)
             handle = self._handle
             state = self.history.current.state
@@ -249,7 +257,7 @@ class Job:
         return self.history.current.state
 
     def _pass_on(self, wish: JobState, handle: JobHandle) -> None:
-        """Tell the executor what a client has asked for, if one has."""
+        """Passes a client's request to the executor, if one exists."""
         wishes = {
             JobState.CANCELLING: (handle.cancel, "cancelled"),
             JobState.DRAINING: (handle.drain, "drained"),
@@ -264,16 +272,16 @@ class Job:
             self.message(Importance.ERROR, f"the job could not be {done}: {one_line(error)}")
 
     def metrics(self) -> JobMetrics:
-        """The executor's metrics of the job; none before it has taken the job on."""
+        """Returns the executor's metrics of the job; none before the executor has accepted the job."""
         with self._lock:
             ended = self.history.current.state.is_terminal
             handle, metrics = self._handle, self._metrics
         return metrics if ended or handle is None else handle.metrics()
 
     def _collect_metrics(self) -> JobHandle | None:
-        """Keep the metrics and series as they are now, and return the handle that gave them.
+        """Stores the current metrics and series, and returns the handle that supplied them.
 
-        For a job that ends, or whose handle came after its end.
+        Used when a job ends, or when its handle arrives after the end.
         """
         with self._lock:
             handle = self._handle

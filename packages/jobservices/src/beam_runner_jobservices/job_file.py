@@ -1,4 +1,4 @@
-"""The jobs of a server in a SQLite file, from which the next server goes on."""
+"""The jobs of a server in an SQLite file, from which the next server continues."""
 
 from __future__ import annotations
 
@@ -54,22 +54,23 @@ FILE = "jobs.sqlite"
 LOCK = "jobs.lock"
 
 _USED = b"used\n"
-"""In the lock's file as soon as there is a list of jobs that could be missing."""
+"""The content of the lock file once the folder has a list of jobs. Without a list, it marks the list as missing."""
 
 
 class JobFile:
-    """The jobs kept in `folder`, which is made if it is not there. Implements `Recorder`.
+    """The jobs stored in `folder`, which is created if it doesn't exist. Implements `Recorder`.
 
-    What is damaged is set aside: the whole file if SQLite cannot read it, else a copy of it, and the
-    damaged jobs are taken out. What is missing is noticed, see `seals`. `damage` says in sentences what
-    was. Of jobs that have ended only the list is read, all else with `read`.
+    Damaged data is set aside: the whole file if SQLite can't read it, otherwise a copy of the file,
+    and the damaged jobs are removed. `seals` explains how missing data is noticed. `damage`
+    describes the damage. For finished jobs, only the list is read; `read` reads the rest.
 
-    With a log the jobs are kept there, and `folder`, which has no file yet, is for the time of this server.
+    With a log, the jobs are stored in the log, and `folder`, which has no file yet, is for the
+    lifetime of this server.
 
     Raises:
-        RunnerError: another server uses the folder, another version wrote the file, or the
-            folder is not ours, see `folders`; or what is in the log is damaged, or cannot be read.
-        OSError: the folder cannot be made or written.
+        RunnerError: another server uses the folder, another version wrote the file, or the folder
+            belongs to another program (see `folders`); or the log is damaged or can't be read.
+        OSError: the folder can't be created or written.
     """
 
     def __init__(self, folder: Path, log: TransactionLog | None = None) -> None:
@@ -83,7 +84,7 @@ class JobFile:
             self._connection = self._open(log)
             self._commits = Commits(self._connection, self._seals, self._mutex)
             self.jobs = self._read_jobs()
-            """The jobs that were there when the file was opened, in the order in which they were run."""
+            """The jobs that the file contained when it was opened, in the order in which they were run."""
             if log is not None:
                 begin(self._connection, log, self._path, self._damage)
         except BaseException:
@@ -93,13 +94,14 @@ class JobFile:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Sentences that say what was found damaged or missing, and where what is left is kept."""
+        """Sentences that say what is damaged or missing, and where the remaining data is stored."""
         return tuple(self._damage)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the last change was begun and is missing, which is told in the log. It is no damage: nobody knew of
-        the change.
+        """Whether the last change was begun and is missing, which the server logs.
+
+        A missing change is no damage, because no client has seen it.
         """
         return self._seals.is_unfinished
 
@@ -156,10 +158,10 @@ class JobFile:
         return tuple(jobs)
 
     def _job(self, job_id: str, *row: Any) -> KeptJob | EndedJob:
-        """A job by its row of the table.
+        """Returns the job of a row of the table.
 
         Raises:
-            Damaged: it is not what was recorded.
+            Damaged: the row differs from the recorded data.
         """
         preparation_id, job_name, options_json, owner, artifacts, taken_on, *ended, item = row
         state, time, times = ended
@@ -195,7 +197,7 @@ class JobFile:
         return KeptJob(spec, preparation_id, owner, entries, bool(taken_on), errors, series)
 
     def _note(self, job_id: str, kind: str) -> Any:
-        """A note of a job; None where there is none, or it is damaged, which is told."""
+        """Returns a note of a job; None if the note is missing, or damaged, which the server logs."""
         try:
             return note_of(self._connection, job_id, kind)
         except Damaged:
@@ -203,7 +205,7 @@ class JobFile:
             return None
 
     def _size(self, job_id: str, options_json: str) -> int:
-        """About how many bytes a job that has ended takes."""
+        """Returns the approximate stored size of a finished job in bytes."""
         (size,) = self._connection.execute(
             "SELECT length(content) FROM contents WHERE job_id = ?", (job_id,)
         ).fetchone()
@@ -341,11 +343,11 @@ class JobFile:
             self._commits.durable(write)
 
     def hurry(self) -> None:
-        """The server stops: states are no longer waited for that the disk does not take."""
+        """Stops the waits for a disk that accepts no writes, because the server is stopping."""
         self._commits.hurry()
 
     def close(self) -> None:
-        """Give up the folder. What is recorded afterwards is not kept. May be called again."""
+        """Releases the folder. Later records are lost. May be called again."""
         with self._mutex:
             self._connection.close()
             self._seals.close()
@@ -353,7 +355,7 @@ class JobFile:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """What cannot be written is told in the log, and the server goes on."""
+        """Logs an error of a write, so that the server can go on."""
         try:
             yield
         except LogFailed as error:

@@ -1,4 +1,4 @@
-"""The log of a job as records: by step, severity and text, a part at a time, the latest first to be had."""
+"""The log of a job as records, filtered by step, severity and text, and returned in parts, the latest first."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from beam_runner_jobservices.texts import cut, seconds_of
 
 MOST_LINES = 1_000
 _MOST_CHARACTERS = 256 << 10
-"""Of an answer, and of a line in it: whatever JSON makes of them, gRPC clients take it."""
+"""The maximum number of characters of an answer, and of one line. JSON of this size fits the limit of gRPC clients."""
 _MOST_STEPS = 400
 
 
 @attrs.frozen
 class LogQuery:
-    """What lines are wanted.
+    """A query for lines of a job's log.
 
-    - `step`: full name of a transform: lines of it, and of what is in it; empty for all.
-    - `severity`: name of an `Importance`, the least that is wanted; empty for all.
-    - `text`: what they contain, whatever its case.
-    - `before`: the id of the line that follows those wanted; 0 for the latest.
-    - `most`: how many lines, at most `MOST_LINES`; and how many `characters`, except that one line is always given.
+    Attributes:
+        step: the full name of a transform; selects the lines of the transform and of its parts.
+            Empty selects all lines.
+        severity: the name of an `Importance`, the lowest to select; empty selects all.
+        text: a text that the lines contain, case-insensitive.
+        before: the id of the line after the selected ones; 0 selects the latest lines.
+        most: the maximum number of lines, at most `MOST_LINES`.
+        characters: the maximum number of characters. The answer has at least one line in any case.
     """
 
     step: str = attrs.field(default="", converter=str)
@@ -38,10 +41,11 @@ class LogQuery:
 class LogRecord:
     """A line of a job's log.
 
-    - `time`: wall-clock seconds; None if the server does not know.
-    - `severity`: the name of an `Importance`.
-    - `step`: the full name of the transform that it is about, and `worker` the process that it came from, as
-      `host:process`; empty where it has none.
+    Attributes:
+        time: wall-clock seconds; None if unknown.
+        severity: the name of an `Importance`.
+        step: the full name of the line's transform, or empty.
+        worker: the process that wrote the line, as `host:process`, or empty.
     """
 
     id: int
@@ -56,10 +60,12 @@ class LogRecord:
 class Logs:
     """The answer to a `LogQuery`.
 
-    - `lines`: the last of those that were asked for, oldest first.
-    - `found`: how many there are in all, from the oldest that is kept.
-    - `dropped`: how many older messages are not kept any more.
-    - `steps`: the full names of transforms that have lines, whatever was asked for; 400 at most, the latest first.
+    Attributes:
+        lines: the last of the selected lines, oldest first.
+        found: the number of selected lines among all stored lines.
+        dropped: the number of older messages that the server has dropped.
+        steps: the full names of transforms that have lines, independent of the query; at most 400,
+            the latest first.
     """
 
     lines: tuple[LogRecord, ...] = ()
@@ -69,7 +75,11 @@ class Logs:
 
 
 def select_logs(messages: Iterable[JobMessage], query: LogQuery, dropped: int = 0) -> Logs:
-    """The part of the log, given oldest first, that a query asks for; `dropped` messages were before these."""
+    """Returns the part of a log that a query selects.
+
+    Args:
+        dropped: the number of messages that were dropped before the first of the entries.
+    """
     least = Importance.__members__.get(query.severity)
     wanted = query.text.lower()
     most = max(1, min(query.most, MOST_LINES))

@@ -1,4 +1,4 @@
-"""The gRPC face of the Job API (`JobService`)."""
+"""The gRPC service of the Job API (`JobService`)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _Entry = TypeVar("_Entry", bound=Entry)
 
 
 class JobService(JobServicer):
-    """Translates calls to `preparations` and `registry`, and follows jobs' histories for streams.
+    """The service that passes calls on to `preparations` and `registry`, and streams the histories of
+    jobs.
 
-    `endpoint` is the `host:port` that clients are told for artifacts.
+    `endpoint` is the `host:port` that the service tells clients for artifacts.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class JobService(JobServicer):
         context: grpc.ServicerContext,
         entries: Callable[[Callable[[], bool]], Iterator[_Entry]],
     ) -> Iterator[_Entry]:
-        """The entries to the terminal state, or until the client has gone or the server stops."""
+        """Yields entries up to the terminal state, or until the client disconnects or the server stops."""
         with self._counted():
             context.add_callback(history.wake)
             for entry in entries(lambda: job.suspended or not context.is_active()):

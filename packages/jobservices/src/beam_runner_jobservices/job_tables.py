@@ -1,7 +1,8 @@
-"""The tables of the file of jobs, and what a job in them comes to.
+"""The tables of the job file, and the checksum of a job in them.
 
-A job is one item of the file's seal: its checksum is made of all that was recorded durably of it. Small
-columns come first, what is large is in a table of its own, so that the list of jobs is read without it.
+Each job is one item of the file's seal. Its checksum covers everything that was durably recorded of
+the job. Small columns come first. Large data has a separate table, so that reading the list of jobs
+skips it.
 """
 
 from __future__ import annotations
@@ -43,14 +44,15 @@ _TABLES = (
         item INTEGER NOT NULL
     )
     """,
-    # The pipeline of a job that has not ended, the archive of one that has.
+    # The pipeline of an unfinished job, or the archive of a finished job.
     """
     CREATE TABLE contents (
         job_id TEXT PRIMARY KEY, checksum INTEGER NOT NULL, content BLOB NOT NULL
     )
     """,
-    # Of jobs that have not ended; a state has the number of the last message before it. The origin of a message
-    # is its transform, its worker and its record if it has one, as JSON; NULL where it has none of them.
+    # Only for unfinished jobs. A state has the number of the last message before it. The origin of
+    # a message
+    # is its transform, worker and record as JSON, or NULL if the message has none of them.
     """
     CREATE TABLE history (
         number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, time NOT NULL, state INTEGER,
@@ -58,7 +60,7 @@ _TABLES = (
     )
     """,
     "CREATE INDEX history_of_job ON history (job_id, number)",
-    # Of jobs that have not ended: what is told of them beside their history, as JSON, packed.
+    # Only for unfinished jobs: the reports of a job apart from its history, as packed JSON.
     """
     CREATE TABLE notes (
         job_id TEXT NOT NULL, kind TEXT NOT NULL, checksum INTEGER NOT NULL, content BLOB NOT NULL,
@@ -73,17 +75,17 @@ _HISTORY = (
     " ORDER BY number"
 )
 DROPPED_EACH = 1000
-"""After so many messages those that are not kept any more are dropped."""
+"""The number of new messages after which the table drops old messages."""
 
 NO_JOB = -1
-"""Of a row that has just been made."""
+"""The job number of a row that has just been created."""
 
 
 def item_of(connection: sqlite3.Connection, job_id: str) -> int:
-    """The checksum of all that was recorded durably of a job, by what is in the tables now.
+    """Returns the checksum of everything that was durably recorded of a job, from the current tables.
 
     Raises:
-        Damaged: a part of it is not there.
+        Damaged: a part of the job is missing.
     """
     row = connection.execute(
         f"SELECT {IDENTITY}, taken_on, end, end_time, times FROM jobs WHERE job_id = ?", (job_id,)
@@ -103,7 +105,7 @@ def item_of(connection: sqlite3.Connection, job_id: str) -> int:
 
 
 def seal(connection: sqlite3.Connection, change: Change, job_id: str) -> None:
-    """Tell the seal that the job has changed, within the transaction that changes it."""
+    """Updates the job's checksum in the seal, within the transaction that changes the job."""
     row = connection.execute("SELECT item FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
     if row is None:
         return
@@ -114,23 +116,23 @@ def seal(connection: sqlite3.Connection, change: Change, job_id: str) -> None:
 
 
 def put_content(connection: sqlite3.Connection, job_id: str, content: bytes) -> None:
-    """Keep the pipeline of a job that begins, or the archive of one that ends."""
+    """Stores the pipeline of a job that begins, or the archive of a job that ends."""
     connection.execute(
         "REPLACE INTO contents VALUES (?, ?, ?)", (job_id, zlib.crc32(content), content)
     )
 
 
 def content_of(connection: sqlite3.Connection, job_id: str) -> bytes | None:
-    """What `put_content` was given last, or None.
+    """Returns the last content that `put_content` stored, or None.
 
     Raises:
-        Damaged: it is not what it was given.
+        Damaged: the content differs from the stored content.
     """
     return _checked(connection, "contents WHERE job_id = ?", job_id)
 
 
 def put_note(connection: sqlite3.Connection, job_id: str, kind: str, note: Any) -> None:
-    """Keep a note of a kind of a job that has not ended, in place of the one before."""
+    """Stores a note of a kind for an unfinished job, and replaces the previous note of that kind."""
     content = zlib.compress(encode(note), 1)
     connection.execute(
         "REPLACE INTO notes VALUES (?, ?, ?, ?)", (job_id, kind, zlib.crc32(content), content)
@@ -138,17 +140,17 @@ def put_note(connection: sqlite3.Connection, job_id: str, kind: str, note: Any) 
 
 
 def note_of(connection: sqlite3.Connection, job_id: str, kind: str) -> Any:
-    """What `put_note` was given last, records as mappings; None if nothing was.
+    """Returns the last note that `put_note` stored, with records as mappings; None if no note exists.
 
     Raises:
-        Damaged: it is not what it was given.
+        Damaged: the note differs from the stored note.
     """
     content = _checked(connection, "notes WHERE job_id = ? AND kind = ?", job_id, kind)
     return None if content is None else decode(zlib.decompress(content))
 
 
 def _checked(connection: sqlite3.Connection, where: str, *key: str) -> bytes | None:
-    """The content of a row; None where there is none."""
+    """Returns the content of a row; None if the row doesn't exist."""
     row = connection.execute(f"SELECT checksum, content FROM {where}", key).fetchone()
     if row is None:
         return None
@@ -161,7 +163,7 @@ def _checked(connection: sqlite3.Connection, where: str, *key: str) -> bytes | N
 def put_state(
     connection: sqlite3.Connection, job_id: str, event: StateEvent, last_message_id: int
 ) -> None:
-    """Append a state to the history of a job that has not ended."""
+    """Appends a state to the history of an unfinished job."""
     connection.execute(
         "INSERT INTO history (job_id, state, time, message_id) VALUES (?, ?, ?, ?)",
         (job_id, event.state.value, event.time, last_message_id),
@@ -171,7 +173,7 @@ def put_state(
 def put_messages(
     connection: sqlite3.Connection, job_id: str, messages: Iterable[JobMessage]
 ) -> None:
-    """Append messages to the history of a job that has not ended."""
+    """Appends messages to the history of an unfinished job."""
     contents = (
         (
             message.time,
@@ -197,11 +199,12 @@ def _origin(message: JobMessage) -> str | None:
 
 
 def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry, ...], bool]:
-    """The history of a job that has not ended, and whether all messages are there as they were written:
-    those after its last state may be missing unnoticed.
+    """Returns the history of an unfinished job, and whether all messages are present and unchanged.
+
+    Missing messages after the last state can go unnoticed.
 
     Raises:
-        Damaged: there is something in it that is none.
+        Damaged: an entry is malformed.
     """
     entries: list[Entry] = []
     numbers, told, whole = [], 0, True
@@ -231,19 +234,19 @@ def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry
 
 
 def _origin_of(text: str | None) -> tuple[str, str, MessageRecord]:
-    """What `_origin` was given."""
+    """Returns the origin that `_origin` encoded."""
     transform, worker, *record = json.loads(text) if text else ("", "")
     return str(transform), str(worker), of_plain(record[0]) if record else None
 
 
 def _checksum(content: tuple[Any, ...]) -> int:
-    """Of a message; an origin that it has not is no part of it."""
+    """Returns the checksum of a message; it covers the origin only if the message has one."""
     known = content if content[-1] is not None else content[:-1]
     return zlib.crc32(repr(known).encode("utf-8", "replace"))
 
 
 def _are_whole(numbers: list[int], told: int) -> bool:
-    """Whether the numbers of messages have no gap, and reach to that which a state `told`."""
+    """Returns whether the numbers of messages have no gap, and include the number that a state recorded."""
     if not numbers:
         return not told
     first, last = numbers[0], numbers[-1]
@@ -252,7 +255,7 @@ def _are_whole(numbers: list[int], told: int) -> bool:
 
 
 def artifacts_text(artifacts: Mapping[str, tuple[Artifact, ...]]) -> str:
-    """Artifacts per environment, as JSON."""
+    """Returns the artifacts of each environment as JSON."""
     return json.dumps(
         {
             environment_id: [
@@ -268,7 +271,7 @@ def artifacts_text(artifacts: Mapping[str, tuple[Artifact, ...]]) -> str:
 
 
 def artifacts_of(text: str) -> dict[str, tuple[Artifact, ...]]:
-    """What `artifacts_text` was given."""
+    """Returns the artifacts that `artifacts_text` encoded."""
     return {
         environment_id: tuple(
             Artifact(**{**found, "role_payload": base64.b64decode(found["role_payload"])})
@@ -279,7 +282,7 @@ def artifacts_of(text: str) -> dict[str, tuple[Artifact, ...]]:
 
 
 def end(connection: sqlite3.Connection, job_id: str, archive: Archive) -> int:
-    """Put away a job that ends: all of it is in the archive. Returns the archive's bytes."""
+    """Replaces the rows of a job that ends by its archive; returns the archive's size in bytes."""
     states = [entry for entry in archive.entries if isinstance(entry, StateEvent)]
     times = JobTimes.of(job_id, states, last_error(archive.entries))
     connection.execute(
@@ -302,5 +305,5 @@ SCHEMA = Schema(4, ";".join((*_TABLES, SEAL_TABLE)))
 
 
 def _is_recorded(field: attrs.Attribute[object], value: object) -> bool:
-    """Whether a field of `JobTimes` is kept with the job; the runner knows what it keeps."""
+    """Returns whether the server stores a field of `JobTimes`; the runner knows the other fields."""
     return field.name != "kept_until"

@@ -1,4 +1,4 @@
-"""The series of a job's stages as they are kept beyond the server: a point a minute, of the last hour."""
+"""The stored history of a job's stages, which outlives the server: one point a minute for the last hour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_STAGES = 200
 
 
 def thinned(series: Iterable[StageSeries]) -> tuple[StageSeries, ...]:
-    """What is kept: at most 60 points of each of 200 stages, those that were last at work."""
+    """Returns the series to store: at most 60 points for each of the 200 most recently active stages."""
     found = [one for one in series if one.points]
     found.sort(key=_last_at_work, reverse=True)
     end = max((one.points[-1][0] for one in found), default=0.0)
@@ -24,7 +24,7 @@ def thinned(series: Iterable[StageSeries]) -> tuple[StageSeries, ...]:
 
 
 def joined(before: Iterable[StageSeries], since: Iterable[StageSeries]) -> tuple[StageSeries, ...]:
-    """Series of an earlier server and of this one, the last hour of each stage."""
+    """Returns the combined series of an earlier server and of this one, the last hour of each stage."""
     found = {one.stage: one for one in before}
     for one in since:
         if one.points:
@@ -40,7 +40,7 @@ def joined(before: Iterable[StageSeries], since: Iterable[StageSeries]) -> tuple
 
 
 def _last_at_work(series: StageSeries) -> float:
-    """When a stage last had bundles that ran, or committed some."""
+    """Returns the time at which a stage last ran or committed a bundle."""
     last = 0.0
     for point, after in zip(series.points, series.points[1:] or series.points, strict=False):
         if after[3] or after[4] != point[4]:
@@ -49,7 +49,7 @@ def _last_at_work(series: StageSeries) -> float:
 
 
 def _spaced(points: Iterable[SeriesPoint], begin: float) -> Iterator[SeriesPoint]:
-    """The points since `begin`, a minute or more apart."""
+    """Returns the points since `begin` that are at least a minute apart."""
     next_ = begin
     for point in points:
         if point[0] >= next_:

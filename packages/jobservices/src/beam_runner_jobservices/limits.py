@@ -1,4 +1,4 @@
-"""The limits that keep one client, one job or one long-lived server from using up everything."""
+"""Limits that keep one client, one job or one long-lived server from using all resources."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ import attrs
 class Limits:
     """Limits of a job server. Durations are in seconds, texts in characters.
 
-    - `messages`, `message_chars`: what is kept of one job's messages for readers; the oldest go
-      first.
-    - `text_chars`: length at which one message is cut. Clients refuse answers above 4 MiB unless
-      told otherwise.
-    - `streams`: state and message streams open at once; `calls`: everything open at once.
-    - `request_bytes`: of one request; up to twice as many are read and refused in words, and what is
-      larger gRPC refuses unread.
-    - `preparations`, `preparation_bytes`, `preparation_ttl`: how many prepared jobs may wait to be run,
-      of how many bytes in all, packed as they wait, or one alone as it came; and how long.
-    - `staging_idle`: how long a client that stages artifacts may be silent.
-    - `ended_jobs`: how many ended jobs are remembered, and of these about as many as packed make
-      `ended_bytes` on the disk, where jobs outlive the server, or else `ended_bytes_in_memory`.
+    Attributes:
+        messages, message_chars: the stored messages of one job; the server drops the oldest first.
+        text_chars: the length at which the server truncates a message. Clients refuse answers above
+            4 MiB by default.
+        streams: the number of open state and message streams; `calls`: the number of all open
+            calls.
+        request_bytes: the size of one request. The server reads up to twice as much to answer with
+            a clear error. gRPC refuses larger requests unread.
+        preparations, preparation_bytes, preparation_ttl: the number, the packed size and the
+            lifetime of prepared jobs that wait to be run. One job alone may have the size unpacked.
+        staging_idle: the time for which a client that stages artifacts may be silent.
+        ended_jobs: the number of finished jobs that the server remembers.
+        ended_bytes, ended_bytes_in_memory: the approximate packed size of finished jobs, on disk if
+            jobs outlive the server, otherwise in memory.
     """
 
     messages: int = 10_000

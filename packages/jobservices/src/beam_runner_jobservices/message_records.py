@@ -1,4 +1,4 @@
-"""The records that messages of a job carry beside their text, as they are kept on disk."""
+"""The stored form of the records that messages of a job carry with their text."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _MOST = 100
 
 
 def fit(record: MessageRecord) -> MessageRecord:
-    """Returns a record with its texts cut to 4 KiB of characters, and its lists to 100 items."""
+    """Returns a record with its texts truncated to 4 KiB of characters, and its lists to 100 items."""
     return None if record is None else _fit(record)
 
 
 def plain(record: MessageRecord) -> Any:
-    """Returns a record as what JSON knows."""
+    """Returns a record as values that JSON supports."""
     kind = next((name for name, cls in _KINDS.items() if isinstance(record, cls)), "")
     return {"kind": kind, "record": attrs.asdict(record)} if record is not None else None
 
 
 def of_plain(found: Any) -> MessageRecord:
-    """Returns the record that `plain` was given; None for kinds of other versions.
+    """Returns the record that `plain` encoded; None for kinds of other versions.
 
     Raises:
-        TypeError: it is none.
-        LookupError: it is none.
+        TypeError: the data is not an encoded record.
+        LookupError: the data is not an encoded record.
     """
     cls = None if found is None else _KINDS.get(found["kind"])
     return None if cls is None else record_of(cls, found["record"])

@@ -1,4 +1,4 @@
-"""The values of metrics: decodes the payload of a `MonitoringInfo` by its type."""
+"""Values of metrics: decodes the payload of a `MonitoringInfo` by its type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from beam_runner_urns import metrics as urns
 
 @attrs.frozen
 class Distribution:
-    """How often values came, and their sum, least and greatest."""
+    """The count, sum, minimum and maximum of the values."""
 
     count: int
     sum: float
@@ -22,13 +22,13 @@ class Distribution:
 
     @property
     def mean(self) -> float:
-        """The mean, 0 where nothing came."""
+        """The mean, or 0 without values."""
         return self.sum / self.count if self.count else 0.0
 
 
 @attrs.frozen
 class Latest:
-    """A value and when it was set (wall-clock ms)."""
+    """A value and the time at which it was set (wall-clock ms)."""
 
     time: int
     value: float
@@ -38,7 +38,7 @@ MetricValue = int | float | Distribution | Latest | tuple[float, ...] | frozense
 
 
 def metric_value(info: MonitoringInfo) -> MetricValue | None:
-    """What a metric cell holds; None where its type is not known here, or its payload is broken."""
+    """Returns the value of a metric cell; None if its type is unknown or its payload is malformed."""
     read = _READERS.get(info.type)
     if read is None:
         return None
@@ -49,11 +49,11 @@ def metric_value(info: MonitoringInfo) -> MetricValue | None:
 
 
 BROKEN = (LookupError, struct.error, ValueError)
-"""What `Payload` raises where there is something else than was asked for."""
+"""The errors that `Payload` raises for malformed data."""
 
 
 class Payload:
-    """Reads what Beam's simple coders have written, from its start."""
+    """A reader of values in Beam's simple coders, from the start of a payload."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -76,7 +76,7 @@ class Payload:
         return int(value)
 
     def piece(self) -> bytes:
-        """Bytes after their length."""
+        """Returns the next length-prefixed bytes."""
         length = self.varint()
         piece = self._data[self._at : self._at + length]
         if len(piece) != length:
@@ -86,7 +86,7 @@ class Payload:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left."""
+        """Returns whether the reader has reached the end."""
         return self._at == len(self._data)
 
 

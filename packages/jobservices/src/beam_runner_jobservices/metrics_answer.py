@@ -1,6 +1,7 @@
-"""How much of a job's metrics one answer holds: clients refuse answers above 4 MiB.
+"""The limit of metrics in one answer, because clients refuse answers above 4 MiB.
 
-The Job API has no pages for metrics. So what does not fit is left out, and a counter tells how many.
+The Job API has no pages for metrics. The server leaves out the metrics that don't fit, and a
+counter reports their number.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from beam_runner_urns import metrics as urns
 
 MOST_BYTES = 4 << 20
 LEFT_OUT = ("beam_runner", "metrics_left_out_of_this_answer")
-"""Namespace and name of the counter of what was left out; there is none where all is told."""
+"""The namespace and name of the counter of omitted metrics. The counter is missing if nothing was omitted."""
 _FIELD_BYTES = 4
-"""What comes before a text in a message, or a message in another, of up to 2 MiB: its number and length."""
+"""The size in bytes of a field header (number and length) for content of up to 2 MiB."""
 _USER = "beam:metric:user:"
 
 
 def fitting(metrics: JobMetrics, most: int = MOST_BYTES) -> JobMetrics:
-    """The metrics that fit into an answer of so many bytes: users' before all others, each committed
-    and attempted, in their order.
+    """Returns the metrics that fit into an answer of the given size in bytes.
+
+    Users' metrics come before all others, each with its committed and attempted values, in the
+    original order.
     """
     if sum(map(_size, (*metrics.attempted, *metrics.committed))) <= most:
         return metrics
@@ -41,7 +44,7 @@ def fitting(metrics: JobMetrics, most: int = MOST_BYTES) -> JobMetrics:
 
 
 def _key(info: MonitoringInfo) -> tuple[str, frozenset[tuple[str, str]]]:
-    """What a metric is about, committed or attempted."""
+    """Returns the subject of a metric, the same for its committed and attempted values."""
     return info.urn, frozenset(info.labels.items())
 
 
@@ -51,7 +54,7 @@ def _comes_late(key: object) -> bool:
 
 
 def _size(info: MonitoringInfo) -> int:
-    """At least as many bytes as it takes in an answer."""
+    """Returns an upper bound of a metric's size in an answer, in bytes."""
     texts = [info.urn, info.type, *info.labels, *info.labels.values()]
     size = sum(len(text.encode()) + _FIELD_BYTES for text in texts)
     return size + len(info.payload) + (2 + len(info.labels)) * _FIELD_BYTES

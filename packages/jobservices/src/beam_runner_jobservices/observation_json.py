@@ -1,9 +1,8 @@
 """The JSON that carries the records of `beam_runner_model.observation`.
 
-The service `beam_runner.observation.v1.JobObservation` stands beside the Job API on the same port. Its
-requests and answers are JSON, so that neither side needs generated code; fields that a reader does not
-know are left out, those that are missing have their defaults. A server without it answers
-UNIMPLEMENTED.
+The service `beam_runner.observation.v1.JobObservation` uses the same port as the Job API. Its
+requests and answers are JSON, so that neither side needs generated code. Readers ignore unknown
+fields, and use defaults for missing fields. A server without the service answers UNIMPLEMENTED.
 
 | method | request | answer |
 |---|---|---|
@@ -14,7 +13,7 @@ UNIMPLEMENTED.
 | `GetLogs` | `{"job_id": ..., "query": LogQuery}` | `Logs` |
 | `GetStacks` | `{"job_id": ...}` | `{"stacks": [ThreadStack]}` |
 
-All times are wall-clock seconds since the epoch, lengths of time are seconds.
+All times are wall-clock seconds since the epoch, and durations are seconds.
 """
 
 from __future__ import annotations
@@ -52,21 +51,21 @@ _PARTS: Mapping[tuple[type, str], type] = {
 
 
 def encode(value: Any) -> bytes:
-    """JSON of a record, or of a mapping with records in it."""
+    """Returns the JSON of a record, or of a mapping that contains records."""
     return json.dumps(value, default=lambda record: attrs.asdict(record, recurse=False)).encode()
 
 
 def decode(data: bytes) -> Any:
-    """What `encode` was given, with mappings in place of records.
+    """Returns the value that `encode` encoded, with mappings in place of records.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: the data is not JSON.
     """
     return json.loads(data)
 
 
 def record_of(kind: type[_Record], found: Mapping[str, Any]) -> _Record:
-    """The record that a mapping describes.
+    """Returns the record that a mapping describes.
 
     Raises:
         TypeError: a field without a default is missing.

@@ -1,4 +1,4 @@
-"""The gRPC face of what runners tell beyond the Job API: see `observation`."""
+"""The gRPC service for reports beyond the Job API; see `observation`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from beam_runner_jobservices.registry import Registry
 
 
 class ObservationService:
-    """Answers from `registry`, and asks the executor's handle of a job where it is a `JobObserver`.
+    """A service that answers from `registry`, or asks the executor's handle of a job if it is a
+    `JobObserver`.
 
-    `kept_until` tells of which ended jobs the runner keeps the state, and until when.
+    `kept_until` returns the finished jobs whose state the runner stores, and the expiry times.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class ObservationService:
         self._kept_until = kept_until
 
     def handlers(self) -> Any:
-        """What is to be added to a gRPC server."""
+        """Returns the handlers to add to a gRPC server."""
         methods: dict[str, Callable[..., Any]] = {
             "ListJobs": self.ListJobs,
             "GetExecution": self.GetExecution,

@@ -1,6 +1,6 @@
-"""What this package asks of a runner, and what it offers to it.
+"""Interfaces between this package and a runner.
 
-A runner gives `JobServer` one `JobExecutor`. All methods here may be called from any thread.
+A runner gives `JobServer` one `JobExecutor`. Any thread may call any method of these interfaces.
 """
 
 from __future__ import annotations
@@ -20,70 +20,76 @@ from beam_runner_model.observation import Execution, StageSeries, ThreadStack
 
 
 class JobHandle(Protocol):
-    """A job that an executor has taken on."""
+    """A job that an executor has accepted."""
 
     def cancel(self) -> None:
-        """Ask the job to stop. Returns at once; may be called more than once, and after the end.
+        """Requests the job's cancellation. Returns at once; may be called repeatedly, and after the
+        end.
 
-        The job is then in state CANCELLING; the executor reports CANCELLED when nothing of it runs
-        any more.
+        The job is then in state CANCELLING. The executor reports CANCELLED when no part of the job
+        runs.
         """
 
     def drain(self) -> None:
-        """Ask the job's sources to end, and the job with them. Returns at once; may be called more
-        than once, and after the end.
+        """Requests a drain of the job's sources. Returns at once; may be called repeatedly, and after
+        the end.
 
-        The job is then in state DRAINING; the executor reports DRAINED when all that the sources
-        had given is processed.
+        The job is then in state DRAINING. The executor reports DRAINED when everything that the
+        sources have emitted is processed.
         """
 
     def metrics(self) -> JobMetrics:
-        """The metrics so far. Should take milliseconds.
+        """Returns the current metrics. Should take milliseconds.
 
-        Asked for once more from within the report of a terminal state, on the thread that reports;
-        the answer is final, and the handle is let go. So no lock that this needs may be held then.
+        The server calls this method once more within the report of a terminal state, on the thread
+        that reports. That answer is final, and the server releases the handle. So the reporting
+        thread must not hold a lock that this method needs.
         """
 
 
 @runtime_checkable
 class JobObserver(Protocol):
-    """What a `JobHandle` may be besides: one that tells what its job does at this moment."""
+    """An optional interface of a `JobHandle` that reports what its job is doing now."""
 
     def execution(self) -> Execution:
-        """What the job does now, as far as it is known here. Should take milliseconds."""
+        """Returns what the job is doing now, as far as the runner knows. Should take milliseconds."""
 
     def series(self) -> tuple[StageSeries, ...]:
-        """How the job's stages have been getting on for the last hour. Should take milliseconds."""
+        """Returns the history of the job's stages over the last hour. Should take milliseconds."""
 
     def stacks(self) -> tuple[ThreadStack, ...]:
-        """What the threads of the job's worker processes do now. Asks them, for seconds at most;
-        those that do not answer are left out.
+        """Returns the stacks of the threads of the job's worker processes.
+
+        The call asks the processes and takes a few seconds at most. It leaves out processes that
+        don't answer.
         """
 
 
 class JobReporter(Protocol):
-    """Where an executor reports what becomes of one job. Implemented by this package; never waits
-    for readers. A server that keeps its jobs writes states to the disk before it returns.
+    """The receiver of an executor's reports about one job. This package implements it.
+
+    A report never waits for readers. A server that stores its jobs writes states to the disk before
+    the report returns.
     """
 
     def state(
         self, state: JobState, reason: str | None = None, record: MessageRecord = None
     ) -> bool:
-        """Report that the job entered `state`; whether the job has now entered it.
+        """Reports that the job entered `state`; returns whether the job has now entered the state.
 
-        The job is STARTING when the executor is called; the executor reports RUNNING and, once, a
-        terminal state (DONE, FAILED, CANCELLED, DRAINED), after which nothing of the job may run.
-        `reason` becomes a message directly before the state, so that it is the last error a client
-        reads; give it with FAILED, and as `record` the same for programs.
+        The job is STARTING when the server calls the executor. The executor reports RUNNING and,
+        once, a terminal state (DONE, FAILED, CANCELLED, DRAINED), after which no part of the job
+        may run. `reason` becomes a message directly before the state, so it is the last error that
+        a client reads. Give a reason with FAILED, and the same as `record` for programs.
 
-        Returns False, and changes nothing, where the report lost a race that an executor cannot
-        avoid: the job is already in this state or in a terminal one, or it is CANCELLING and the
-        report is an earlier stage of life. Also where a server that keeps its jobs is stopping: the
-        job is then left to the next server. So whatever it takes to resume a job must be kept until
-        the report of its terminal state has returned True.
+        The method returns False, and changes nothing, in three cases. The job is already in this
+        state or in a terminal one. The job is CANCELLING, and the report is an earlier state. A
+        server that stores its jobs is stopping, and leaves the job to the next server. So the
+        executor must keep everything that it needs to resume a job until the report of the terminal
+        state has returned True.
 
         Raises:
-            IllegalTransition: the present state does not lead to `state`.
+            IllegalTransition: `state` can't follow the current state.
         """
 
     def message(
@@ -93,40 +99,38 @@ class JobReporter(Protocol):
         transform: str | None = None,
         record: MessageRecord = None,
     ) -> None:
-        """Add a line to the job's message stream, shown with the transform's full name if given.
+        """Adds a line to the job's message stream, with the transform's full name if given.
 
-        `record` is what the text tells, for programs.
-
-        Very long texts are cut; messages after the terminal state are dropped, since streams have
-        ended.
+        `record` is the content of the text, for programs. The server truncates very long texts. It
+        drops messages after the terminal state, because the streams have ended.
         """
 
     def log(self, lines: Iterable[MessageLine]) -> None:
-        """Add many lines as `message` does: at a tenth of the cost of as many calls."""
+        """Adds many lines, as `message` does, at a tenth of the cost of separate calls."""
 
 
 class JobExecutor(Protocol):
-    """Starts jobs."""
+    """Starter of jobs."""
 
     def __call__(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
-        """Start `job` and return soon; the Run RPC waits for this call, at most seconds. Called
-        once for each job in the life of a server.
+        """Starts `job` and returns soon; the Run call waits for this method, for seconds at most.
 
-        A server that keeps its jobs calls it again, after a restart, for each job that has not
-        ended, with the same job id. An executor that has a journal of that id resumes the job from
-        it; one that has none begins anew, unless `job.resumed` says that it had taken the job on:
-        then what it had is lost, and it should raise `JobRejected`. Where a client has asked for
-        the job's end, `JobHandle.cancel` or `JobHandle.drain` is called at once.
+        A server calls it once for each job. A server that stores its jobs calls it again after a
+        restart, for each unfinished job, with the same job id. If the executor has a journal of
+        that id, it resumes the job from the journal. Otherwise it begins anew, unless `job.resumed`
+        says that it had accepted the job: then its data is lost, and it should raise `JobRejected`.
+        If a client has requested the job's end, the server calls `JobHandle.cancel` or
+        `JobHandle.drain` at once.
 
-        The job itself runs on threads of the executor's own, and reports to `reporter`, which may
-        be used before this returns. If a cancel or a drain arrives in the meantime, the handle is
-        told as soon as there is one.
+        The job itself runs on threads of the executor, and reports to `reporter`, which may be used
+        before this method returns. If a cancel or a drain arrives in the meantime, the server calls
+        the handle as soon as it exists.
 
         Raises:
-            JobRejected: the job asks for something this runner does not do, or cannot be resumed.
-                The job becomes FAILED, and Run fails with the reason.
-            Unavailable: there is nothing to run it on, and this server will end. A job of an earlier
-                life of the server is left to the next one as it is.
-            Exception: anything else makes the job FAILED and Run fail with INTERNAL and the
+            JobRejected: the job uses an unsupported feature, or can't be resumed. The job becomes
+                FAILED, and Run fails with the reason.
+            Unavailable: no resources exist to run the job, and this server will exit. A job of an
+                earlier server is left to the next one as it is.
+            Exception: any other error makes the job FAILED, and Run fails with INTERNAL and the
                 exception's one-line text.
         """

@@ -1,7 +1,8 @@
-"""Prepared jobs: waiting for their artifacts and for Run, and forgotten if neither comes.
+"""Prepared jobs, which wait for their artifacts and for Run, and expire if neither arrives.
 
-There is always room for one more: where the limits are reached the client that has most has to give up
-its oldest ones. So nobody locks others out, and only who prepares without end loses what waits.
+The server always accepts one more job. If the limits are reached, it drops the oldest preparations
+of the client that has most. So no client can lock out others, and only a client that prepares
+without end loses jobs.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ _GIVEN_UP_REMEMBERED = 10_000
 
 @attrs.frozen
 class Peer:
-    """Whom a preparation is from: a connection of a host."""
+    """The client of a preparation: a host and a connection."""
 
     host: str
     connection: str
 
     @classmethod
     def of(cls, name: str) -> Peer:
-        """The peer that gRPC calls `name`, as in `ipv4:10.0.0.7:41000`."""
+        """Returns the peer for a name of gRPC, such as `ipv4:10.0.0.7:41000`."""
         return cls(name.rpartition(":")[0], name)
 
 
 @attrs.define(eq=False)
 class Preparation:
-    """A prepared job. `owner` is the name under which its artifacts are held in the store."""
+    """A prepared job. `owner` is the name under which the store holds its artifacts."""
 
     preparation_id: str
     staging_token: str = attrs.field(repr=False)
@@ -49,15 +50,15 @@ class Preparation:
     owner: str = ""
 
     def needed(self) -> tuple[Dependency, ...]:
-        """All dependencies of all environments, each once."""
+        """Returns all dependencies of all environments, without duplicates."""
         every = self.request.dependencies.values()
         return tuple(dict.fromkeys(item for items in every for item in items))
 
     def artifacts(self) -> Mapping[str, tuple[Artifact, ...]]:
-        """The staged artifacts per environment id, each once.
+        """Returns the staged artifacts by environment id, without duplicates.
 
         Raises:
-            NotReady: some have not been staged; names the environment and a few of them.
+            NotReady: artifacts are missing; the text names the environment and some of them.
         """
         found = {}
         for environment_id, items in self.request.dependencies.items():
@@ -86,10 +87,10 @@ class Preparations:
         self._given_up: deque[str] = deque(maxlen=2 * _GIVEN_UP_REMEMBERED)
 
     def add(self, request: PrepareRequest, peer: Peer) -> Preparation:
-        """Give the job a preparation id and a staging token of its own.
+        """Gives the job a preparation id and a staging token.
 
         Raises:
-            TooMany: the job alone is larger than all that wait may be.
+            TooMany: the job alone exceeds the limit for all preparations.
         """
         if request.size > self._limits.preparation_bytes:
             raise TooMany(
@@ -121,9 +122,7 @@ class Preparations:
         )
 
     def _give_up(self) -> Preparation:
-        """Remove what was not used for longest of the connection that has most, of the host that has
-        most.
-        """
+        """Removes the least recently used preparation of the busiest connection of the busiest host."""
         share = self._limits.preparation_bytes / self._limits.preparations
         hosts: Counter[str] = Counter()
         connections: Counter[Peer] = Counter()
@@ -149,11 +148,11 @@ class Preparations:
             )
 
     def with_token(self, staging_token: str) -> Preparation:
-        """The preparation whose artifacts are staged with this token.
+        """Returns the preparation of a staging token.
 
         Raises:
-            NotFound: no such token, or its job has been run or forgotten.
-            TooMany: its job was given up for others.
+            NotFound: the token is unknown, or its job has been run or has expired.
+            TooMany: the job was dropped for other jobs.
         """
         with self._lock:
             preparation = self._by_token.get(staging_token)
@@ -164,17 +163,17 @@ class Preparations:
         return preparation
 
     def touch(self, preparation: Preparation) -> None:
-        """Say that the preparation is in use, so that it does not expire yet."""
+        """Marks the preparation as used, so that it doesn't expire yet."""
         preparation.last_use = self._clock()
 
     def set_staged(self, preparation: Preparation, owner: str, staged: Staged) -> None:
-        """Record what has become of the dependencies; `owner` holds the files from now on.
+        """Records the staged files of the dependencies, which `owner` holds from now on.
 
-        Staging again replaces what was staged before.
+        Staging again replaces the files of the previous staging.
 
         Raises:
-            NotFound: the preparation has been run or forgotten meanwhile.
-            TooMany: it was given up for others.
+            NotFound: the preparation has been run or has expired meanwhile.
+            TooMany: the preparation was dropped for other jobs.
         """
         with self._lock:
             if preparation.preparation_id not in self._by_id:
@@ -187,11 +186,11 @@ class Preparations:
         self._store.release(replaced)
 
     def take(self, preparation_id: str) -> Preparation:
-        """Remove and return the preparation, to run it. Its artifacts stay with its owner.
+        """Removes and returns the preparation, to run it. Its artifacts stay with its owner.
 
         Raises:
-            NotFound: no such preparation, or it has expired.
-            TooMany: it was given up for others.
+            NotFound: the preparation is unknown or has expired.
+            TooMany: the preparation was dropped for other jobs.
             NotReady: artifacts are missing; the preparation stays.
         """
         with self._lock:
@@ -207,7 +206,7 @@ class Preparations:
         return preparation
 
     def expire(self) -> int:
-        """Forget the preparations that nobody used for too long, and their artifacts; how many."""
+        """Removes the expired preparations and their artifacts; returns their number."""
         latest = self._clock() - self._limits.preparation_ttl
         with self._lock:
             expired = [item for item in self._by_id.values() if item.last_use < latest]

@@ -1,4 +1,4 @@
-"""The jobs of a server, from Run until they are forgotten."""
+"""The jobs of a server, from Run until the server forgets them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.frozen
 class _Start:
-    """A Run that was asked for; `answer` becomes the job's id or the error, the same for all who
-    ask.
-    """
+    """A requested Run; `answer` becomes the job's id or the error, the same for all callers."""
 
     preparation_id: str
     job_id: str
@@ -47,9 +45,9 @@ class _Start:
 
 
 class Registry:
-    """Runs, finds and forgets jobs. Thread-safe.
+    """Registry that runs, finds and forgets jobs. Thread-safe.
 
-    A job's lock may be held when this one's is taken, never the other way round.
+    Lock order: take a job's lock before this lock, never after it.
     """
 
     def __init__(
@@ -79,17 +77,17 @@ class Registry:
         self._waits_told: dict[str, str] = {}
 
     def run(self, preparation_id: str, retrieval_endpoint: str) -> str:
-        """Start the prepared job and return its id, which differs from the preparation's. The job
-        is recorded by then.
+        """Starts the prepared job and returns its id, which differs from the preparation's. The job is
+        recorded by then.
 
-        A repeated Run starts nothing: it gets the answer to the first, so that a client whose
-        connection broke can ask again.
+        A repeated Run starts nothing. It returns the answer to the first Run, so that a client can
+        ask again after its connection broke.
 
         Raises:
             NotFound, NotReady: see `Preparations.take`.
-            Unavailable: the server is shutting down, or the job cannot be recorded.
-            JobRejected: the executor will not run it; there is a job, and it is FAILED.
-            ExecutorFailed: the executor failed to start it; there is a job, and it is FAILED.
+            Unavailable: the server is shutting down, or the job can't be recorded.
+            JobRejected: the executor refuses the job, which exists and is FAILED.
+            ExecutorFailed: the executor failed to start the job, which exists and is FAILED.
         """
         preparation = None
         with self._lock:
@@ -104,7 +102,8 @@ class Registry:
             try:
                 self._start(start, preparation, retrieval_endpoint)
             except BaseException as error:
-                # Kept as long as the job, without all that was at hand where it was raised.
+                # The error lives as long as the job, so drop its traceback and the objects that it
+                # refers to.
                 start.answer.set_exception(_bare(error))
             else:
                 start.answer.set_result(start.job_id)
@@ -142,9 +141,10 @@ class Registry:
         return job
 
     def _launch(self, job: Job, spec: JobSpec, *, restored: bool = False) -> None:
-        """Give the job to the executor, unless it was cancelled before; if that does not take it on, the job is FAILED.
+        """Passes the job to the executor, unless a client has cancelled it; if the executor refuses,
+        the job is FAILED.
 
-        Not so a restored job for which there is nothing to run on: it is the next server's.
+        If no resources exist for a restored job, the job is left to the next server.
         """
         if not job.begin():
             return
@@ -168,7 +168,7 @@ class Registry:
             self._recorder.taken_on(spec.job_id)
 
     def restore(self, jobs: Iterable[KeptJob | EndedJob]) -> None:
-        """Bring back the jobs of an earlier life of the server; before anything else is done."""
+        """Restores the jobs of an earlier server. Must be called before anything else."""
         ended: list[tuple[_Start, Ended]] = []
         for kept in jobs:
             job_id = kept.job_id if isinstance(kept, EndedJob) else kept.spec.job_id
@@ -186,14 +186,15 @@ class Registry:
             self._remember(start, job.size)
 
     def resume(self, retrieval_endpoint: str) -> None:
-        """Give the jobs that were brought back and have not ended to the executor again.
+        """Passes the restored unfinished jobs to the executor again.
 
-        Returns when it has taken them on; those that it does not take on are FAILED. If the executor says that
-        it can't take a job on now, the job is given to it again a few seconds later. Stops early after `refuse`;
-        then the other jobs are left to the next server.
+        The method returns when the executor has accepted them. A job that the executor refuses is
+        FAILED. If the executor can't accept a job now, the method tries again a few seconds later.
+        It stops early after `refuse`, and leaves the other jobs to the next server.
         """
         while self._unfinished and not self._refused.is_set():
-            # Each stays on the list until it is dealt with, so that an error leaves no job standing.
+            # Each job stays in the list until it is handled, so that an error can't leave a job
+            # stuck.
             for kept in tuple(self._unfinished):
                 if self._refused.is_set():
                     return
@@ -203,7 +204,7 @@ class Registry:
                 self._refused.wait(_RESUME_AGAIN_SECONDS)
 
     def _resumed(self, kept: KeptJob, retrieval_endpoint: str) -> bool:
-        """Gives a job to the executor again; returns whether nothing is left to do for it."""
+        """Passes a job to the executor again; returns whether the job needs no further try."""
         job = self.job(kept.spec.job_id)
         if isinstance(job, Ended) or job.current.state.is_terminal:
             return True
@@ -239,7 +240,7 @@ class Registry:
             job.message(Importance.WARNING, f"the job can't go on yet: {reason}")
 
     def _located(self, spec: JobSpec) -> dict[str, tuple[Artifact, ...]]:
-        """The artifacts of a job, with the paths they have here; an earlier server may have had other ones."""
+        """Returns the artifacts of a job with their current paths, which can differ from those of an earlier server."""
         return {
             environment_id: tuple(
                 attrs.evolve(one, path=str(self._store.path(one.sha256))) for one in artifacts
@@ -248,7 +249,7 @@ class Registry:
         }
 
     def _missing(self, spec: JobSpec) -> str:
-        """Which artifact of the job is not there, or empty if all are."""
+        """Returns a missing artifact of the job, or empty if none is missing."""
         for artifacts in spec.artifacts.values():
             for artifact in artifacts:
                 path = self._store.path(artifact.sha256)
@@ -257,14 +258,14 @@ class Registry:
         return ""
 
     def _end(self, start: _Start, owner: str) -> None:
-        """Let go of an ended job's artifacts."""
+        """Releases the artifacts of a finished job."""
         try:
             self._store.release(owner)
         except OSError:
             _LOGGER.exception("job %s: its artifacts could not be removed", start.job_id)
 
     def _put_away(self, start: _Start, job: Job) -> None:
-        """Keep of an ended job in memory only what the list of jobs shows."""
+        """Replaces a finished job in memory by the data for the list of jobs."""
         size = job.kept_bytes
         if size is not None:
             info = job.info
@@ -282,7 +283,7 @@ class Registry:
         self._remember(start, size or 0)
 
     def _remember(self, start: _Start, size: int) -> None:
-        """Remember that a job has ended, and forget those that ended longest ago beyond the limits."""
+        """Notes the end of a job, and forgets the oldest finished jobs beyond the limits."""
         forgotten = []
         with self._lock:
             self._ended.append((start, size))
@@ -299,10 +300,10 @@ class Registry:
             self._recorder.forget(job_id)
 
     def job(self, job_id: str) -> Job | Ended:
-        """The job with this id.
+        """Returns the job with this id.
 
         Raises:
-            NotFound: no such job. An id of a preparation is not one of a job.
+            NotFound: the job doesn't exist. The id of a preparation isn't the id of a job.
         """
         with self._lock:
             job = self._jobs.get(job_id)
@@ -311,14 +312,14 @@ class Registry:
         return job
 
     def jobs(self) -> tuple[Job | Ended, ...]:
-        """All jobs that are remembered, in the order in which they were run."""
+        """Returns all jobs in memory, in the order in which they were run."""
         with self._lock:
             return tuple(self._jobs.values())
 
     def cancel_all(self, timeout: float) -> tuple[str, ...]:
-        """Cancel every job that has not ended, and wait up to `timeout` seconds for all ends.
+        """Cancels every unfinished job, and waits up to `timeout` seconds until all have finished.
 
-        Returns the ids of those that have not ended by then.
+        Returns the ids of the jobs that are unfinished after the wait.
         """
         running = self._running()
         for job in running:
@@ -331,7 +332,7 @@ class Registry:
         )
 
     def drain_all(self) -> tuple[str, ...]:
-        """Drain every job that has not ended; returns their ids."""
+        """Drains every unfinished job; returns their ids."""
         running = self._running()
         for job in running:
             job.drain()
@@ -343,11 +344,11 @@ class Registry:
         ]
 
     def suspend_all(self) -> tuple[str, ...]:
-        """Hear nothing more of any job; returns the ids of those that have not ended."""
+        """Ignores all further reports of jobs; returns the ids of the unfinished ones."""
         return tuple(job.info.job_id for job in self.jobs() if job.suspend())
 
     def note_series(self) -> None:
-        """Record how the stages of running jobs have been getting on, if jobs outlive the server."""
+        """Records the history of the stages of running jobs, if jobs outlive the server."""
         if not isinstance(self._recorder, Unrecorded):
             for job in self._running():
                 try:
@@ -356,7 +357,7 @@ class Registry:
                     _LOGGER.exception("job %s: its series could not be noted", job.spec.job_id)
 
     def refuse(self) -> None:
-        """Take no more jobs."""
+        """Refuses all new jobs from now on."""
         with self._lock:
             self._refused.set()
 
@@ -380,8 +381,8 @@ def _spec(job_id: str, preparation: Preparation, retrieval_endpoint: str) -> Job
 
 
 def _job_name(request: PrepareRequest) -> str:
-    """The user's name for the job: the Python SDK always prepares with "job" and puts the name in
-    an option.
+    """Returns the user's name for the job. The Python SDK always prepares with "job", and sends the
+    name as an option.
     """
     named = request.options.get(option_urns.JOB_NAME)
     return named if isinstance(named, str) and named else request.job_name or "job"

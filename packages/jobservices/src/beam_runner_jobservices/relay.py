@@ -1,10 +1,10 @@
-"""A door on this machine to a guarded server, for clients that can show neither token nor certificate.
+"""A local relay to a guarded server, for clients that can't send a token or a certificate.
 
     python -m beam_runner_jobservices.relay --to jobs.example.com:8099 --token-file token --tls
 
-Beam's own SDKs open plain channels: they are given the relay's address as their job endpoint. Calls go on
-as they come, streams included, with the relay's credentials; whoever reaches the relay, which listens on
-loopback only, has them.
+Beam's own SDKs open plain channels, so their job endpoint is the relay's address. The relay passes
+calls on, streams included, with its own credentials. It listens on loopback only, and every process
+that reaches the relay can use its credentials.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _NO_DEADLINE = 1e9
 
 
 class Relay:
-    """Passes calls on to the server at `to` (`host:port`), showing it the credentials.
+    """A relay that passes calls on to the server at `to` (`host:port`) with the credentials.
 
-    A context manager, which serves until its end. `port` 0 picks one.
+    The relay is a context manager and serves until the context ends. `port` 0 selects a free port.
 
     Raises:
-        AddressError: it cannot listen there.
+        AddressError: the relay can't listen on the port.
     """
 
     def __init__(self, to: str, credentials: Credentials, port: int = 0) -> None:
@@ -49,7 +49,7 @@ class Relay:
         self._server = grpc.server(ThreadPerCall("beam-job-relay"), options=CHANNEL_OPTIONS)
         self.port = bind(self._server, "localhost", port, Guard())
         self.address = f"localhost:{self.port}"
-        """`host:port` for clients on this machine."""
+        """The `host:port` for clients on this machine."""
         self._server.add_generic_rpc_handlers((_PassOn(self._channel, self.address),))
 
     def __enter__(self) -> Relay:
@@ -62,7 +62,7 @@ class Relay:
 
 
 class _PassOn(grpc.GenericRpcHandler):
-    """Serves every method there is: messages go through as bytes."""
+    """A generic handler for every method, which passes messages on as bytes."""
 
     def __init__(self, channel: Any, address: str) -> None:
         self._channel = channel
@@ -82,11 +82,11 @@ class _PassOn(grpc.GenericRpcHandler):
             except grpc.RpcError as error:
                 context.abort(error.code(), error.details() or "")
 
-        # To the wire a unary call is a stream of one.
+        # In gRPC's wire protocol, a unary call is a stream of one message.
         return grpc.stream_stream_rpc_method_handler(pass_on)
 
     def _with_relay(self, answer: bytes) -> bytes:
-        """An answer to Prepare, which names the address for artifacts."""
+        """Returns an answer to Prepare with the relay's address as the address for artifacts."""
         try:
             return with_staging_endpoint(answer, self._address)
         except DecodeError:
@@ -94,13 +94,13 @@ class _PassOn(grpc.GenericRpcHandler):
 
 
 def _time_left(context: grpc.ServicerContext) -> float | None:
-    """Seconds to the client's deadline, or None; gRPC says an age of the world where there is none."""
+    """Returns the seconds to the client's deadline, or None. Without a deadline gRPC reports a huge number."""
     left = context.time_remaining()
     return None if left is None or left > _NO_DEADLINE else left
 
 
 def _metadata(context: grpc.ServicerContext) -> tuple[tuple[str, str | bytes], ...]:
-    """What the client said beside its request, but for what is the connection's or ours to say."""
+    """Returns the client's metadata, without the keys that belong to the connection or the relay."""
     said = context.invocation_metadata()
     return tuple(
         (name, value)
@@ -110,7 +110,7 @@ def _metadata(context: grpc.ServicerContext) -> tuple[tuple[str, str | bytes], .
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Relays until it is interrupted; returns the exit code."""
+    """Relays calls until it is interrupted; returns the exit code."""
     flags = _parser().parse_args(arguments)
     try:
         credentials = Credentials(

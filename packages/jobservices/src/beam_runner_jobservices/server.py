@@ -1,4 +1,4 @@
-"""The job server: all services on one port, around a runner's executor."""
+"""The job server: all services on one port, in front of a runner's executor."""
 
 from __future__ import annotations
 
@@ -53,46 +53,47 @@ _STOPPING_LIMIT = 5.0
 
 @attrs.frozen
 class Elsewhere:
-    """What outlives the server's machine: the list of jobs, and their artifacts."""
+    """Storage that outlives the server's machine, for the list of jobs and their artifacts."""
 
     jobs: TransactionLog
     artifacts: FarFiles
 
 
 class JobServer:
-    """Serves the Job API and the artifact services for a runner.
+    """Server of the Job API and the artifact services for a runner.
 
         with JobServer(executor, artifacts_dir="/var/lib/my-runner/artifacts", port=8099) as server:
-            print("serving at", server.address)
-            ...
+            print("serving at", server.address) ...
 
-    Making one takes the port, so that a port in use is known before anything else starts; `start`
-    begins to serve.
+    The constructor takes the port, so that an error about a used port comes first. `start` begins
+    to serve.
 
-    - `executor`: starts the jobs.
-    - `artifacts_dir`: a folder of this server's own; artifacts that no job needs are removed at
-      start and stop.
-    - `state_dir`: a folder of this server's own where jobs are kept, so that the next server with
-      the same `state_dir` and `artifacts_dir` shows those that have ended, and gives the others to
-      its executor again. Without it jobs end with the server.
-    - `elsewhere`: where jobs and artifacts are kept beyond the life of this machine; then the folders are
-      for the time of this server, and `state_dir` is to be empty.
-    - `host`, `port`: where to listen. `localhost` is IPv4 and IPv6; port 0 picks one.
-    - `options`: the pipeline options that the runner understands beyond Beam's own.
-    - `advertised_host`: the host that clients and SDK harnesses are told; by default `host`, or the
-      machine's name where `host` is a wildcard.
-    - `guard`: who may call it; by default everybody on this machine, and nobody else.
-    - `socket_path`: a path for a Unix socket at which it serves without TLS, too, for programs of its
-      owner's: in a folder that nobody else may open.
-    - `clock`: gives wall-clock seconds since the epoch.
-    - `kept_until`: gives the ended jobs of which the runner keeps the state, and the time at which each
-      is removed.
+    Args:
+        executor: the executor that starts the jobs.
+        artifacts_dir: a folder of this server alone. The server removes unneeded artifacts at start
+            and stop.
+        state_dir: a folder of this server alone, in which the server stores jobs. The next server
+            with the same `state_dir` and `artifacts_dir` shows the finished jobs, and passes the
+            others to its executor again. Without it, jobs end with the server.
+        elsewhere: storage for jobs and artifacts that outlives this machine. The folders are then
+            for the lifetime of this server, and `state_dir` must be empty.
+        host, port: the address to listen on. `localhost` is IPv4 and IPv6; port 0 selects a free
+            port.
+        options: the pipeline options that the runner understands in addition to Beam's own.
+        advertised_host: the host name for clients and SDK harnesses; by default `host`, or the
+            machine's name if `host` is a wildcard.
+        guard: the access control; by default the server accepts all processes of this machine, and
+            no others.
+        socket_path: a path for a Unix socket without TLS, for programs of the server's owner. Only
+            the owner may open its folder.
+        clock: returns wall-clock seconds since the epoch.
+        kept_until: returns the finished jobs whose state the runner stores, and the expiry times.
 
     Raises:
-        AddressError: it cannot listen there, or may not.
+        AddressError: the server can't listen on the address, or isn't allowed to.
         RunnerError: a folder is in use by another server, was written by another version, or
-            holds what no server has written.
-        OSError: a folder cannot be made or written.
+            contains files of another program.
+        OSError: a folder can't be created or written.
     """
 
     def __init__(
@@ -122,15 +123,15 @@ class JobServer:
             maximum_concurrent_rpcs=limits.calls,
         )
         self.port = bind(self._server, host, port, guard)
-        """The port it listens at."""
+        """The port on which the server listens."""
         self.address = f"{advertised_host or _advertised(host)}:{self.port}"
-        """The host and the port that clients are told."""
+        """The host and the port that the server tells clients."""
         try:
             target = self.address
             if socket_path is not None:
                 target = bind_socket(self._server, socket_path)
             self.door = Door(self.address, target, guard.token, guard.asks)
-            """The way in for a program of its owner's; with TLS there is none without `socket_path`."""
+            """The local access for a program of the server's owner. With TLS, it exists only with `socket_path`."""
             self._file, self._store = _open_folders(artifacts_dir, state_dir, elsewhere)
         except BaseException:
             self._give_port_back(0.0)
@@ -164,14 +165,13 @@ class JobServer:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Sentences that say what was found damaged in `state_dir`, and where it is kept."""
+        """Sentences that say what was damaged in `state_dir`, and where the damaged data is stored."""
         return () if self._file is None else self._file.damage
 
     def start(self) -> str:
-        """Begin to serve, and return the address for clients. To be called once.
+        """Begins to serve, and returns the address for clients. Must be called once.
 
-        The jobs of an earlier server that have not ended are given to the executor on a thread of
-        their own.
+        A separate thread passes the unfinished jobs of an earlier server to the executor.
         """
         start_lasting(self._keep_house, "beam-job-api-housekeeping")
         self._server.start()
@@ -183,39 +183,39 @@ class JobServer:
         return self.address
 
     def jobs(self) -> tuple[JobInfo, ...]:
-        """The jobs that were run, oldest first; of those that have ended the last few hundred."""
+        """Returns the jobs that were run, oldest first, with the last few hundred finished jobs."""
         return tuple(job.info for job in self._registry.jobs())
 
     def state(self, job_id: str) -> JobState:
-        """The state of one of `jobs`.
+        """Returns the state of one of `jobs`.
 
         Raises:
-            NotFound: no such job.
+            NotFound: the job doesn't exist.
         """
         return self._registry.job(job_id).info.state
 
     def cancel_all(self, timeout: float) -> tuple[str, ...]:
-        """Cancel all jobs, and wait up to `timeout` seconds until they have ended.
+        """Cancels all jobs, and waits up to `timeout` seconds until they have finished.
 
-        Returns the ids of the jobs that have not.
+        Returns the ids of the jobs that are unfinished after the wait.
         """
         return self._registry.cancel_all(timeout)
 
     def drain_all(self) -> tuple[str, ...]:
-        """Take no more jobs, and drain those that have not ended; returns their ids.
+        """Refuses new jobs, and drains the unfinished ones; returns their ids.
 
-        Does not wait: `jobs` tells how they are getting on.
+        The method doesn't wait; `jobs` shows the progress.
         """
         self._registry.refuse()
         return self._registry.drain_all()
 
     def stop(self, grace: float = 5.0) -> tuple[str, ...]:
-        """Take no more jobs, and stop serving; may be called more than once.
+        """Refuses new jobs, and stops serving; may be called more than once.
 
-        Without a `state_dir`, cancels the jobs that run, and waits up to `grace` seconds for them to
-        end. With one, leaves them to the next server: what the executor reports of them from now on
-        is not heard, and their streams end with UNAVAILABLE. Then waits up to a second for clients
-        to read the last of their streams. Returns the ids of the jobs that have not ended.
+        Without a `state_dir`, the server cancels the running jobs, and waits up to `grace` seconds
+        for their end. With a `state_dir`, it leaves the jobs to the next server: it ignores later
+        reports of the executor, and the jobs' streams end with UNAVAILABLE. Then it waits up to 1 s
+        for clients to read the rest of their streams. Returns the ids of the unfinished jobs.
         """
         self._registry.refuse()
         if self._file is not None:
@@ -258,7 +258,7 @@ class JobServer:
 
 
 def _server_options(limits: Limits) -> tuple[tuple[str, int], ...]:
-    # A message is whole in memory three times before anybody here sees its size.
+    # gRPC holds a message in memory three times before this code can see its size.
     return (*_SERVER_OPTIONS, ("grpc.max_receive_message_length", 2 * limits.request_bytes))
 
 
@@ -267,7 +267,7 @@ def _open_folders(
     state_dir: str | os.PathLike[str] | None,
     elsewhere: Elsewhere | None,
 ) -> tuple[JobFile | None, ArtifactStore]:
-    """The jobs that are kept, if any are to be, and the artifacts that they and new jobs need."""
+    """Returns the storage of jobs, if jobs are stored, and the store of the artifacts that jobs need."""
     if state_dir is None:
         return None, ArtifactStore(artifacts_dir)
     file = JobFile(Path(state_dir), None if elsewhere is None else elsewhere.jobs)
@@ -280,7 +280,7 @@ def _open_folders(
 
 
 def _held(jobs: Iterable[KeptJob | EndedJob]) -> dict[str, set[str]]:
-    """The hashes of the artifacts that jobs still need, per owner."""
+    """Returns the hashes of the artifacts that jobs still need, by owner."""
     return {
         job.owner: {artifact.sha256 for found in job.spec.artifacts.values() for artifact in found}
         for job in jobs
@@ -289,7 +289,7 @@ def _held(jobs: Iterable[KeptJob | EndedJob]) -> dict[str, set[str]]:
 
 
 def _advertised(host: str) -> str:
-    """A name under which clients reach a server that listens at `host`."""
+    """Returns a name under which clients can reach a server that listens on `host`."""
     if host not in _WILDCARDS:
         return f"[{host}]" if ":" in host else host
     name = socket.gethostname()

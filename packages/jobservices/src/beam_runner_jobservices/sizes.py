@@ -1,4 +1,4 @@
-"""How large a pipeline may be: more than anybody writes, and no more than a server can bear."""
+"""Limits of a pipeline's size, above what people write and below what overloads a server."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ _SHOWN_CHARS = 60
 class PipelineLimits:
     """Limits of one pipeline.
 
-    - `transforms`, `pcollections`, `coders`, `windowing_strategies`, `environments`: how many.
-    - `composites_deep`: how deep composites may be nested; `coders_deep`: coders within coders.
-    - `name_chars`: of a full name or an id. Beam's dataframes make them, of 165 characters for each column of a file.
-    - `job_name_chars`: of the job's name.
+    Attributes:
+        transforms, pcollections, coders, windowing_strategies, environments: the maximum numbers.
+        composites_deep: the maximum depth of nested composites.
+        coders_deep: the maximum depth of nested coders.
+        name_chars: the maximum length of a full name or an id. Beam's dataframes make names of 165
+            characters for each column of a file.
+        job_name_chars: the maximum length of the job's name.
     """
 
     transforms: int = 30_000
@@ -37,9 +40,10 @@ PIPELINE_LIMITS = PipelineLimits()
 
 
 def excesses(graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS) -> Iterator[str]:
-    """What is too large, one clause each, with how large it is, the limit, and where.
+    """Returns one clause for each excess, with the size, the limit and the place.
 
-    Nothing in the pipeline may contain itself. Linear in its size, and takes no stack.
+    Nothing in the pipeline may contain itself. The time is linear in the size, and the function
+    doesn't recurse.
     """
     counts = (
         ("transforms", len(graph.transforms), limits.transforms),
@@ -70,7 +74,7 @@ def excesses(graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS) -> 
 
 
 def _deepest(parts: Mapping[str, Sequence[str]]) -> tuple[str, int]:
-    """Which has most levels, itself counted, and how many."""
+    """Returns the node with the most levels, including itself, and the number of levels."""
     levels: dict[str, int] = {}
     for node in TopologicalSorter(parts).static_order():
         levels[node] = 1 + max((levels[part] for part in parts.get(node, ())), default=0)

@@ -1,9 +1,9 @@
 """The server's side of artifact staging, as a conversation without a transport.
 
-The Job API turns retrieval around: the client opens a stream, names its staging token, and then
-answers the server's requests to resolve and to get artifacts
+The Job API reverses retrieval: the client opens a stream, sends its staging token, and then answers
+the server's requests to resolve and to get artifacts
 (`ArtifactStagingService.ReverseArtifactRetrievalService`). `stage` is that conversation as a
-generator: it yields requests and is sent the answers.
+generator. It yields requests, and its caller sends it the answers.
 """
 
 from __future__ import annotations
@@ -17,36 +17,34 @@ from beam_runner_jobservices.errors import InvalidRequest
 from beam_runner_jobservices.store import ArtifactStore, StoredFile
 
 NAME_BYTES = 255
-"""What file systems allow for the name of a file, in UTF-8."""
+"""The maximum length of a file name in most file systems, in bytes of UTF-8."""
 _SHOWN = 60
 
 
 @attrs.frozen
 class Embedded:
-    """Content that came within the pipeline."""
+    """An artifact whose content is part of the pipeline."""
 
     data: bytes = attrs.field(repr=False)
 
 
 @attrs.frozen
 class Fetchable:
-    """Content the client can send; `sha256` is what the client says of it, or empty."""
+    """An artifact whose content the client can send; `sha256` is the client's hash of it, or empty."""
 
     sha256: str
 
 
 @attrs.frozen
 class Unresolved:
-    """A kind that the client should first turn into others (deferred artifacts, packages of a
-    repository).
-    """
+    """An artifact that the client must first resolve (deferred artifacts, packages of a repository)."""
 
 
 @attrs.frozen
 class Dependency:
-    """An artifact as the client names it. Two that are equal are fetched once.
+    """An artifact as the client names it. The server fetches equal dependencies once.
 
-    `source` follows from `type_urn` and `type_payload` and is not compared.
+    `source` follows from `type_urn` and `type_payload`, so comparisons ignore it.
     """
 
     type_urn: str
@@ -62,14 +60,14 @@ class Dependency:
 
 @attrs.frozen
 class ResolveRequest:
-    """Asks the client for what `dependency` stands for."""
+    """A request to the client to resolve `dependency`."""
 
     dependency: Dependency
 
 
 @attrs.frozen
 class GetRequest:
-    """Asks the client for the content of `dependency`, in chunks."""
+    """A request to the client for the content of `dependency`, in chunks."""
 
     dependency: Dependency
 
@@ -103,15 +101,15 @@ def stage(
     file_type: str,
     progress: Callable[[], None],
 ) -> Steps:
-    """Bring `dependencies` into `store`, held by `owner`.
+    """Copies `dependencies` into `store`, held by `owner`.
 
-    Yields the next request, or None where more of the answer to the last one is needed; to be sent
-    the client's next answer each time. Returns what became of each dependency: artifacts of type
-    `file_type`. Calls `progress` after each.
+    The generator yields the next request, or None if it needs more of the last answer. Its caller
+    sends it the client's next answer each time. It returns the artifacts of each dependency, of
+    type `file_type`, and calls `progress` after each one.
 
     Raises:
-        InvalidRequest: the client answers something else than was asked, or content that differs
-            from its hash; or the name of an artifact is too long for a file.
+        InvalidRequest: the client's answer doesn't fit the request, its content differs from the
+            hash, or the name of an artifact is too long for a file.
     """
     dependencies = tuple(dependencies)
     for dependency in dependencies:
@@ -137,7 +135,7 @@ def stage(
 
 
 def _check_name(dependency: Dependency) -> None:
-    """Refuses a name under which no worker can write the file."""
+    """Raises an error if no worker can write a file with this name."""
     name = dependency.staged_name
     longest = max(len(part.encode()) for part in name.split("/"))
     if longest > NAME_BYTES:

@@ -1,9 +1,9 @@
-"""The life of a job as a table: which state may follow which.
+"""The lifecycle of a job, as a table of the states that may follow each state.
 
     STOPPED -> STARTING -> RUNNING -> DONE | FAILED | CANCELLED | DRAINED
 
-with CANCELLING and DRAINING on the way to the end where someone asked for it. A job enters exactly
-one terminal state.
+CANCELLING and DRAINING come before the end if a client has requested it. A job enters exactly one
+terminal state.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     _S.CANCELLED: frozenset(),
     _S.DRAINED: frozenset(),
 }
-"""The states that each state leads to. UPDATING and UPDATED are of the protocol, but no job of ours
-enters them.
+"""The states that may follow each state. UPDATING and UPDATED are part of the protocol, but no job of
+this package enters them.
 """
 
 OVERTAKEN: Mapping[JobState, frozenset[JobState]] = {
@@ -38,19 +38,17 @@ OVERTAKEN: Mapping[JobState, frozenset[JobState]] = {
     _S.DRAINING: frozenset({_S.STARTING, _S.RUNNING}),
     _S.CANCELLING: frozenset({_S.STARTING, _S.RUNNING, _S.DRAINING}),
 }
-"""Reports that come too late through no fault of the reporter, such as RUNNING after somebody asked
-to cancel.
-"""
+"""The reports that arrive too late without a fault of the reporter, such as RUNNING after a client's cancel."""
 
 
 def is_entered(present: JobState, reported: JobState) -> bool:
-    """Whether a job in state `present` of which `reported` is said enters that.
+    """Returns whether a job in state `present` enters the state `reported`.
 
-    A report of the same state again, one that comes after the end, and one that is overtaken are
-    ignored.
+    The server ignores a report of the same state, a report after the end, and a report that arrives
+    too late.
 
     Raises:
-        IllegalTransition: `present` does not lead to `reported`; the text names both.
+        IllegalTransition: `reported` can't follow `present`; the text names both.
     """
     if present.is_terminal or present is reported or reported in OVERTAKEN.get(present, ()):
         return False

@@ -1,4 +1,4 @@
-"""How names in messages and metrics find the steps of a pipeline."""
+"""Lookup of the steps that messages and metrics name."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class StepNames:
         self._by_name = {name: key for key, name in names.items() if name}
 
     def find(self, name: str) -> str:
-        """The id of the step that is meant by `name`; empty if none is.
+        """Returns the id of the step that `name` refers to; empty if no step matches.
 
-        It may be an id or a full name; of a step that the runner has made within a known one, the
-        innermost known one.
+        `name` can be an id or a full name. For a step that the runner has made inside another step,
+        the result is the innermost enclosing step.
         """
         if name in self._names:
             return name
@@ -31,13 +31,13 @@ class StepNames:
         return ""
 
     def named(self, name: str) -> str:
-        """The id of the step with just this full name; empty if there is none."""
+        """Returns the id of the step with exactly this full name; empty if no step matches."""
         return self._by_name.get(name, "")
 
     def step_of(self, text: str) -> tuple[str, str]:
-        """The id of the step that a message is about, and the text without the step's name.
+        """Returns the id of the step of a message, and the text without the step's name.
 
-        The name stands in brackets before the text; brackets around anything else belong to the text.
+        The name is in brackets before the text. Brackets around anything else belong to the text.
         """
         found = _PREFIX.match(text)
         if found is not None:
@@ -49,6 +49,6 @@ class StepNames:
 
 
 def _ends(text: str) -> list[int]:
-    """Where brackets close in the first line: names may hold some, too."""
+    """Yields the positions of closing brackets in the first line, because names may contain brackets, too."""
     line = text.partition("\n")[0]
     return [at for at, character in enumerate(line[:_LONGEST_PREFIX]) if character == "]"]

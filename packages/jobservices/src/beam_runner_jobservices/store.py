@@ -1,14 +1,13 @@
-"""Files addressed by the hash of their content, kept as long as somebody holds them.
+"""Files addressed by the hash of their content. The store keeps a file as long as an owner holds it.
 
 Layout of the folder, which belongs to one store at a time (POSIX file lock):
 
-    lock                  held while the store is open
-    beam-runner-folder.json
-                          marks it as ours, see `folders`
-    incoming/<random>     files being written
-    sha256/ab/abcdef...   complete files, read-only, moved here in one step
+    lock                  held while the store is open beam-runner-folder.json
+                          marks the folder as the store's, see `folders`
+    incoming/<random>     files being written sha256/ab/abcdef...   complete files, read-only, moved
+    here atomically
 
-No name that a client gives is ever part of a path.
+No path contains a name that a client sends.
 """
 
 from __future__ import annotations
@@ -35,9 +34,7 @@ _HEX = frozenset("0123456789abcdef")
 
 @attrs.frozen
 class StoredFile:
-    """A complete file of the store: hash in lower-case hexadecimal, length in bytes, absolute
-    path.
-    """
+    """A complete file of the store: hash in lower-case hexadecimal, length in bytes, absolute path."""
 
     sha256: str
     size: int
@@ -45,24 +42,26 @@ class StoredFile:
 
 
 class FarFiles(Protocol):
-    """A place that outlives this machine, for copies of the store's files. Thread-safe.
+    """A remote store for copies of the files, which outlives this machine. Thread-safe.
 
     Raises:
-        Unavailable: each of them but `delete`, if the place does not answer, or refuses.
+        Unavailable: raised by each method except `delete`, if the remote store doesn't answer or
+            refuses.
     """
 
     def put(self, sha256: str, file: Path) -> str:
-        """Keeps a copy; returns its name, which no other copy has. On return it is durable."""
+        """Stores a copy; returns its name, which is unique. The copy is durable when the method returns."""
 
     def fetch(self, name: str, target: Path) -> None:
-        """Brings a copy here, which is whole from the first moment on."""
+        """Downloads a copy; the local file is complete from the moment it appears."""
 
     def names(self) -> Mapping[str, str]:
-        """The hashes of all copies, by name."""
+        """Returns the hashes of all copies by name."""
 
     def delete(self, names: Iterable[str]) -> None:
-        """Removes copies, unless another server has taken over. Those that can't be removed stay until the next
-        server starts.
+        """Removes copies, unless another server has taken over.
+
+        Copies that can't be removed stay until the next server starts.
         """
 
 
@@ -84,14 +83,14 @@ class IncomingFile:
 
     @property
     def sha256(self) -> str:
-        """Hash of what has been written so far."""
+        """The hash of the data written so far."""
         return self._hash.hexdigest()
 
     def commit(self) -> StoredFile:
-        """Make the file part of the store, held by the owner.
+        """Makes the file part of the store, held by the owner.
 
         Raises:
-            Unavailable: it is to be kept elsewhere, too, and that place does not take it.
+            Unavailable: the remote store doesn't accept a copy of the file.
         """
         self._file.flush()
         if self._store.outlives_process:
@@ -102,18 +101,18 @@ class IncomingFile:
 
 
 class ArtifactStore:
-    """The store in `folder`, which is made if it is not there. Thread-safe.
+    """The store in `folder`, which is created if it doesn't exist. Thread-safe.
 
-    With `held`, which says per owner what it holds by sha256, the files outlive the process: those
-    that are held are still there, as far as they were, and complete ones are on the disk when
-    `commit` returns. All other files left by an earlier process are removed. Without it all are
-    removed, also by `close`. With `far`, too, those that are held are brought from there where they are not
-    in the folder, and copies that nobody holds are removed there.
+    `held` lists by owner the hashes that the owner holds. With it, the files outlive the process:
+    held files that exist stay, and files are on the disk when `commit` returns. The store removes
+    all other files of an earlier process. Without `held`, the store removes all files, also in
+    `close`. With `far`, the store downloads held files that the folder lacks, and removes remote
+    copies without an owner.
 
     Raises:
-        RunnerError: another store uses the folder, or it is not ours, see `folders`; or `far` does not
-            answer.
-        OSError: the folder cannot be made or written.
+        RunnerError: another store uses the folder, the folder belongs to another program (see
+            `folders`), or `far` doesn't answer.
+        OSError: the folder can't be created or written.
     """
 
     def __init__(
@@ -143,7 +142,7 @@ class ArtifactStore:
         self._complete.mkdir(exist_ok=True, mode=0o700)
 
     def _bring(self, far: FarFiles, held: set[str]) -> None:
-        """Bring copies of what is held here, and remove all others."""
+        """Downloads the held files that the folder lacks, and removes all other copies."""
         others = []
         for name, sha256 in far.names().items():
             if sha256 in held and sha256 not in self._copies:
@@ -158,7 +157,7 @@ class ArtifactStore:
         far.delete(others)
 
     def _remove_files(self) -> None:
-        """Remove what nobody holds."""
+        """Removes the files without an owner."""
         if self._incoming.exists():
             shutil.rmtree(self._incoming)
         if not self._owners and self._complete.exists():
@@ -169,11 +168,11 @@ class ArtifactStore:
 
     @contextmanager
     def incoming(self, owner: str) -> Iterator[IncomingFile]:
-        """A new file to write, which disappears at the end of the `with` block unless it was
+        """Opens a new file for writing, which disappears at the end of the `with` block unless it was
         committed.
 
         Raises:
-            DiskFull: there is no room for it.
+            DiskFull: the disk has no room for the file.
         """
         path = self._incoming / secrets.token_hex(16)
         try:
@@ -190,18 +189,19 @@ class ArtifactStore:
             path.unlink(missing_ok=True)
 
     def add(self, owner: str, data: bytes) -> StoredFile:
-        """Store `data`, held by `owner`."""
+        """Stores `data`, held by `owner`."""
         with self.incoming(owner) as file:
             file.write(data)
             return file.commit()
 
     def _copied(self, owner: str, source: Path, sha256: str) -> str | None:
-        """Have a copy of what is about to be adopted where it outlives this machine; its name if it is new."""
+        """Copies a file to the remote store before the store adopts it; returns the name of a new copy."""
         if self._far is None:
             return None
         with self._mutex:
             if sha256 in self._owners:
-                # Who made it part of the store had copied it, and nobody removes it while it is held.
+                # The earlier owner of the file has copied it, and the copy stays while the file is
+                # held.
                 self._hold(owner, sha256)
                 return None
         return self._far.put(sha256, source)
@@ -236,20 +236,20 @@ class ArtifactStore:
         self._held.setdefault(owner, set()).add(sha256)
 
     def path(self, sha256: str) -> Path:
-        """Where the file with this content is, or would be.
+        """Returns the path of the file with this content, whether or not it exists.
 
         Raises:
-            NotFound: `sha256` is no such hash, whatever else it is.
+            NotFound: `sha256` is not a valid hash.
         """
         if len(sha256) != 64 or not _HEX.issuperset(sha256):
             raise NotFound(f"{sha256!r} is not a sha256 hash in lower-case hexadecimal")
         return self._complete / sha256[:2] / sha256
 
     def open(self, sha256: str) -> BinaryIO:
-        """Open a complete file for reading; it stays readable also if it is released meanwhile.
+        """Opens a complete file for reading; it stays readable if it is released meanwhile.
 
         Raises:
-            NotFound: there is no such file.
+            NotFound: the file doesn't exist.
         """
         try:
             return open(self.path(sha256), "rb")
@@ -259,7 +259,7 @@ class ArtifactStore:
             ) from None
 
     def release(self, owner: str) -> None:
-        """Forget what `owner` holds, and remove the files that nobody else holds."""
+        """Releases the files that `owner` holds, and removes those without another owner."""
         copies = []
         with self._mutex:
             for sha256 in self._held.pop(owner, ()):
@@ -272,9 +272,7 @@ class ArtifactStore:
         self._remove_copies(copies)
 
     def close(self) -> None:
-        """Give up the folder, and remove the files that need not outlive the process. May be called
-        more than once.
-        """
+        """Releases the folder, and removes files that needn't outlive the process. May be called more than once."""
         if not self._lock_file.closed:
             if not self.outlives_process:
                 with self._mutex:

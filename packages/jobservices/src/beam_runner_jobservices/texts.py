@@ -1,4 +1,4 @@
-"""Texts made fit for the wire: cut to a length, valid UTF-8, small enough for a gRPC status."""
+"""Texts prepared for transport: truncated, valid UTF-8, and small enough for a gRPC status."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 _STATUS_BYTES = 6_000
-"""gRPC carries a status's text percent-encoded in HTTP/2 trailers, of which clients accept 8 KiB in
-all.
+"""The maximum size of a status text in bytes. gRPC percent-encodes it in HTTP/2 trailers, which
+clients accept up to 8 KiB in total.
 """
 
 
 def cut(text: str, limit: int) -> str:
-    """`text` as valid Unicode, and where it is longer than `limit`, its start, its end, and what is
-    missing between.
-    """
+    """Returns `text` as valid Unicode; if it exceeds `limit`, its start, its end, and a note about the middle."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     if len(text) <= limit:
         return text
@@ -23,7 +21,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def status_text(text: str) -> str:
-    """`text`, shortened where a gRPC status could not carry it."""
+    """Returns `text`, shortened if a gRPC status can't carry it."""
     limit = len(text)
     while len(quote(shortened := cut(text, limit))) > _STATUS_BYTES:
         limit = min(limit * 3 // 4, _STATUS_BYTES)
@@ -31,12 +29,12 @@ def status_text(text: str) -> str:
 
 
 def iso_time(seconds: float) -> str:
-    """Wall-clock seconds since the epoch as ISO 8601 in UTC with milliseconds."""
+    """Returns wall-clock seconds since the epoch as ISO 8601 in UTC with milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def seconds_of(text: str) -> float | None:
-    """The wall-clock seconds of an ISO time, in UTC unless it says otherwise; None where it is not one."""
+    """Returns the wall-clock seconds of an ISO time, by default in UTC; None if the text isn't an ISO time."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -45,6 +43,6 @@ def seconds_of(text: str) -> float | None:
 
 
 def one_line(error: BaseException) -> str:
-    """The exception's type and text on one line."""
+    """Returns the exception's type and text on one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,4 +1,4 @@
-"""Threads: one for each call, so that no call keeps another waiting, and those that last."""
+"""Threads: one for each call, so that no call delays another one, and threads that run for long."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ThreadPerCall(Executor):
-    """Runs every call on a new daemon thread, which ends with the call.
+    """An executor that runs every call on a new daemon thread, which ends with the call.
 
-    A thread costs about 0.1 ms, which is nothing at the rate of Job API calls, while a pool would
-    have to be as large as the number of streams that clients keep open. The gRPC server limits the
-    number of calls. Where the system gives no more threads, a call waits until another has ended.
+    A thread costs about 0.1 ms, which is little at the rate of Job API calls. A pool would have to
+    be as large as the number of open streams. The gRPC server limits the number of calls. If the
+    system gives no more threads, a call waits until another one ends.
     """
 
     def __init__(self, name: str) -> None:
@@ -66,7 +66,7 @@ class ThreadPerCall(Executor):
 
 
 def start_lasting(work: Callable[[], None], name: str) -> threading.Thread:
-    """Starts a daemon thread that calls ``work``, again after a second if it raises, until it returns."""
+    """Starts a daemon thread that calls ``work``, and calls it again 1 s after it raises, until it returns."""
 
     def run() -> None:
         while True:

@@ -1,1 +1,1 @@
-"""From a Beam pipeline to a plan, and to the scheduler's graph: fused stages, the buffers between them, scripts."""
+"""Translation of a Beam pipeline into a job plan and a scheduler graph: fused stages, buffers and scripts."""

@@ -1,4 +1,4 @@
-"""The one place where Beam's protocol buffers enter this package."""
+"""Beam's protocol buffers that this package uses. No other module of the package imports them."""
 
 from __future__ import annotations
 

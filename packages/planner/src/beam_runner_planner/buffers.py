@@ -1,4 +1,4 @@
-"""Buffers: which windows are in them, and which are grouped as a whole."""
+"""Descriptions of the buffers between stages: the windows in each buffer, and which buffers are grouped."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ def plan_buffers(
     components: _protos.Components,
     environments: dict[str, ResolvedEnvironment],
 ) -> dict[str, BufferPlan]:
-    """The buffers of a graph by id; their strategies are those of what is written to them.
+    """Returns the buffers of a graph by id, each with the windowing strategy of the data that stages
+    write to it.
 
     Args:
-        graph: the stages.
-        components: all windows in them are readable.
-        environments: by id.
+        graph: the fused stages.
+        components: the pipeline's components, after `window_coders.make_readable`.
+        environments: the SDK environments by id.
     """
     written: dict[str, list[_protos.PCollection]] = {buffer_id: [] for buffer_id in graph.kinds}
     for node in graph.nodes:
         for sink in node.sinks:
             written[sink.buffer_id].append(components.pcollections[sink.pcollection_id])
     for node in graph.nodes:
-        # A script writes what its readers read.
+        # A TestStream's script writes the PCollection that its readers read.
         if node.source_buffer is not None and not written[node.source_buffer]:
             written[node.source_buffer].append(components.pcollections[node.source_pcollection])
     strategies = {
@@ -67,7 +68,7 @@ def plan_buffers(
 
 
 def _names_of_readers(graph: Graph) -> dict[str, str]:
-    """By buffer the full name of what groups what is in it, or keeps state by its keys."""
+    """Returns, by buffer id, the full name of the transform that groups the buffer or keeps state by its keys."""
     names = {buffer_id: buffer_id.split(":", 1)[1] for buffer_id in graph.kinds}
     for node in graph.nodes:
         if node.source_buffer is not None:

@@ -1,4 +1,4 @@
-"""Combines: before the shuffle where that changes nothing, else behind a GroupByKey."""
+"""Expansion of combines: lifted before the shuffle if the result stays the same, otherwise after a GroupByKey."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LIFTABLE = frozenset(
 
 
 def expand_combines(steps: Iterable[Step], context: Context) -> Iterator[Step]:
-    """A phase: makes of each CombinePerKey what runs.
+    """Replaces each CombinePerKey by transforms that can run.
 
-    Whether the SDK has lifted the combine already does not matter.
+    The result is the same whether or not the SDK has lifted the combine.
 
     Raises:
-        UnsupportedPipeline: An SDK has lifted a combine that must not be lifted, and what follows
-            is not what SDKs make of a combine.
+        UnsupportedPipeline: An SDK has lifted a combine that must not be lifted, and the transforms
+            that follow are not those that SDKs produce.
     """
     for step in unlifted(list(steps), lambda step: not _may_lift(step.transform, context)):
         if step.urn == transform_urns.COMBINE_PER_KEY:
@@ -60,13 +60,13 @@ def _check_lifted(precombine: _protos.PTransform, context: Context) -> None:
 def _may_lift(transform: _protos.PTransform, context: Context) -> bool:
     """Returns whether elements may be combined before they are grouped.
 
-    A precombined element has one timestamp, which holds the watermark for all that is in it. That
-    is not enough in two kinds of streams:
+    A precombined element has one timestamp, which holds the watermark for all elements in it. One
+    timestamp is not enough in two kinds of streams:
 
     - Windows merge: the timestamp is at the end of the element's window. The watermark passes that
-      end, and the window closes, before the next element comes, with which it had to merge.
-    - Panes have the earliest timestamp: that of a late element must not count. Which elements are
-      late is known only where they are grouped.
+      end, and the window closes, before the next element arrives that should merge with the window.
+    - Panes have the earliest timestamp: the timestamp of a late element must not count. Only the
+      grouping stage knows which elements are late.
     """
     (pcollection_id,) = transform.inputs.values()
     pcollection = context.components.pcollections[pcollection_id]
@@ -79,16 +79,20 @@ def _may_lift(transform: _protos.PTransform, context: Context) -> bool:
 
 
 def _combines_groups(transform: _protos.PTransform, context: Context) -> bool:
-    """Whether the SDK can be asked to combine the values of groups.
+    """Returns whether the SDK can combine the values of groups when the runner asks it to.
 
-    No SDK says so among its capabilities. Python's can; Go's can't, and has its own way in the parts.
+    No SDK lists this ability among its capabilities. Python's SDK can. Go's SDK can't: it uses the
+    parts of the combine in its own way.
     """
     environment = environment_of(transform, context.components)
     return is_of_python(environment) or not transform.subtransforms
 
 
 def _counts_no_elements(trigger: _protos.Trigger) -> bool:
-    """Whether a trigger may see several elements as one. As deep as protobuf lets triggers be."""
+    """Returns whether a trigger gives the same panes if it sees several elements as one element.
+
+    The recursion is as deep as the trigger; protobuf limits the depth.
+    """
     match trigger.WhichOneof("trigger"):
         case None:
             return True
@@ -108,7 +112,7 @@ def _counts_no_elements(trigger: _protos.Trigger) -> bool:
 
 
 def _lifted(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
-    """Precombine, group, merge accumulators, extract outputs."""
+    """Returns the steps of a lifted combine: precombine, group, merge accumulators, extract outputs."""
     components = context.components
     name = transform.unique_name
     (input_id,) = transform.inputs.values()
@@ -151,7 +155,7 @@ def _lifted(transform: _protos.PTransform, context: Context) -> Iterator[_protos
 
 
 def _grouped(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
-    """Group, combine the values of each group."""
+    """Returns the steps of an unlifted combine: group, then combine the values of each group."""
     components = context.components
     (input_id,) = transform.inputs.values()
     (output_id,) = transform.outputs.values()
@@ -176,7 +180,7 @@ def _grouped(transform: _protos.PTransform, context: Context) -> Iterator[_proto
 
 
 def _as_expanded(transform: _protos.PTransform, context: Context) -> Iterator[_protos.PTransform]:
-    """The parts that the SDK has made of it."""
+    """Returns the steps that the SDK has expanded the combine to."""
     for _, part in leaves(transform.subtransforms, context.components):
         part.unique_name = context.new_name(part.unique_name)
         yield part

@@ -1,4 +1,4 @@
-"""What the phases of fusion share: Beam's context, in time that is linear in the pipeline's size."""
+"""Shared state of the phases of fusion: Beam's context, with lookups that keep fusion linear in the pipeline's size."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from beam_runner_planner.sdks import heeds_prefix
 
 
 class Context(translations.TransformContext):
-    """Beam's context; coders are found by their content and names by counting on.
+    """Beam's translation context, which finds equal coders by content and makes unique names by
+    counting.
 
     Args:
-        components: of the pipeline; phases change them.
-        known_runner_urns: the transforms that are no SDK's.
+        components: the pipeline's components; phases change them.
+        known_runner_urns: the URNs of transforms that the runner executes without an SDK.
     """
 
     def __init__(self, components: _protos.Components, known_runner_urns: frozenset[str]) -> None:
@@ -32,7 +33,7 @@ class Context(translations.TransformContext):
         super().__init__(components, known_runner_urns)
 
     def add_or_get_coder_id(self, coder_proto: _protos.Coder, coder_prefix: str = "coder") -> str:
-        """The id of an equal coder, which is added where there is none."""
+        """Returns the id of an equal coder, and adds the coder if no equal coder exists."""
         content = coder_proto.SerializeToString(deterministic=True)
         coder_id = self._coder_ids.get(content)
         if coder_id is None:
@@ -41,24 +42,26 @@ class Context(translations.TransformContext):
         return coder_id
 
     def add_coder(self, urn: str, component_ids: list[str]) -> str:
-        """The id of the coder with this URN and these components."""
+        """Returns the id of the coder with this URN and these component coders."""
         return self.add_or_get_coder_id(
             _protos.Coder(spec=_protos.FunctionSpec(urn=urn), component_coder_ids=component_ids)
         )
 
     def prefixed(self, coder_id: str) -> str:
-        """The id of the coder with a length prefix around it, if it has none itself and SDKs heed it."""
+        """Returns the id of the length-prefixed coder, or the same id if the coder has a prefix or
+        SDKs ignore prefixes.
+        """
         coder = self.components.coders[coder_id]
         if coder.spec.urn == coder_urns.LENGTH_PREFIX or not self._heeds_prefix(coder):
             return coder_id
         return self.add_coder(coder_urns.LENGTH_PREFIX, [coder_id])
 
     def know_every_coder(self) -> None:
-        """Declares all coders known, so that none is length-prefixed for the runner's sake."""
+        """Declares that the runner knows all coders, so that fusion adds no length prefixes for the runner."""
         self._known_coder_urns |= {c.spec.urn for c in self.components.coders.values()}
 
     def add_pcollection(self, wanted_id: str, like: _protos.PCollection, **changes: Any) -> str:
-        """Adds a PCollection like another one but for some fields; its id, which is its name, too."""
+        """Adds a copy of a PCollection with some fields changed; returns its id, which is also its name."""
         pcollections = self.components.pcollections
         pcollection_id = self.new_id(pcollections, wanted_id)
         pcollections[pcollection_id].CopyFrom(like)
@@ -67,13 +70,13 @@ class Context(translations.TransformContext):
         return pcollection_id
 
     def new_name(self, wanted: str) -> str:
-        """A full name that no step has yet: the one that is wanted, or that with a number behind."""
+        """Returns a full name that no step has: the requested name, or the requested name with a number."""
         name = self.new_id(self._names, wanted)
         self._names.add(name)
         return name
 
     def new_id(self, existing: Container[str], wanted: str) -> str:
-        """An id that does not exist yet: the one that is wanted, or that with a number behind."""
+        """Returns an unused id: the requested id, or the requested id with a number."""
         found = wanted
         while found in existing:
             self._counts[wanted] += 1

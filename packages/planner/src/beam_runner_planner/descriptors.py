@@ -1,4 +1,4 @@
-"""Bundle descriptors: what an SDK harness must know of one stage and nothing more."""
+"""Bundle descriptors: the part of a pipeline that an SDK harness needs to run one stage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beam_runner_planner.stateful import coders_of
 
 
 class DescriptorBuilder:
-    """Builds the :class:`StageSpec` of every node of one fused pipeline."""
+    """Builder of the :class:`StageSpec` of each node of one fused pipeline."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class DescriptorBuilder:
     def build(
         self, stage_id: str, node: Node, environment_id: str
     ) -> tuple[StageSpec, dict[str, str]]:
-        """The stage's spec, and the buffer of each of its output edges by transform id."""
+        """Returns the spec of the stage, and the buffer of each of its output edges by transform id."""
         descriptor = _protos.ProcessBundleDescriptor(id=stage_id)
         for transform in node.transforms:
             descriptor.transforms[transform.unique_name].CopyFrom(transform)
@@ -75,7 +75,9 @@ class DescriptorBuilder:
         edge_coder = self._script_coders.get(node.source_buffer or "")
         if edge_coder is None:
             edge_coder = self._read_coder(node)
-            # What a splittable DoFn gives back is encoded as its input PCollection, and read again.
+            # The residuals of a splittable DoFn have the coder of its input PCollection, because
+            # the stage reads
+            # them again.
             pcollection = descriptor.pcollections[node.source_pcollection]
             pcollection.CopyFrom(self._components.pcollections[node.source_pcollection])
             pcollection.coder_id = self._components.coders[edge_coder].component_coder_ids[0]
@@ -89,10 +91,11 @@ class DescriptorBuilder:
         return source_id
 
     def _read_coder(self, node: Node) -> str:
-        """The windowed coder of what a node reads: the one that it was written with.
+        """Returns the windowed coder of the data that a node reads, which is the coder that wrote the
+        data.
 
-        The PCollection that comes out of a reshuffle or a grouping may have another coder than the
-        one that goes in, for instance where it is to be grouped next.
+        The output PCollection of a reshuffle or a grouping can have another coder than the input,
+        for example if the next step groups the output.
         """
         own_id = self._edge_coders[node.source_pcollection]
         written = self._written.get(node.source_buffer or "")
@@ -139,7 +142,7 @@ class DescriptorBuilder:
     def _add_components(
         self, descriptor: _protos.ProcessBundleDescriptor, environment_id: str
     ) -> None:
-        """Copies the PCollections, windowing strategies and coders that the transforms name."""
+        """Copies the PCollections, windowing strategies and coders that the transforms refer to."""
         components = self._components
         coders: set[str] = set()
         for transform in descriptor.transforms.values():
@@ -198,7 +201,7 @@ class DescriptorBuilder:
 
 
 def _coders_of(transform: _protos.PTransform) -> Iterable[str]:
-    """The coders that a transform's payload names."""
+    """Returns the ids of the coders that a transform's payload refers to."""
     urn, payload = transform.spec.urn, transform.spec.payload
     if urn in (transform_urns.DATA_SOURCE, transform_urns.DATA_SINK):
         yield _protos.RemoteGrpcPort.FromString(payload).coder_id

@@ -1,4 +1,4 @@
-"""Whether containers can be run here: a docker command that reaches a daemon."""
+"""Check for Docker: a `docker` command that reaches a daemon."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ _told: dict[str, tuple[float, str]] = {}
 
 
 def why_no_docker() -> str:
-    """Why containers can't be run, as a clause; empty if they can. Takes up to five seconds once a minute."""
+    """Returns the reason why containers can't run on this machine, as a clause, or an empty text if
+    they can.
+
+    The check takes up to 5 s. Its result is cached for one minute.
+    """
     command = shutil.which("docker")
     if command is None:
         return "there is no command 'docker'"

@@ -1,11 +1,11 @@
-"""Which way each SDK environment is run: embedded in the Spark Python worker, or over the Fn API.
+"""Choice of how to run each SDK environment: embedded in the Spark Python worker, or over the Fn API.
 
-| environment | run as |
+| environment | how the runner runs it |
 |---|---|
-| EXTERNAL, PROCESS | that, over the Fn API |
-| DOCKER, named by the user, of another image or SDK | a container over the Fn API, where docker is there; else rejected |
-| DOCKER, the SDK's default; embedded Python | embedded; as the next where packages are to be installed |
-| embedded Python over gRPC | another process of this Python, over the Fn API |
+| EXTERNAL, PROCESS | as specified, over the Fn API |
+| DOCKER that the user names, with another image or SDK | in a container over the Fn API if Docker is available; otherwise rejected |
+| DOCKER with the SDK's default image; embedded Python | embedded; in a separate Python process if the job installs packages |
+| embedded Python over gRPC | in a separate process of the server's Python, over the Fn API |
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from beam_runner_planner.sdks import is_our_own, versions
 
 _PYTHON_SDK = f"{protocol_urns.SDK_BASE_VERSION_PREFIX}apache/beam_python"
 
-# In the order in which alternatives of an anyof are taken. Docker before embedded, since the default
-# image counts as embedded anyway, and another image was asked for on purpose.
+# The alternatives of an anyOf environment, best first. Docker comes before embedded: the default
+# image counts as embedded anyway, and a user who names another image wants that image.
 _PREFERENCE = (
     environment_urns.EXTERNAL,
     environment_urns.PROCESS,
@@ -47,10 +47,10 @@ class ResolvedEnvironment:
     """An environment of the pipeline after the choice among its alternatives.
 
     Attributes:
-        environment: what the harness gets.
-        embedded: whether it runs inside the Spark Python worker.
+        environment: the environment that the harness gets.
+        embedded: whether the environment runs inside the Spark Python worker.
         in_client: whether all its harnesses are threads of one Python interpreter, the client's.
-        rejection: why it can't be run at all, as a clause; empty if it can.
+        rejection: the reason why the environment can't run, as a clause; empty if it can.
     """
 
     environment: Environment
@@ -64,15 +64,15 @@ def resolve_environments(
     artifacts: Mapping[str, Sequence[JobArtifact]],
     options_json: str = "",
 ) -> dict[str, ResolvedEnvironment]:
-    """Chooses for every environment of the pipeline, by its id.
+    """Returns the chosen environment for each environment id of the pipeline.
 
     Args:
-        pipeline: with the dependencies of its environments resolved to files of the store.
+        pipeline: a pipeline whose environments' dependencies are files of the artifact store.
         artifacts: the stored artifacts by environment id.
         options_json: the pipeline's options, a JSON object.
 
     Raises:
-        InvalidPipeline: a payload can't be read, or an artifact is missing.
+        InvalidPipeline: a payload can't be parsed, or an artifact is missing.
     """
     options = json.loads(options_json or "{}")
     resolved = {}
@@ -89,23 +89,23 @@ def resolve_environments(
 
 
 def option(options: Mapping[str, Any], name: str) -> Any:
-    """The value of a pipeline option; None if it is not given."""
+    """Returns the value of a pipeline option, or None if the option is not set."""
     return options.get(f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}", options.get(name))
 
 
 def experiments(options: Mapping[str, Any]) -> list[str]:
-    """The experiments that a pipeline's options ask for."""
+    """Returns the experiments in a pipeline's options."""
     asked = option(options, "experiments")
     return [one for one in asked if isinstance(one, str)] if isinstance(asked, list) else []
 
 
 def _names_docker(options: Mapping[str, Any]) -> bool:
-    """Whether the user has asked for docker; the SDK's default is docker, too, if nothing is said."""
+    """Returns whether the user chose Docker; the SDK sends Docker as its default, too."""
     return option(options, "environment_type") in ("DOCKER", environment_urns.DOCKER)
 
 
 def _in_client(proto: _protos.Environment, options: Mapping[str, Any]) -> bool:
-    """Whether the workers of an external pool are threads of the Python program that submits."""
+    """Returns whether the workers of an external pool are threads of the Python program that submits the job."""
     return (
         option(options, "environment_type") == "LOOPBACK"
         and any(capability.startswith(_PYTHON_SDK) for capability in proto.capabilities)
@@ -151,7 +151,7 @@ def _resolve(
 
 
 def _with_this_python(environment: Environment) -> ResolvedEnvironment:
-    """Embedded; but this process can't install packages for itself, so then in another one."""
+    """Returns the embedded environment, or a separate Python process if packages must be installed."""
     if need_installing(environment.artifacts):
         return _in_another_process(environment)
     return ResolvedEnvironment(environment, embedded=True)
@@ -187,7 +187,7 @@ _OTHER_IMAGE = (
 
 
 def _why_not_embedded(proto: _protos.Environment) -> str:
-    """Why a docker environment can't be replaced by this very Python, or nothing if it can."""
+    """Returns the reason why the server's own Python can't replace a Docker environment, or an empty text if it can."""
     image = _protos.DockerPayload.FromString(proto.payload).container_image
     own = image == DockerEnvironment.default_docker_image() and is_our_own(proto)
     return "" if own else _OTHER_IMAGE

@@ -1,13 +1,13 @@
-"""The errors that translation knows: a pipeline is malformed, or asks for what is not supported."""
+"""Errors of translation: the pipeline is malformed, or uses an unsupported feature."""
 
 from __future__ import annotations
 
 
 class UnsupportedPipeline(Exception):
-    """The pipeline uses features that this runner does not support yet.
+    """A pipeline that uses features that this runner does not support.
 
     Attributes:
-        reasons: one sentence each, naming the feature and the transform.
+        reasons: one sentence for each feature, with the feature and the transform.
     """
 
     def __init__(self, reasons: list[str]) -> None:
@@ -19,4 +19,4 @@ class UnsupportedPipeline(Exception):
 
 
 class InvalidPipeline(Exception):
-    """The pipeline is malformed: it means nothing, to no runner. The text says what is wrong, and where."""
+    """A malformed pipeline, which no runner can execute. The text says what is wrong, and where."""

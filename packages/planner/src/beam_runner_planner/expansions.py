@@ -1,4 +1,4 @@
-"""What the runner does itself becomes edges: transforms that write into a buffer, and others that read it."""
+"""Expansion of the transforms that the runner executes itself into transforms that write or read a buffer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from beam_runner_planner.steps import (
 
 
 def expand_shuffles(steps: Iterable[Step], context: Context) -> Iterator[Step]:
-    """A phase: a GroupByKey or a reshuffle is a write to a buffer and a read from it."""
+    """Replaces each GroupByKey and each reshuffle by a write to a buffer and a read from the buffer."""
     for step in steps:
         if step.urn == transform_urns.GROUP_BY_KEY:
             kind = "group"
@@ -41,9 +41,11 @@ def expand_shuffles(steps: Iterable[Step], context: Context) -> Iterator[Step]:
 
 
 def expand_flattens(steps: Iterable[Step], context: Context) -> Iterator[Step]:
-    """A phase: a Flatten is writes to one buffer and a read from it; one input only needs neither.
+    """Replaces each Flatten by writes to one buffer and a read from it; a Flatten of one input
+    disappears.
 
-    All that is written has the output's coder. A Flatten of nothing reads what nobody writes.
+    All writers use the coder of the output. A Flatten without inputs reads a buffer without
+    writers.
     """
     for step in steps:
         if step.urn != transform_urns.FLATTEN:
@@ -65,9 +67,10 @@ def expand_flattens(steps: Iterable[Step], context: Context) -> Iterator[Step]:
 
 
 def _recoded(step: Step, tag: str, pcollection_id: str, context: Context) -> Step | None:
-    """A step that gives an input of a Flatten the coder of its output; None where it has it.
+    """Returns a step that re-encodes an input of a Flatten with the output's coder; None if the coders
+    are equal.
 
-    That is a Flatten of this one, which every SDK has.
+    The step is a Flatten of the one input, because every SDK can run a Flatten.
     """
     pcollections = context.components.pcollections
     (output_id,) = step.outputs
@@ -93,12 +96,14 @@ def _recoded(step: Step, tag: str, pcollection_id: str, context: Context) -> Ste
 def expand_scripts(
     steps: Iterable[Step], context: Context, coders: dict[str, str]
 ) -> Iterator[Step]:
-    """A phase: a TestStream is reads from the buffers that its script fills, one for each output.
+    """Replaces each TestStream by reads from the buffers that its script fills, one buffer for each
+    output.
 
     Args:
-        steps: all.
-        context: shared.
-        coders: gets, by buffer id, the coder of the windowed values in it.
+        steps: all steps of the pipeline.
+        context: the shared context.
+        coders: a mapping that this function fills, from the buffer id to the coder of the buffer's
+            windowed values.
     """
     for step in steps:
         if step.urn != transform_urns.TEST_STREAM:
@@ -119,7 +124,7 @@ def _script_coder(context: Context, transform: _protos.PTransform, pcollection_i
 
 
 def expand_impulses(steps: Iterable[Step], context: Context) -> Iterator[Step]:
-    """A phase: what begins with nothing reads the one element of an impulse."""
+    """Makes each step without an input read the single element of an impulse."""
     for step in steps:
         transform = step.transform
         if step.urn == transform_urns.IMPULSE:

@@ -1,4 +1,4 @@
-"""Steps of a pipeline that read or match files by a pattern, as the display data of Beam's Python SDK names them."""
+"""Search for steps that read or match files by a pattern, by the display data of Beam's Python SDK."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SOURCE = "apache_beam.io.iobase.SDFBoundedSourceDoFn"
 _MATCHERS = frozenset(
     {"apache_beam.io.fileio._MatchAllFn", "apache_beam.io.filebasedsource._ExpandIntoRanges"}
 )
-"""DoFns whose elements are patterns."""
+"""The DoFns whose elements are patterns."""
 _INNER = "/SDFBoundedSourceReader"
-"""Where Beam's expansion of a source begins in the name of a step."""
+"""The part of a step's name at which Beam's expansion of a source begins."""
 
 
 @attrs.frozen
@@ -28,10 +28,10 @@ class FileRead:
 
     Attributes:
         name: the full name of the step.
-        pattern: the file pattern, empty if elements bring it.
+        pattern: the file pattern; empty if the patterns are elements.
         elsewhere: whether user code runs in the environment of the program that submits the job.
-        inputs: ids of the step's input PCollections.
-        outputs: ids of the step's output PCollections.
+        inputs: the ids of the step's input PCollections.
+        outputs: the ids of the step's output PCollections.
     """
 
     name: str
@@ -51,9 +51,10 @@ class FileRead:
 
 
 def file_reads(pipeline: bytes) -> tuple[FileRead, ...]:
-    """Returns the steps of a serialized pipeline that read or match files, in the order of their names.
+    """Returns the steps of a serialized pipeline that read or match files, in the order of their
+    names.
 
-    Display data isn't part of the computation, so a step without it is left out.
+    The function leaves out steps without display data, which SDKs may omit.
     """
     components = _protos.Pipeline.FromString(pipeline).components
     return tuple(sorted(_reads(components), key=lambda read: read.name))

@@ -1,8 +1,8 @@
-"""Flattens of PCollections with different window functions: which of them can run.
+"""Check of Flattens whose inputs have different window functions.
 
-The model's Java SDK refuses them. Python's logs a warning, gives the output the windowing of the first
-input, and leaves every element in its own windows. Those can be written only where both kinds of
-windows have one coder, as fixed and sliding windows have.
+Beam's Java SDK refuses such a Flatten. Python's SDK logs a warning, gives the output the windowing
+of the first input, and leaves every element in its own windows. The runner can write these windows
+only if both kinds have the same coder, as fixed and sliding windows have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from beam_runner_planner.windowing import window_fn
 def windows_that_differ(
     flatten: _protos.PTransform, components: _protos.Components
 ) -> Iterator[str]:
-    """Yields a feature for each window function of an input that the output can't have."""
+    """Yields the name of an unsupported feature for each input whose window function the output can't have."""
     (output_id,) = set(flatten.outputs.values())
     output = _strategy_of(output_id, components)
     told: set[str] = set()
@@ -47,7 +47,7 @@ def _described(strategy: _protos.WindowingStrategy) -> str:
 
 
 def _is_same(one_id: str, other_id: str, components: _protos.Components) -> bool:
-    """Returns whether two coders encode alike, as far as their messages tell."""
+    """Returns whether two coders encode equally, as far as their protos show."""
     coders = components.coders
     waiting, seen = [(one_id, other_id)], set()
     while waiting:

@@ -1,11 +1,12 @@
-"""Fuses steps into stages: a step joins the stage that makes its main input, wherever it may.
+"""Fusion of steps into stages: each step joins the stage that produces its main input, if it may.
 
-It may not where it must begin a stage, where its environment is another one, and where a side input
-that it reads depends on the stage. What it makes is stored then, and it begins a stage that reads that.
+A step starts a new stage in three cases: it must be the first step of its stage, its environment
+differs, or it reads a side input that depends on the stage. The step's input is then stored in a
+buffer.
 
-Transforms have one main input each, so main inputs alone make trees, and a walk down each tree does it.
-Masks with a bit for each side input tell what depends on what. Both take time that is linear in the
-pipeline's size, but for the masks, and no stack.
+Each transform has one main input, so the main inputs form trees, and one walk down each tree is
+enough. Bit masks, with one bit for each side input, record dependencies. Except for the masks, the
+time is linear in the pipeline's size. The walk doesn't recurse.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class Stage:
     """Steps that run together.
 
     Attributes:
-        source: the edge by which elements come in.
-        steps: after the source, each after the one that makes its main input.
-        environment_id: None if no step asks for one.
-        sides_behind: the side inputs that depend on it, a bit for each.
-        sinks: the edges by which elements leave.
+        source: the edge by which elements enter the stage.
+        steps: the steps after the source, each after the step that produces its main input.
+        environment_id: the SDK environment; None if no step needs one.
+        sides_behind: a bit mask of the side inputs that depend on the stage.
+        sinks: the edges by which elements leave the stage.
     """
 
     source: Step
@@ -39,20 +40,20 @@ class Stage:
     sinks: list[Step] = attrs.field(factory=list)
 
     def take(self, step: Step) -> None:
-        """Adds a step."""
+        """Adds a step to the stage."""
         (self.sinks if step.writes_buffer else self.steps).append(step)
         self.environment_id = self.environment_id or step.transform.environment_id or None
 
 
 def fuse_steps(steps: Sequence[Step], context: Context) -> list[Stage]:
-    """The stages, each after those that make what it reads.
+    """Returns the stages, each after the stages that produce its inputs.
 
     Args:
-        steps: all; what begins with nothing reads a buffer.
-        context: shared; what is stored between stages gets a coder whose elements can be cut.
+        steps: all steps; a step without an input reads the buffer of an impulse.
+        context: the shared context. Data between stages gets a coder that shows where elements end.
 
     Raises:
-        InvalidPipeline: steps wait for each other.
+        InvalidPipeline: steps depend on each other in a cycle.
     """
     graph = _Graph(steps)
     while True:
@@ -64,7 +65,7 @@ def fuse_steps(steps: Sequence[Step], context: Context) -> list[Stage]:
         begin = [s for stage in waiting for s in stage.steps if s.sides and not s.begins]
         if not begin:
             break
-        # Each of two such stages would wait for what the other one makes on its way.
+        # Two such stages would deadlock, because each one waits for an output of the other.
         for step in begin:
             step.begins = True
     if waiting:
@@ -78,7 +79,7 @@ def fuse_steps(steps: Sequence[Step], context: Context) -> list[Stage]:
 
 
 class _Graph:
-    """Who makes and who reads what."""
+    """Index of the producers and readers of each PCollection."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = steps
@@ -98,7 +99,7 @@ class _Graph:
         self.sides_behind = self._sides_behind()
 
     def mask(self, pcollections: Iterable[str]) -> int:
-        """The bits of those PCollections that are side inputs."""
+        """Returns the bits of those of the PCollections that are side inputs."""
         mask = 0
         for pcollection_id in pcollections:
             mask |= self._bits.get(pcollection_id, 0)
@@ -129,7 +130,7 @@ class _Graph:
 
 
 def _trees(graph: _Graph) -> list[Stage]:
-    """The stages in the order of their first steps."""
+    """Returns the stages in the order of their first steps."""
     stages: list[Stage] = []
     trees: list[tuple[Step, Stage | None]]
     trees = [(step, None) for step in reversed(graph.steps) if step.main is None]
@@ -160,7 +161,7 @@ def _may_join(step: Step, stage: Stage, graph: _Graph) -> bool:
 
 
 def _needed(stage: Stage, graph: _Graph, stage_of: dict[Step, Stage]) -> list[Stage]:
-    """The stages that make what a stage reads."""
+    """Returns the stages that produce the inputs of a stage."""
     makers = [graph.made_by[p] for step in stage.steps for p in step.sides]
     if _reads_stored(stage, graph):
         makers += [graph.made_by[p] for p in stage.source.outputs]
@@ -170,14 +171,14 @@ def _needed(stage: Stage, graph: _Graph, stage_of: dict[Step, Stage]) -> list[St
 
 
 def _reads_stored(stage: Stage, graph: _Graph) -> bool:
-    """Whether it reads what another stage has made, and not a shuffle, a script or an impulse."""
+    """Returns whether a step reads the stored output of another stage, and not a shuffle, a script or an impulse."""
     return all(graph.made_by[p] is not stage.source for p in stage.source.outputs)
 
 
 def _store(
     stages: Sequence[Stage], graph: _Graph, stage_of: dict[Step, Stage], context: Context
 ) -> None:
-    """Adds the edges that write what other stages read."""
+    """Adds the edges that write the PCollections that other stages read."""
     read = dict.fromkeys(p for stage in stages for step in stage.steps for p in sorted(step.sides))
     for stage in stages:
         if _reads_stored(stage, graph):

@@ -1,6 +1,7 @@
-"""From a pipeline's transforms to fused stages: a row of phases, each of which rewrites what it knows.
+"""Fusion of a pipeline's transforms into stages: a sequence of phases that each rewrite one kind of
+transform.
 
-Nothing that a client sent is decoded here: functions and coders are bytes, compared and passed on.
+Fusion decodes no functions or coders of clients. It compares and copies them as bytes.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ _EDGE = re.compile(r"stage\d+/(read|write/\d+)$")
 
 @attrs.frozen
 class FusedStage:
-    """What fusion made: transforms between one data source and some data sinks.
+    """A stage of the fused pipeline: transforms between one data source and several data sinks.
 
     Attributes:
-        transforms: without the source and the sinks.
-        environment_id: None if no transform inside asks for one.
-        source: the data-source transform; its payload is the buffer it reads.
-        sinks: the data-sink transforms; the payload of each is the buffer it writes.
+        transforms: the transforms without the source and the sinks.
+        environment_id: the SDK environment; None if no transform in the stage needs one.
+        source: the data-source transform; its payload is the id of the buffer that the stage reads.
+        sinks: the data-sink transforms; each payload is the id of a buffer that the stage writes.
     """
 
     transforms: tuple[_protos.PTransform, ...]
@@ -56,13 +57,14 @@ class FusedStage:
 
 @attrs.frozen
 class FusedPipeline:
-    """The outcome of fusion.
+    """The result of fusion.
 
     Attributes:
-        components: the pipeline's, with what fusion added.
-        stages: in an order in which a stage comes after those it depends on.
-        edge_coders: by PCollection id, the id of the windowed coder on a stage's edge.
-        script_coders: by buffer id, that of the elements that a TestStream puts into it.
+        components: the pipeline's components, with the additions of fusion.
+        stages: the stages, each after the stages that it depends on.
+        edge_coders: by PCollection id, the id of the windowed coder at the edge of a stage.
+        script_coders: by buffer id, the id of the coder of the elements that a TestStream puts into
+            it.
     """
 
     components: _protos.Components
@@ -72,15 +74,15 @@ class FusedPipeline:
 
 
 def fuse(pipeline: _protos.Pipeline, *, embedded: bool) -> FusedPipeline:
-    """Fuses a pipeline; does not change the one given.
+    """Fuses a pipeline, and leaves the given pipeline unchanged.
 
     Args:
-        pipeline: a whole pipeline.
-        embedded: whether every environment is embedded: then the same Python code writes and reads
-            every coder, and nothing need be length-prefixed for the runner's sake.
+        pipeline: a complete pipeline.
+        embedded: whether every environment is embedded. If so, the same Python code writes and
+            reads every coder, and the runner needs no length prefixes.
 
     Raises:
-        InvalidPipeline: transforms wait for each other.
+        InvalidPipeline: transforms depend on each other in a cycle.
     """
     copy = _protos.Pipeline()
     copy.CopyFrom(pipeline)
@@ -116,10 +118,10 @@ def fuse(pipeline: _protos.Pipeline, *, embedded: bool) -> FusedPipeline:
 
 def _steps(pipeline: _protos.Pipeline, context: Context) -> Iterator[Step]:
     for _, transform in leaves(pipeline.root_transform_ids, pipeline.components):
-        # A ParDo may do its work without putting anything out.
+        # A ParDo without outputs may still have side effects.
         if transform.spec.urn == transform_urns.PAR_DO or puts_out(transform):
             wanted = transform.unique_name
-            # Those of edges within a stage: see ``descriptors``.
+            # These coders are for the edges inside a stage; see `descriptors`.
             transform.unique_name = context.new_name(
                 f"{wanted} " if _EDGE.match(wanted) else wanted
             )
@@ -129,7 +131,7 @@ def _steps(pipeline: _protos.Pipeline, context: Context) -> Iterator[Step]:
 
 
 def _deal_only(reshuffle: _protos.PTransform) -> None:
-    """Leaves a reshuffle nothing to read but what it deals out."""
+    """Removes all inputs of a reshuffle except the PCollection that the reshuffle redistributes."""
     main = dealt(reshuffle)
     assert main is not None
     reshuffle.inputs.clear()

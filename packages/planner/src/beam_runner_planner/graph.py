@@ -1,4 +1,4 @@
-"""The graph of fused stages and buffers: buffers get their kinds, stages without work disappear."""
+"""Graph of fused stages and buffers: buffers get their kinds, and stages without work disappear."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Node:
     """A stage with its edges.
 
     Attributes:
-        name: for people.
-        transforms: those inside.
-        environment_id: None if no transform inside asks for one.
-        source_buffer: what it reads; None for an impulse.
-        source_pcollection: the PCollection that comes in.
-        sinks: what it writes, in a fixed order and without doubles.
-        side_inputs: what its transforms read besides.
+        name: a name for people.
+        transforms: the transforms in the stage.
+        environment_id: the SDK environment; None if no transform in the stage needs one.
+        source_buffer: the buffer that the stage reads; None for an impulse.
+        source_pcollection: the PCollection that enters the stage.
+        sinks: the edges that the stage writes, in a fixed order and without duplicates.
+        side_inputs: the side inputs of the stage's transforms.
     """
 
     name: str
@@ -62,20 +62,20 @@ class Node:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it only moves elements from buffer to buffer."""
+        """Whether the stage only moves elements between buffers."""
         return not self.transforms
 
 
 @attrs.frozen
 class Graph:
-    """Nodes in an order in which writers of a buffer come before its readers, and buffers' kinds."""
+    """Nodes, in an order in which the writers of a buffer come before its readers, and the kinds of the buffers."""
 
     nodes: tuple[Node, ...]
     kinds: Mapping[str, BufferKind]
 
 
 def build_graph(stages: Iterable[FusedStage]) -> Graph:
-    """Joins fused stages by buffers; empty stages are bypassed and unread buffers not written."""
+    """Connects fused stages by buffers, bypasses empty stages, and removes writes to unread buffers."""
     kinds: dict[str, BufferKind] = {}
     nodes = _write_what_is_read([_node(stage, kinds) for stage in stages], kinds)
     read = _read_buffers(nodes)
@@ -106,7 +106,7 @@ def _node(stage: FusedStage, kinds: dict[str, BufferKind]) -> Node:
 
 
 def _name(names: Sequence[str]) -> str:
-    """The names joined; of very many those at both ends."""
+    """Returns the joined names; of a long list, only the first and the last names."""
     if len(names) > _NAMES_SHOWN:
         names = [names[0], f"... {len(names) - 2} more transforms ...", names[-1]]
     return " + ".join(names)
@@ -131,19 +131,21 @@ def _side_inputs(
 
 
 def _write_what_is_read(nodes: Sequence[Node], kinds: Mapping[str, BufferKind]) -> list[Node]:
-    """The nodes that do anything, in their order, each writing to all buffers by which it is read.
+    """Returns the nodes that do work, in order, each with writes to all buffers that its readers need.
 
-    Side inputs are read by window (and key), the input of stateful transforms by key: what is stored
-    is written once more in that way. What an empty node would move on its writers write themselves,
-    so that a Flatten before a GroupByKey costs nothing. What nobody reads is not written.
+    Readers read side inputs by window (and key), and the input of stateful transforms by key. The
+    producing stage writes a stored PCollection once for each of these ways. The writers of an empty
+    node's input also write its outputs, so a Flatten before a GroupByKey costs nothing. Stages
+    don't write PCollections without readers.
 
-    Readers come after writers, so one way back tells where everything goes.
+    Readers come after writers, so one backward pass finds all destinations.
     """
     read: dict[str, dict[str, None]] = {}
     passed: dict[str, list[str]] = {}
 
     def reads(buffer: str) -> None:
-        # A copy is named after what is stored, which is what sinks name.
+        # The name of a copy contains the name of the stored PCollection, because sinks refer to
+        # that name.
         stored = buffer.split(":", 1)[1] if kinds[buffer] in _COPIES else buffer
         read.setdefault(stored, {})[buffer] = None
 
@@ -170,10 +172,10 @@ def _write_what_is_read(nodes: Sequence[Node], kinds: Mapping[str, BufferKind]) 
 
 
 def _may_be_bypassed(node: Node, kinds: Mapping[str, BufferKind]) -> bool:
-    """Whether the writers of its input can do what it does.
+    """Returns whether the writers of a node's input can do the work of the node.
 
-    Groups can't be passed on this way: what was grouped is another element. Nor can what no stage
-    writes, but a script.
+    They can't if the node reads groups, because a group is a new element. They can't if no stage
+    writes the input, unless a script does.
     """
     return (
         node.is_empty

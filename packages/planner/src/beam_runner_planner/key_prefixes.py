@@ -1,4 +1,4 @@
-"""Keys and values with their length in front, where elements are cut: then they are cut by length."""
+"""Length prefixes for keys and values, so that the runner can split encoded elements by length."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PAIR = 2
 
 
 def prefix_keys_and_values(steps: Iterable[Step], context: Context) -> Iterator[Step]:
-    """A phase: length-prefixes keys and values where elements are cut, so that they are cut by length.
+    """Adds length prefixes to keys and values if the runner must split their encoded elements.
 
-    That is before every GroupByKey and every stateful transform. A runner that has only bytes can
-    cut these coders without knowing any other. Groups are read with the coders of what was grouped,
-    and harnesses give timers the coders of the keys and windows that are read.
+    The runner splits elements before every GroupByKey and every stateful transform. With prefixes
+    it needs no other knowledge of the coders. Readers of groups use the coders of the grouped data,
+    and harnesses encode timers with the coders of the keys and windows that they read.
     """
     for step in steps:
         transform = step.transform

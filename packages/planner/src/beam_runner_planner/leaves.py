@@ -1,4 +1,4 @@
-"""The transforms that run: the leaves of the tree of composites."""
+"""Search for the transforms that run: the leaves of the tree of composites."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAR_DOS = frozenset(
         transform_urns.TRUNCATE_SIZED_RESTRICTION,
     }
 )
-"""Those with the payload of a ParDo: it itself, and the parts of a splittable one."""
+"""The URNs of transforms with a ParDo payload: ParDo, and the parts of a splittable DoFn."""
 COMBINE_PARTS = frozenset(
     {
         transform_urns.COMBINE_PER_KEY_PRECOMBINE,
@@ -35,27 +35,27 @@ COMBINE_PARTS = frozenset(
         transform_urns.COMBINE_GROUPED_VALUES,
     }
 )
-"""Those that a combine is taken apart to; they have its payload."""
-# Composites that run as one thing, whatever is inside.
+"""The URNs of the parts of a lifted combine; their payload is a combine payload."""
+# The runner executes these composites as a unit and ignores their parts.
 _WHOLE = RESHUFFLES | {
     transform_urns.GROUP_BY_KEY,
     transform_urns.COMBINE_PER_KEY,
     transform_urns.PAR_DO,
 }
-# What SDKs call composites that no runner need know.
+# SDKs give these URNs to composites that runners needn't know.
 _COMPOSITES = frozenset({"", transform_urns.GENERIC_COMPOSITE, python_sdk.PICKLED_TRANSFORM})
 
 
 def leaves(
     transform_ids: Iterable[str], components: _protos.Components
 ) -> Iterator[tuple[str, _protos.PTransform]]:
-    """By id the transforms without parts, and composites that run as a whole, in their order.
+    """Returns by id, in order, the transforms without parts, and the composites that run as a unit.
 
-    Empty composites are left out.
+    The result has no empty composites.
 
     Args:
-        transform_ids: of the roots; no composite is a part of itself.
-        components: of the pipeline.
+        transform_ids: the ids of the root transforms; no composite may contain itself.
+        components: the pipeline's components.
     """
     waiting = list(transform_ids)[::-1]
     while waiting:
@@ -71,8 +71,8 @@ def leaves(
 def is_empty(transform: _protos.PTransform) -> bool:
     """Returns whether a transform without parts is a composite that does nothing.
 
-    Such a composite returns some of its inputs, or nothing. The kind of transform tells a composite
-    that returns nothing from a sink.
+    Such a composite returns some of its inputs, or nothing. The URN distinguishes a composite that
+    returns nothing from a sink.
     """
     urn = transform.spec.urn
     if urn == transform_urns.PAR_DO or puts_out(transform):
@@ -81,5 +81,5 @@ def is_empty(transform: _protos.PTransform) -> bool:
 
 
 def puts_out(transform: _protos.PTransform) -> bool:
-    """Whether it has outputs of its own: a composite that returns its input is no work."""
+    """Returns whether a transform has outputs of its own; a composite that returns its input has none."""
     return not set(transform.outputs.values()) <= set(transform.inputs.values())

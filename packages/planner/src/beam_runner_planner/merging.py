@@ -1,8 +1,8 @@
 """Custom merging windows: the stage that asks an SDK how the windows of a key merge.
 
-An SDK answers by a transform of the model, ``beam:transform:merge_windows:v1``: for a nonce and some
-windows it gives the nonce, the windows that do not merge, and each merged window with those that it
-is made of. Alone between a source and a sink it is a stage like any other, for every harness.
+The SDK answers with the Beam transform ``beam:transform:merge_windows:v1``. Its input is a nonce
+and windows. Its output is the nonce, the windows that don't merge, and each merged window with its
+original windows. The transform is the only one of a stage, so every harness can run it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ def merging_plan(
     components: _protos.Components,
     environments: dict[str, ResolvedEnvironment],
 ) -> MergingPlan | None:
-    """How the windows of a strategy merge; None if they don't, or the engine knows how.
+    """Returns how the windows of a strategy merge; None if they don't merge, or if the engine can
+    merge them.
 
     Args:
-        stage_id: of the stage that merges; unique in the job.
-        full_name: under which errors of the window function are told.
-        strategy: its windows are readable.
-        components: the pipeline's.
-        environments: by id; at least one.
+        stage_id: the id of the merging stage, unique in the job.
+        full_name: the name that errors of the window function show.
+        strategy: a strategy whose windows are readable.
+        components: the pipeline's components.
+        environments: the SDK environments by id; at least one.
     """
     merges = strategy.merge_status == _protos.MergeStatus.NEEDS_MERGE
     if not merges or not isinstance(window_fn(strategy.window_fn), OpaqueWindows):
@@ -143,12 +144,13 @@ def _add_transforms(
 
 
 def _telling_its_length_beside_base64(spec: _protos.FunctionSpec) -> _protos.FunctionSpec:
-    """A window function that Python can load where it merges windows.
+    """Returns a window function that Python's SDK can load when it merges windows.
 
-    There Python (as of Beam 2.77) takes the message around the pickled function, which begins with
-    the function's length, for the function itself. Its decoder of base64 passes over what is not
-    base64, so that this works by chance. White space behind the function, which makes no difference
-    to any version, gives it a length whose bytes are not base64.
+    As of Beam 2.77, Python's SDK unpickles the whole message around the pickled function, although
+    the message begins with the function's length. Its base64 decoder skips bytes that are not
+    base64, so unpickling works only for some lengths. White space after the function doesn't change
+    the function in any version. This function adds white space until the bytes of the length are
+    not base64.
     """
     if spec.urn != python_sdk.PICKLED_WINDOWFN:
         return spec

@@ -1,4 +1,4 @@
-"""What a job asks for that means something to other runners, and nothing to this one: it is told so."""
+"""Warnings about options of a job that other runners use, and that have no effect in this runner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from beam_runner_urns import resource_hints
 from beam_runner_planner import _protos
 from beam_runner_planner.environments import experiments, option
 
-# With the default that clients send where the user says nothing.
+# Each option has the default value that clients send if the user sets nothing.
 _OPTIONS: Mapping[str, Any] = {
     "sdk_worker_parallelism": 1,
     "parallelism": -1,
@@ -27,7 +27,7 @@ _OPTIONS: Mapping[str, Any] = {
     "disk_size_gb": None,
     "autoscaling_algorithm": None,
 }
-# Experiments that Beam's Python SDK and this runner look for; others may be those of user code.
+# These are the experiments that Beam's Python SDK and this runner read. User code may read others.
 _EXPERIMENTS = (
     "beam_fn_api",
     "data_buffer_time_limit_ms",
@@ -41,9 +41,10 @@ _EXPERIMENTS = (
 )
 _ALIKE = 0.85
 _MOST = 100
-"""Experiments that are looked at, and hints that are told: more than anybody gives."""
+"""The maximum number of experiments to check, and of hints to report."""
 _LONGEST = 500
-# What they are called in programs, and by which of Spark's properties a server's tasks all have it.
+# Each resource hint has its name in programs and the Spark property that sets it for all tasks of a
+# server.
 _HINTS: Mapping[str, tuple[str, str]] = {
     resource_hints.ACCELERATOR: (
         "accelerator",
@@ -55,12 +56,13 @@ _HINTS: Mapping[str, tuple[str, str]] = {
         "spark.executor.memory and spark.executor.memoryOverhead",
     ),
 }
-# A worker has one bundle at a time, unless it is a program's own process or a pool, which all of them use.
+# A worker runs one bundle at a time, unless the worker is the client's own process or a shared
+# pool.
 _KEPT_BY_WORKERS = resource_hints.MAX_ACTIVE_BUNDLES_PER_WORKER
 
 
 def without_effect(job: JobSpec) -> str:
-    """One sentence that names all that has no effect; empty where everything has."""
+    """Returns one sentence that names all options without effect; empty if every option has an effect."""
     named = [
         shortened(text, _LONGEST)
         for text in (*_of_options(job.options), *islice(_of_hints(job.pipeline), _MOST))

@@ -1,4 +1,4 @@
-"""Orders of things that depend on each other, found without recursion: pipelines may be of any depth."""
+"""Orders of nodes that depend on each other, found without recursion because pipelines can be very deep."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _Node = TypeVar("_Node", bound=Hashable)
 def after_those_needed(
     nodes: Iterable[_Node], needed: Callable[[_Node], Iterable[_Node]]
 ) -> Iterator[_Node]:
-    """All nodes that can be reached, each after those it needs; linear in their number.
+    """Returns all reachable nodes, each after the nodes that it depends on, in linear time.
 
-    Where nodes need each other in a circle, one of them comes too early.
+    If nodes depend on each other in a cycle, one of them comes before a node that it depends on.
     """
     seen: set[_Node] = set()
     for start in nodes:
@@ -35,7 +35,7 @@ def after_those_needed(
 def around_circles(
     nodes: Collection[_Node], needed: Callable[[_Node], Iterable[_Node]]
 ) -> set[_Node]:
-    """The nodes in circles of need, or on a way from one circle to another; linear."""
+    """Returns the nodes in cycles, and on paths from one cycle to another, in linear time."""
     forward = {node: set(needed(node)) for node in nodes}
     backward: dict[_Node, set[_Node]] = {node: set() for node in nodes}
     for node, others in forward.items():

@@ -1,6 +1,7 @@
-"""The plan of a job: stages, the buffers between them, and scripted sources.
+"""Plan of a job: stages, the buffers between them, and scripted sources.
 
-`beam_runner_planner` makes it once, and the runtime reads it. Nothing in it is a protocol buffer.
+`beam_runner_planner` makes the plan once, and the runtime reads it. The plan contains no protocol
+buffers.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from beam_runner_model.stages import JobContext, StageSpec
 
 @attrs.frozen
 class StatefulPlan:
-    """What a stage that begins with a stateful transform declares.
+    """The declarations of a stage that begins with a stateful transform.
 
     Attributes:
-        transform_id: the stateful transform.
+        transform_id: the id of the stateful transform.
         states: the kind of each state by its local name.
         timers: the time domain of each timer family by its local name.
-        expiration_family: the family that is told when a window expires; empty if none is.
-        time_sorted: its elements must come in order of time.
-        scripted_clock: processing time is scripted, and not that of the SDK's clock.
+        expiration_family: the timer family that fires when a window expires; empty if none exists.
+        time_sorted: whether elements must arrive in the order of their timestamps.
+        scripted_clock: whether a script sets the processing time, in place of the SDK's clock.
     """
 
     transform_id: str
@@ -37,12 +38,12 @@ class StatefulPlan:
 
 @attrs.frozen
 class TruncationPlan:
-    """How the restrictions that a stage processes are truncated when the job drains.
+    """How a drain truncates the restrictions that a stage processes.
 
     Attributes:
-        spec: a stage of one transform, in which the SDK says what is left of them; None if the SDK
-            does not know how to. Then they are dropped if they may be endless, else kept.
-        endless: whether they may be without end.
+        spec: a stage of one transform, in which the SDK truncates restrictions; None if the SDK
+            can't. In that case a drain drops unbounded restrictions and keeps the others.
+        endless: whether the restrictions can be unbounded.
     """
 
     spec: StageSpec | None
@@ -51,12 +52,12 @@ class TruncationPlan:
 
 @attrs.frozen
 class TablePlan:
-    """A stage that no SDK runs: Spark's own readers and writers do.
+    """A stage that Spark's own readers and writers run, without an SDK.
 
     Attributes:
-        urn: what is done, one of ``beam_runner_urns.spark``.
-        payload: with what, as ``tables`` reads it.
-        pcollection: what comes of it.
+        urn: the operation, one of ``beam_runner_urns.spark``.
+        payload: the arguments of the operation, which `tables` parses.
+        pcollection: the output PCollection.
     """
 
     urn: str
@@ -66,23 +67,23 @@ class TablePlan:
 
 @attrs.frozen
 class StagePlan:
-    """A fused stage and what it is joined to.
+    """A fused stage and its connections.
 
     Attributes:
-        spec: what the harness must know.
-        embedded: whether it runs in the Spark Python worker itself or in an SDK over the Fn API.
-        input_buffer: the buffer of its main input, or None for an impulse.
-        impulse: the one encoded element of an impulse; empty otherwise.
-        outputs: the buffer that each output edge (by transform id) writes to.
-        side_inputs: every side input of every transform in it.
-        counted_elsewhere: the PCollection that it reads, if another stage that produces it counts
-            its elements already; else empty.
-        truncation: how a drain ends it, if it begins with a splittable DoFn that processes
+        spec: the description of the stage for the harness.
+        embedded: whether the stage runs in the Spark Python worker, not in an SDK over the Fn API.
+        input_buffer: the buffer of the main input, or None for an impulse.
+        impulse: the single encoded element of an impulse; empty otherwise.
+        outputs: by transform id of each output edge, the buffer that the edge writes to.
+        side_inputs: the side inputs of all transforms in the stage.
+        counted_elsewhere: the id of the input PCollection if the producing stage already counts its
+            elements; otherwise empty.
+        truncation: how a drain ends the stage, if it begins with a splittable DoFn that processes
             restrictions.
-        stable_input: its input must be committed before user code sees it.
-        callbacks: its user code may ask to be called when its bundle is committed.
-        stateful: what its stateful transform declares, if it begins with one.
-        table: what Spark is to read or write, if that is all it does.
+        stable_input: whether the input must be committed before user code sees it.
+        callbacks: whether user code may register callbacks for the commit of its bundle.
+        stateful: the declarations of the stateful transform, if the stage begins with one.
+        table: the read or write of Spark, if the stage does nothing else.
     """
 
     spec: StageSpec
@@ -100,18 +101,18 @@ class StagePlan:
 
     @property
     def stage_id(self) -> str:
-        """The stage's id."""
+        """The id of the stage."""
         return self.spec.stage_id
 
     @property
     def splittable(self) -> bool:
-        """Whether it begins with a splittable DoFn that processes restrictions."""
+        """Whether the stage begins with a splittable DoFn that processes restrictions."""
         return self.truncation is not None
 
 
 @attrs.frozen
 class Elements:
-    """A step of a scripted source: elements for a buffer, as its readers decode them."""
+    """Step of a scripted source that adds encoded elements to a buffer."""
 
     buffer_id: str
     count: int
@@ -121,7 +122,7 @@ class Elements:
 
 @attrs.frozen
 class Watermark:
-    """A step of a scripted source: the watermark (ms) of a buffer advances."""
+    """Step of a scripted source that advances the watermark (ms) of a buffer."""
 
     buffer_id: str
     watermark: int
@@ -129,7 +130,7 @@ class Watermark:
 
 @attrs.frozen
 class Clock:
-    """A step of a scripted source: processing time advances by so many milliseconds."""
+    """Step of a scripted source that advances processing time, in milliseconds."""
 
     duration: int
 
@@ -146,21 +147,21 @@ class TestStreamPlan:
 
     @property
     def scripts_clock(self) -> bool:
-        """Whether it advances processing time: then the job has no other clock."""
+        """Whether the script advances processing time. If so, the job has no other clock."""
         return any(isinstance(step, Clock) for step in self.steps)
 
 
 @attrs.frozen
 class JobPlan:
-    """Everything there is to do for a job.
+    """The complete plan of a job.
 
     Attributes:
-        context: what all stages share.
-        stages: by id, a stage after those that write what it reads.
-        buffers: by id.
-        test_streams: its scripted sources.
-        streaming: whether anything in it is unbounded: then all data tells its event times.
-        one_interpreter: whether all its user code runs in one Python process, the client's.
+        context: the data that all stages share.
+        stages: the stages by id, each after the stages that write its input.
+        buffers: the buffers by id.
+        test_streams: the scripted sources.
+        streaming: whether any PCollection is unbounded. If so, all data records its event times.
+        one_interpreter: whether all user code runs in one Python process, the client's.
     """
 
     context: JobContext
@@ -172,22 +173,22 @@ class JobPlan:
 
     @property
     def is_endless(self) -> bool:
-        """Whether a source of it may give elements for ever: a splittable DoFn, or a stream of Spark's.
+        """Whether a source can emit elements without end: a splittable DoFn, or a stream of Spark.
 
-        A pipeline with a TestStream ends with it. A bounded pipeline that is sent with ``--streaming``
-        ends, too.
+        A pipeline with a TestStream ends with the TestStream. A bounded pipeline that the user
+        submits with ``--streaming`` ends, too.
         """
         sources = (stage.truncation for stage in self.stages.values())
         return not self.test_streams and any(one is not None and one.endless for one in sources)
 
     @property
     def needs_stable_input(self) -> bool:
-        """Whether some stage's input must be committed before user code sees it."""
+        """Whether the input of some stage must be committed before user code sees it."""
         return any(stage.stable_input for stage in self.stages.values())
 
     @property
     def has_tables(self) -> bool:
-        """Whether some stage is Spark's own, which no worker process can run."""
+        """Whether Spark itself runs some stage, which no worker process can run."""
         return any(stage.table is not None for stage in self.stages.values())
 
     @property
@@ -207,11 +208,11 @@ class JobPlan:
 
     @property
     def scripts_clock(self) -> bool:
-        """Whether its processing time is scripted, and no other clock counts."""
+        """Whether a script sets the processing time of the job, and no other clock counts."""
         return any(stream.scripts_clock for stream in self.test_streams)
 
     def sources(self) -> frozenset[str]:
-        """The ids of the stages of which bundles may go on without end, and can be checkpointed."""
+        """The ids of the stages whose bundles may run without end and can be checkpointed."""
         if not self.streaming:
             return frozenset()
         return frozenset(s.stage_id for s in self.stages.values() if s.splittable)
@@ -222,6 +223,6 @@ class JobPlan:
         return frozenset(s.stage_id for s, name in stages if name and self.buffers[name].in_order)
 
     def embedded_specs(self) -> Iterator[StageSpec]:
-        """The stages that run in the process that asks for them."""
+        """The specs of the stages that run in the worker process itself."""
         stages = self.stages.values()
         return (stage.spec for stage in stages if stage.embedded and stage.table is None)

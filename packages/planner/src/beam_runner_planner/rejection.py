@@ -1,4 +1,4 @@
-"""Finds what a pipeline uses that is not supported, so that it is rejected by name and never runs wrongly."""
+"""Search for unsupported features of a pipeline, so that the runner rejects the pipeline by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beam_runner_planner.stateful import is_stateful
 from beam_runner_planner.unknown import is_unknown, unknown_coders
 from beam_runner_planner.window_coders import has_own_coder
 
-# Leaves that the runner itself carries out and that need no environment.
+# The runner executes these leaf transforms itself, without an environment.
 _RUNNER_LEAVES = RESHUFFLES | {
     transform_urns.IMPULSE,
     transform_urns.FLATTEN,
@@ -37,7 +37,7 @@ _SUPPORTED_REQUIREMENTS = frozenset(
         requirement_urns.REQUIRES_ON_WINDOW_EXPIRATION,
     }
 )
-# What runners put into stages, and SDKs never into pipelines.
+# Runners put these transforms into stages. SDKs never put them into pipelines.
 _OF_RUNNERS = frozenset(
     {transform_urns.DATA_SOURCE, transform_urns.DATA_SINK, transform_urns.EXECUTABLE_STAGE}
 )
@@ -47,7 +47,7 @@ _SIDE_INPUTS = frozenset({side_input_urns.ITERABLE, side_input_urns.MULTIMAP})
 def unsupported(
     pipeline: _protos.Pipeline, environments: Mapping[str, ResolvedEnvironment]
 ) -> list[str]:
-    """One sentence for every feature used and not supported; empty if the pipeline can run."""
+    """Returns one sentence for every unsupported feature; empty if the pipeline can run."""
     components = pipeline.components
     used_by: dict[str, list[str]] = {}
     for _, transform in leaves(pipeline.root_transform_ids, components):
@@ -65,7 +65,7 @@ def unsupported(
 
 
 def _some_of(names: list[str]) -> str:
-    """The first of the transforms, which is the one that brings the feature in."""
+    """Returns the first of the transforms, which introduces the feature."""
     others = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"'{names[0]}'{others}"
 
@@ -89,10 +89,10 @@ def _of_transform(transform: _protos.PTransform, components: _protos.Components)
 
 
 def _is_nobodys(transform: _protos.PTransform, components: _protos.Components) -> bool:
-    """Whether no SDK can run it."""
+    """Returns whether no SDK can run the transform."""
     if not transform.environment_id:
         return True
-    # One that puts out nothing of its own is no work, and left out.
+    # Fusion leaves out a transform that has no outputs of its own.
     return puts_out(transform) and is_unknown(transform, components)
 
 
@@ -138,10 +138,10 @@ def _of_windows(
     pcollection: _protos.PCollection,
     components: _protos.Components,
 ) -> Iterator[str]:
-    """Windows by which an SDK asks for something.
+    """Yields a problem if an SDK sends windows that the runner can't read.
 
-    Python encodes them by the coder that it is given with the windowing strategy. Other SDKs take
-    the window function's own coder, which the runner can't read.
+    Python's SDK encodes windows with the coder in the windowing strategy. Other SDKs use the window
+    function's own coder, which the runner can't read.
     """
     strategy = components.windowing_strategies[pcollection.windowing_strategy_id]
     is_python = is_of_python(environment_of(transform, components))

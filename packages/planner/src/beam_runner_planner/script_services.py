@@ -1,7 +1,8 @@
-"""TestStreams that ask a service for their events: it is asked when the job is submitted.
+"""Requests to the services of TestStreams, which the server sends when a job is submitted.
 
-Source: ``TestStreamService`` in ``beam_interactive_api.proto``. It speaks of times in microseconds,
-other than the payload of a TestStream does (``direct.test_stream_impl`` in Beam's Python SDK).
+Source: ``TestStreamService`` in ``beam_interactive_api.proto``. The service sends times in
+microseconds. The payload of a TestStream has other units (``direct.test_stream_impl`` in Beam's
+Python SDK).
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ _MOST_BYTES = 64 << 20
 
 
 def ask_services(pipeline: _protos.Pipeline) -> None:
-    """Replaces the service of each TestStream by the events that it tells, to the last.
+    """Replaces the service of each TestStream by all events that the service sends.
 
     Raises:
-        UnsupportedPipeline: a service can't be reached, or has not told all within half a minute.
+        UnsupportedPipeline: a service can't be reached, or didn't send all events within 30 s.
     """
     for _, transform in leaves(pipeline.root_transform_ids, pipeline.components):
         if transform.spec.urn != transform_urns.TEST_STREAM:

@@ -1,7 +1,7 @@
-"""Elements of a TestStream that bring their own window: Python's ``WindowedValueHolder``.
+"""Elements of a TestStream that carry their own window: `WindowedValueHolder` of Beam's Python SDK.
 
-Only an SDK can read such an element. So a transform is put behind the TestStream that makes of each
-holder what it holds, with its time, windows and pane.
+Only an SDK can decode such an element. A transform after the TestStream replaces each holder by its
+value, with the timestamp, windows and pane of the holder.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from beam_runner_planner.errors import UnsupportedPipeline
 from beam_runner_planner.leaves import leaves
 from beam_runner_planner.sdks import is_our_own, versions
 
-# A holder is pickled as a row of these two fields, the second of which is this URN.
+# Python pickles a holder as a row of these two fields. The second field is this URN.
 _SIGNS = (b"windowed_value", coder_urns.ROW.encode())
 
 
 def let_out_of_holders(pipeline: _protos.Pipeline) -> None:
-    """Adds a transform behind each output of each TestStream whose elements may be holders.
+    """Adds a transform after each output of each TestStream whose elements can be holders.
 
     Raises:
-        UnsupportedPipeline: the SDK is of other versions than the server: the transform is code of the
-            server's Python and Beam.
+        UnsupportedPipeline: the SDK and the server have different versions. The transform is code
+            of the server's Python and Beam.
     """
     for transform_id, transform in list(leaves(pipeline.root_transform_ids, pipeline.components)):
         if transform.spec.urn == transform_urns.TEST_STREAM and _has_holders(transform):
@@ -73,7 +73,7 @@ def _let_out(pipeline: _protos.Pipeline, transform_id: str, transform: _protos.P
 
 
 def _siblings(pipeline: _protos.Pipeline, transform_id: str) -> Any:
-    """The list of transform ids in which this one is."""
+    """Returns the list of transform ids that contains the given id."""
     composites: Iterable[_protos.PTransform] = pipeline.components.transforms.values()
     lists = (pipeline.root_transform_ids, *(c.subtransforms for c in composites))
     return next(found for found in lists if transform_id in found)
@@ -81,7 +81,7 @@ def _siblings(pipeline: _protos.Pipeline, transform_id: str) -> Any:
 
 def _pardo() -> _protos.ParDoPayload:
     this_module = sys.modules[__name__]
-    # By value: the SDK's process need not have this package.
+    # Pickle the function by value, because the SDK's process may not have this package.
     cloudpickle.register_pickle_by_value(this_module)
     try:
         do_fn = DoFnInfo.create(beam.Map(_held).fn, (), {}).to_runner_api(None)

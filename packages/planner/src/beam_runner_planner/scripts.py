@@ -1,9 +1,9 @@
-"""Scripted sources: what a TestStream's payload says, as steps with elements that stages can read.
+"""Scripted sources: the payload of a TestStream as steps, with elements that stages can read.
 
-An element comes as its coder writes it on its own, which is what a length prefix goes around in
-every SDK. So readers get the payload's coder with a length prefix, whatever coder that is and
-whatever coder the PCollection says it has: Python puts no coder on the PCollection that fits.
-Only Go's custom coders bring their length along.
+An element has the bytes that its coder writes at the top level. Every SDK puts the same bytes
+behind a length prefix. So readers use the payload's coder with a length prefix, and ignore the
+PCollection's coder: Python gives the PCollection a coder that doesn't fit. Only custom coders of Go
+include the length.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from beam_runner_planner.plan import Clock, Elements, TestStreamPlan, Watermark
 from beam_runner_planner.sdks import heeds_prefix, is_of_go
 
 KIND = "script"
-"""The kind of a TestStream's buffers, the first part of their names."""
+"""The kind of a TestStream's buffers, and the first part of their names."""
 
 _GO_CUSTOM_CODER = "beam:go:coder:custom:v1"
 _GLOBAL_WINDOW_AND_PANE = header_of_one(encode_window(GLOBAL_WINDOW), encode_pane(NO_FIRING))
 
 
 def buffer_of(pcollection_id: str) -> str:
-    """The buffer that holds an output of a TestStream."""
+    """Returns the id of the buffer that holds an output of a TestStream."""
     return f"{KIND}:{pcollection_id}"
 
 
 def why_unsupported(transform: _protos.PTransform, components: _protos.Components) -> Iterator[str]:
-    """What of a TestStream can't be run."""
+    """Yields the features of a TestStream that the runner can't run."""
     payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
     if payload.coder_id not in components.coders:
         yield f"a TestStream whose coder {payload.coder_id!r} is not in the pipeline"
@@ -56,12 +56,13 @@ def why_unsupported(transform: _protos.PTransform, components: _protos.Component
 def script_of(
     transform: _protos.PTransform, components: _protos.Components, read: Container[str]
 ) -> TestStreamPlan:
-    """The script of a TestStream for those of its buffers that are read.
+    """Returns the script of a TestStream for those of its buffers that have readers.
 
-    Times are in milliseconds, on both sides. Events without elements, and those for outputs that
-    nobody reads, are left out. Elements of one event come together, but in Go one by one: triggers
-    are asked after each, which its tests count on as those of Python count on the contrary. The
-    model leaves it to the runner. There, too, no clock but the script's counts, even if it has none.
+    All times are in milliseconds. The script omits events without elements, and events for outputs
+    without readers. The elements of one event arrive together. In Go they arrive one by one,
+    because Go's tests expect triggers to see each element, and Python's tests expect the opposite.
+    The model leaves this choice to the runner. In Go, the script's clock is the only clock, even if
+    the script never advances it.
     """
     payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
     has_length = brings_length(payload, components)
@@ -80,7 +81,10 @@ def script_of(
 
 
 def brings_length(payload: _protos.TestStreamPayload, components: _protos.Components) -> bool:
-    """Whether the elements in the payload are as their readers, who may heed no prefix, take them."""
+    """Returns whether the payload's elements already have the encoding that their readers expect.
+
+    Some readers ignore length prefixes.
+    """
     coder = components.coders[payload.coder_id]
     has_prefix = coder.spec.urn in (_GO_CUSTOM_CODER, coder_urns.LENGTH_PREFIX)
     return has_prefix or not heeds_prefix(components)(coder)
@@ -89,7 +93,7 @@ def brings_length(payload: _protos.TestStreamPayload, components: _protos.Compon
 def _as_go_means_them(
     events: Iterable[_protos.TestStreamPayload.Event],
 ) -> Iterator[_protos.TestStreamPayload.Event]:
-    """The events with one element each, in a time that stands still where they don't advance it."""
+    """Returns the events with one element each; the time advances only if an event advances it."""
     still = _protos.TestStreamPayload.Event()
     still.processing_time_event.advance_duration = 0
     yield still
@@ -144,7 +148,7 @@ def _buffer(transform: _protos.PTransform, tag: str) -> str:
 
 
 def _output(transform: _protos.PTransform, tag: str) -> str | None:
-    """The output of a tag; Go and Java leave the tag empty, since there is one output only."""
+    """Returns the output for a tag. Go and Java leave the tag empty, because they have only one output."""
     if tag not in transform.outputs and len(transform.outputs) == 1:
         return next(iter(transform.outputs.values()))
     return transform.outputs.get(tag)

@@ -1,4 +1,4 @@
-"""Which SDK a part of a pipeline is of, for where SDKs mean different things by the same words."""
+"""Detection of the SDK of a transform, because SDKs give different meanings to the same message."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ _PYTHON_IMAGE = re.compile(r"apache/beam_python(\d+\.\d+)_sdk:(.+)")
 def environment_of(
     part: _protos.PTransform | _protos.WindowingStrategy, components: _protos.Components
 ) -> _protos.Environment:
-    """The environment that a part names; an empty one if it names none."""
+    """Returns the environment of a transform or coder; an empty environment if it names none."""
     return components.environments.get(part.environment_id, _protos.Environment())
 
 
 def is_of_python(environment: _protos.Environment) -> bool:
-    """Whether it is one of the Python SDK."""
+    """Returns whether an environment belongs to the Python SDK."""
     return any(capability.startswith(_PYTHON) for capability in environment.capabilities)
 
 
 def is_of_go(environment: _protos.Environment) -> bool:
-    """Whether it is one of the Go SDK."""
+    """Returns whether an environment belongs to the Go SDK."""
     return any(capability.startswith(_GO) for capability in environment.capabilities)
 
 
 def heeds_prefix(components: _protos.Components) -> Callable[[_protos.Coder], bool]:
-    """Says of a coder whether all SDKs of a pipeline write and read a length prefix around it.
+    """Returns a function that says whether all SDKs of a pipeline use a length prefix around a coder.
 
-    Go's of 2.64 and before leave it out, without a word, around coders that they know, which have
-    no payload. That of 2.77 does not; those in between are taken for old.
+    Go's SDK up to 2.64 silently omits the prefix around coders that it knows, which have no
+    payload. Go's SDK 2.77 writes the prefix. The runner treats the versions between as old.
     """
     always = all(map(_always_heeds_prefixes, components.environments.values()))
     return lambda coder: always or bool(coder.spec.payload)
@@ -58,17 +58,17 @@ def _always_heeds_prefixes(environment: _protos.Environment) -> bool:
 
 
 def is_our_own(environment: _protos.Environment) -> bool:
-    """Whether it is one of Python and Beam in the server's own versions."""
+    """Returns whether an environment has the server's versions of Python and Beam."""
     return sdk_base_version_capability() in environment.capabilities
 
 
 def versions(environment: _protos.Environment) -> str:
-    """Its versions and the server's, as a clause."""
+    """Returns the versions of an environment and of the server, as a clause."""
     return f"this pipeline is of {_of(environment)}, the server's own are {own_versions()}"
 
 
 def own_versions() -> str:
-    """The versions in which the server's own Python runs pipelines."""
+    """Returns the versions of Python and Beam that run pipelines in the server's own Python."""
     python = ".".join(platform.python_version_tuple()[:2])
     return f"Beam {version.__version__} and Python {python}"
 
@@ -84,11 +84,11 @@ def _of(environment: _protos.Environment) -> str:
 
 @functools.cache
 def our_transforms() -> frozenset[str]:
-    """The transforms that an SDK of the server's own versions can run."""
+    """Returns the URNs of the transforms that an SDK of the server's versions can run."""
     return frozenset(BeamTransformFactory._known_urns)
 
 
 @functools.cache
 def our_coders() -> frozenset[str]:
-    """The coders that an SDK of the server's own versions knows."""
+    """Returns the URNs of the coders that an SDK of the server's versions knows."""
     return frozenset(filter(None, Coder._known_urns))

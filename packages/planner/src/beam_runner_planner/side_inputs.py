@@ -1,4 +1,4 @@
-"""Side inputs: who reads them, which of their windows are asked for, and whether they are updated."""
+"""Side inputs: their readers, the windows that readers look up, and whether updates must be visible."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GLOBAL_MAPPING = functools.partial(sideinputs._global_window_mapping_fn)
 
 
 def side_inputs_of(transform: _protos.PTransform) -> Mapping[str, _protos.SideInput]:
-    """The side inputs of a transform by their tags among its inputs."""
+    """Returns the side inputs of a transform by their tags among its inputs."""
     if transform.spec.urn not in PAR_DOS:
         return {}
     return dict(_protos.ParDoPayload.FromString(transform.spec.payload).side_inputs)
@@ -39,7 +39,7 @@ def described(
     transforms: Sequence[_protos.PTransform],
     components: _protos.Components,
 ) -> tuple[SideInputUse, ...]:
-    """The uses of a stage, with what the scheduler must know of each."""
+    """Returns the side-input uses of a stage, with the facts that the scheduler needs."""
     by_name = {transform.unique_name: transform for transform in transforms}
     rewindowed = _rewindowed(transforms) if uses else set()
     return tuple(_described(use, by_name[use.transform_id], rewindowed, components) for use in uses)
@@ -65,7 +65,7 @@ def _described(
         use,
         mapping_fn=mapping_fn,
         by_window=endless and not isinstance(mapping_fn, GlobalWindows | OpaqueWindows),
-        # Other windows end; Beam's tests want all of their panes to be seen then.
+        # Other windows end, and Beam's tests expect readers to see all of their panes after that.
         early=early and isinstance(mapping_fn, GlobalWindows),
         latest=updated and _is_singleton(side_inputs_of(transform)[use.tag]),
         retention=components.windowing_strategies[main_strategy_id].allowed_lateness,
@@ -73,10 +73,10 @@ def _described(
 
 
 def see_updates(uses: Iterable[SideInputUse], transforms: Iterable[_protos.PTransform]) -> None:
-    """Lets the Python SDK look anew at side inputs that may be updated, bundle by bundle.
+    """Makes the Python SDK read side inputs with updates again in each bundle.
 
-    It keeps for ever what it has seen of side inputs whose windows are mapped by its own function
-    for the global window. It does not recognize that function inside another one.
+    The SDK caches a side input without limit if its window mapping function is the SDK's own
+    function for the global window. The SDK doesn't recognize that function inside another function.
     """
     updating = {(use.transform_id, use.tag) for use in uses if use.early}
     for transform in transforms:
@@ -101,11 +101,12 @@ def tell_windows(
     buffers: Mapping[str, BufferPlan],
     readers: Iterable[tuple[str | None, Iterable[SideInputUse]]],
 ) -> dict[str, BufferPlan]:
-    """The buffers; what is read by a stage that waits for side inputs by window tells its windows.
+    """Returns the buffers, with windows recorded for data that a stage reads window by window.
 
     Args:
-        buffers: by id.
-        readers: what each stage reads, and its side inputs, as `described`.
+        buffers: the buffers by id.
+        readers: for each stage, the buffer that it reads and its side inputs, as `described`
+            returns them.
     """
     waited_for = {buffer_id for buffer_id, uses in readers if any(use.by_window for use in uses)}
     return {
@@ -115,25 +116,27 @@ def tell_windows(
 
 
 def _can_wait(buffer: BufferPlan) -> bool:
-    """Whether its windows may be read one after the other."""
+    """Returns whether a stage may read the windows of a side input one after the other."""
     if buffer.kind is BufferKind.KEYED:
         return not buffer.bulk
     return buffer.kind in (BufferKind.STORED, BufferKind.DEALT)
 
 
 def _is_singleton(side_input: _protos.SideInput) -> bool:
-    """Whether the Python SDK shows it as a single value.
+    """Returns whether the Python SDK presents a side input as a single value.
 
-    Only its view function says so, which is pickled and never loaded here. Its name is in it.
+    Only the pickled view function shows this. The check looks for its name in the pickle and never
+    loads the pickle.
     """
     view_fn = side_input.view_fn
     return view_fn.urn == python_urns.PICKLED_VIEWFN and contains(view_fn.payload, _SINGLETON)
 
 
 def contains(payload: bytes, name: bytes) -> bool:
-    """Whether a name is in what Beam's pickler has packed, of which no more than its head is unpacked.
+    """Returns whether a name is in data of Beam's pickler. The check unpacks only the head of the
+    data.
 
-    Nothing is loaded. What is packed in another way contains nothing.
+    The check loads nothing. The result is False for data in any other format.
     """
     try:
         packed = base64.b64decode(payload)
@@ -144,19 +147,19 @@ def contains(payload: bytes, name: bytes) -> bool:
 
 
 def main_tag(transform: _protos.PTransform) -> str | None:
-    """The tag of what a transform processes; None if it begins with nothing."""
+    """Returns the tag of a transform's main input; None if the transform has no input."""
     sides = side_inputs_of(transform)
     return min((tag for tag in transform.inputs if tag not in sides), default=None)
 
 
 def main_input(transform: _protos.PTransform) -> str | None:
-    """The PCollection that a transform processes; None if it begins with nothing."""
+    """Returns the PCollection that a transform processes; None if the transform has no input."""
     tag = main_tag(transform)
     return None if tag is None else transform.inputs[tag]
 
 
 def _rewindowed(transforms: Sequence[_protos.PTransform]) -> set[str]:
-    """The PCollections of a stage whose windows may be others than those that came in."""
+    """Returns the PCollections of a stage whose windows can differ from those of the stage's input."""
     found: set[str] = set()
     while True:
         known = len(found)
@@ -169,5 +172,5 @@ def _rewindowed(transforms: Sequence[_protos.PTransform]) -> set[str]:
 
 
 def is_unbounded(pcollection: _protos.PCollection) -> bool:
-    """Whether a PCollection may never end."""
+    """Returns whether a PCollection can be infinite."""
     return pcollection.is_bounded == _protos.IsBounded.UNBOUNDED

@@ -1,4 +1,4 @@
-"""Splittable DoFns: pairs with restrictions, splits them, deals them out, and processes them."""
+"""Expansion of splittable DoFns: pair with restrictions, split, redistribute, and process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beam_runner_planner.steps import Step
 
 
 def expand_splittable(steps: Iterable[Step], context: Context) -> Iterator[Step]:
-    """A phase: makes of each splittable DoFn the four transforms that it consists of."""
+    """Replaces each splittable DoFn by its four transforms."""
     for step in steps:
         restriction_id = ""
         if step.urn == transform_urns.PAR_DO:

@@ -1,12 +1,12 @@
-"""Where stages must begin: fusion puts no transform into a stage that could not see what it must.
+"""Rules for where a stage must begin, so that every transform sees the information it needs.
 
-The scheduler sees the windows of elements only as they come into a stage, and it looks up none for
-groups and timers. So a transform with side inputs does not fuse behind a grouping or a stateful
-transform, nor, where a side input never ends and so must be read window by window, behind a change
-of windows.
+The scheduler knows the windows of elements only at the input of a stage, and looks up no windows
+for groups and timers. So a transform with side inputs doesn't fuse after a grouping or a stateful
+transform. If a side input is unbounded, and so is read window by window, the transform also doesn't
+fuse after a change of windows.
 
-And SDKs set up a stage's transforms within each other and hand elements on by calls within calls, so
-that the stack of Python ends somewhere: a stage is no more than ``MOST_DEEP`` transforms deep.
+SDKs set up the transforms of a stage recursively, and pass elements on by nested calls. Python
+limits the depth of the stack, so a stage is at most ``MOST_DEEP`` transforms deep.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from beam_runner_planner.steps import Step
 from beam_runner_planner.windowing import window_fn
 
 MOST_DEEP = 100
-"""How many transforms of a stage can follow each other. FnApiRunner, which does not cut, does some 200."""
+"""The maximum number of transforms of a stage in a chain. FnApiRunner, which has no limit, fails at about 200."""
 
 _GROUPS = b"group:"
 
 
 class _Behind(enum.Flag):
-    """What elements went through since they came into their stage."""
+    """The transforms that elements have passed since they entered their stage."""
 
     NOTHING = 0
     GROUPING = enum.auto()
@@ -41,7 +41,7 @@ class _Behind(enum.Flag):
 
 
 def begin_stages(steps: Sequence[Step], context: Context) -> Sequence[Step]:
-    """A phase before fusion: marks the transforms that must be the first of their stage."""
+    """Marks the transforms that must be the first of their stage. This phase runs before fusion."""
     made_by = {p: step for step in steps for p in step.outputs}
 
     def before(step: Step) -> Step | None:
@@ -52,7 +52,7 @@ def begin_stages(steps: Sequence[Step], context: Context) -> Sequence[Step]:
         maker = before(step)
         passed, depth = (_Behind.NOTHING, 0) if maker is None else behind[maker]
         too_deep = depth >= MOST_DEEP and not step.writes_buffer
-        # What Spark itself does is a stage of its own.
+        # A read or write by Spark is a stage of its own.
         alone = spark_urns.ALL & {step.urn, "" if maker is None else maker.urn}
         if too_deep or alone or _must_begin(step, passed, context.components):
             step.begins = True

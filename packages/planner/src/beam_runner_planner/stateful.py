@@ -1,4 +1,4 @@
-"""What ParDos declare of state, timers and the input that they need."""
+"""Declarations of ParDos: state, timers, and requirements on the input."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BAGS: dict[str | None, type[State]] = {
 
 
 def stateful_payload(transform: _protos.PTransform) -> _protos.ParDoPayload | None:
-    """The payload of a ParDo with state or timers; None for other transforms."""
+    """Returns the payload of a ParDo with state or timers; None for other transforms."""
     if transform.spec.urn != transform_urns.PAR_DO:
         return None
     payload = _protos.ParDoPayload.FromString(transform.spec.payload)
@@ -39,9 +39,9 @@ def stateful_payload(transform: _protos.PTransform) -> _protos.ParDoPayload | No
 
 
 def is_stateful(payload: _protos.ParDoPayload) -> bool:
-    """Whether its elements must be processed key by key.
+    """Returns whether a transform must process its elements key by key.
 
-    Time-sorted input is sorted by key; so it needs no state of its own, but keys.
+    Time-sorted input is sorted within each key, so it needs keys even without state.
     """
     return bool(
         payload.state_specs
@@ -52,14 +52,14 @@ def is_stateful(payload: _protos.ParDoPayload) -> bool:
 
 
 def needs_stable_input(transform: _protos.PTransform) -> bool:
-    """Whether what it has once been given must never be another when it is given it again."""
+    """Returns whether a retry of the transform must get exactly the same input again."""
     if transform.spec.urn != transform_urns.PAR_DO:
         return False
     return _protos.ParDoPayload.FromString(transform.spec.payload).requires_stable_input
 
 
 def has_callbacks(transform: _protos.PTransform) -> bool:
-    """Whether its user code may ask to be called when its bundle is committed."""
+    """Returns whether user code may register callbacks for the commit of its bundle."""
     if transform.spec.urn not in _RUNS_USER_CODE:
         return False
     return _protos.ParDoPayload.FromString(transform.spec.payload).requests_finalization
@@ -68,7 +68,7 @@ def has_callbacks(transform: _protos.PTransform) -> bool:
 def stateful_head(
     transforms: Iterable[_protos.PTransform], source_pcollection: str
 ) -> _protos.PTransform | None:
-    """The stateful transform that reads the input of its stage, if there is one."""
+    """Returns the stateful transform that reads the input of its stage, or None."""
     for transform in transforms:
         if source_pcollection in transform.inputs.values() and stateful_payload(transform):
             return transform
@@ -76,7 +76,7 @@ def stateful_head(
 
 
 def stateful_plan(transform: _protos.PTransform, *, scripted_clock: bool) -> StatefulPlan:
-    """What a stateful transform declares."""
+    """Returns the declarations of a stateful transform."""
     payload = _protos.ParDoPayload.FromString(transform.spec.payload)
     return StatefulPlan(
         transform_id=transform.unique_name,
@@ -96,7 +96,7 @@ def stateful_plan(transform: _protos.PTransform, *, scripted_clock: bool) -> Sta
 
 
 def coders_of(payload: _protos.ParDoPayload) -> Iterator[str]:
-    """The coders of its states and timers."""
+    """Returns the ids of the coders of a transform's states and timers."""
     for spec in payload.state_specs.values():
         if (kind := spec.WhichOneof("spec")) is not None:
             fields = getattr(spec, kind).ListFields()
@@ -106,6 +106,6 @@ def coders_of(payload: _protos.ParDoPayload) -> Iterator[str]:
 
 
 def _kind(spec: _protos.StateSpec) -> type[State]:
-    """How the SDK keeps it, by the protocol that it speaks: not every set is one for the runner."""
+    """Returns the kind of a state in the Fn API's protocol; for example, the SDK stores some sets as bags or maps."""
     kind = _KINDS.get(spec.protocol.urn)
     return _BAGS.get(spec.WhichOneof("spec"), BagState) if kind is None else kind

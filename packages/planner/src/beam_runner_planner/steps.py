@@ -1,4 +1,4 @@
-"""What fusion works on: single transforms that run, and the edges by which data leaves and enters stages."""
+"""Steps of fusion: single transforms that run, and the edges by which data enters and leaves stages."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Step:
     """A transform that runs.
 
     Attributes:
-        transform: itself.
-        main: the PCollection that it processes; None if it begins with nothing.
-        sides: the PCollections that it reads as side inputs.
-        begins: whether it must be the first of its stage.
+        transform: the transform's proto.
+        main: the PCollection that the step processes; None if it has no input.
+        sides: the PCollections that the step reads as side inputs.
+        begins: whether the step must be the first of its stage.
     """
 
     transform: _protos.PTransform
@@ -34,50 +34,50 @@ class Step:
 
     @property
     def urn(self) -> str:
-        """The kind of transform."""
+        """The URN of the transform."""
         urn: str = self.transform.spec.urn
         return urn
 
     @property
     def name(self) -> str:
-        """The transform's full name."""
+        """The full name of the transform."""
         name: str = self.transform.unique_name
         return name
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The PCollections that it makes."""
+        """The output PCollections of the transform."""
         return tuple(dict.fromkeys(self.transform.outputs.values()))
 
     @property
     def buffer(self) -> bytes:
-        """Of an edge: the buffer that it reads or writes."""
+        """The id of the buffer that an edge reads or writes."""
         buffer: bytes = self.transform.spec.payload
         return buffer
 
     @property
     def reads_buffer(self) -> bool:
-        """Whether it is an edge by which data enters a stage."""
+        """Whether the step is an edge by which data enters a stage."""
         return self.urn == transform_urns.DATA_SOURCE
 
     @property
     def writes_buffer(self) -> bool:
-        """Whether it is an edge by which data leaves a stage."""
+        """Whether the step is an edge by which data leaves a stage."""
         return self.urn == transform_urns.DATA_SINK
 
 
 def buffer_id(kind: str, name: str) -> bytes:
-    """The buffer of a kind (see ``graph``) that belongs to a PCollection or a transform."""
+    """Returns the id of the buffer of a kind (see `graph`) for a PCollection or a transform."""
     return f"{kind}:{name}".encode()
 
 
 def source(name: str, buffer: bytes, pcollection_id: str) -> Step:
-    """An edge: what is in a buffer becomes a PCollection."""
+    """Returns an edge that reads a buffer into a PCollection."""
     spec = _protos.FunctionSpec(urn=transform_urns.DATA_SOURCE, payload=buffer)
     return Step(_protos.PTransform(unique_name=name, spec=spec, outputs={"out": pcollection_id}))
 
 
 def sink(name: str, buffer: bytes, pcollection_id: str) -> Step:
-    """An edge: a PCollection is put into a buffer."""
+    """Returns an edge that writes a PCollection into a buffer."""
     spec = _protos.FunctionSpec(urn=transform_urns.DATA_SINK, payload=buffer)
     return Step(_protos.PTransform(unique_name=name, spec=spec, inputs={"in": pcollection_id}))

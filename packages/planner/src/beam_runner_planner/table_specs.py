@@ -1,6 +1,6 @@
-"""What a pipeline says of a table that is to be read or written: the payloads of our own transforms.
+"""Payloads of the runner's own transforms that read or write a table of Spark.
 
-A payload is JSON: the server makes sense of it without running anything that a client sent.
+A payload is JSON, so the server can parse it without running code of a client.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import attrs
 _Spec = TypeVar("_Spec", bound="_Payload")
 
 FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
-"""Formats that Spark keeps as files in a folder."""
+"""The formats that Spark stores as files in a folder."""
 DATABASE = "jdbc"
-"""The format of tables in databases, written by way of a table beside and a transaction."""
+"""The format of database tables. A write fills a second table and then runs one transaction."""
 STAGING = "_beam-"
-"""How the folder begins in which files wait beside a table's own. Spark takes no notice of such."""
+"""The prefix of the folder that holds files before they move to the table's folder. Spark ignores such folders."""
 VIEW = "beam_dataframe_"
-"""How the name of a view begins that is a DataFrame of the program in whose process the server is."""
+"""The prefix of a view's name that stands for a DataFrame of the program in which the server runs."""
 MODES = ("error", "ignore", "append", "overwrite")
-"""What is done where there is something already."""
+"""The modes of a write if the target already contains data."""
 
 
 _GIVEN_ONCE = frozenset({"socket"})
-"""Formats of which nothing can be read again."""
+"""The formats whose data can't be read a second time."""
 
 REFLECTION = ("reflect", "try_reflect", "java_method")
-"""Functions of Spark's SQL that run any Java method, as one that ends the server."""
+"""The functions of Spark SQL that run any Java method, including methods that end the server."""
 _REFLECTION = re.compile(rf"\b({'|'.join(REFLECTION)})\s*\(", re.IGNORECASE)
-"""What most likely calls one; what it does not find the session of the server refuses."""
+"""The pattern of a probable call of these functions. The server's session refuses the calls that it misses."""
 
 _LONGEST = 1000 * 366 * 24 * 3600 * 1000
 
@@ -40,11 +40,11 @@ _PLAIN_NAME = re.compile(r"(\w+\.)*\w+")
 
 
 class WrongTable(ValueError):
-    """What is said of a table makes no sense; the text says why."""
+    """A description of a table that is invalid; the text says why."""
 
 
 def _options(options: Mapping[str, Any] | None) -> dict[str, str]:
-    """Options as Spark takes them: texts, and booleans as it spells them."""
+    """Returns options in the form that Spark expects: texts, with booleans in Spark's spelling."""
     return {
         str(name): str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in dict(options or {}).items()
@@ -52,7 +52,7 @@ def _options(options: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def option_of(options: Mapping[str, str], name: str) -> str:
-    """An option's value, in whatever case its name is spelt; empty if it is not given."""
+    """Returns the value of an option, whose name is case-insensitive; empty if the option is not set."""
     return next((value for key, value in options.items() if key.lower() == name.lower()), "")
 
 
@@ -61,7 +61,7 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _check_text(spec: Any, field: attrs.Attribute[Any], value: Any) -> None:
-    """Refuses what is no text, or one that can't be sent to anybody, as half of a pair of UTF-16."""
+    """Raises an error for values that are not texts, or that UTF-8 can't encode, such as a lone surrogate."""
     if not isinstance(value, str):
         raise WrongTable(f"{field.name} is to be a text, and not a {type(value).__name__}")
     try:
@@ -95,15 +95,17 @@ class _Payload:
     KIND: ClassVar[str] = ""
 
     def to_payload(self) -> bytes:
-        """As the payload of a transform."""
+        """Returns the specification as the payload of a transform."""
         return json.dumps(attrs.asdict(self), sort_keys=True).encode()
 
     @classmethod
     def from_payload(cls: type[_Spec], payload: bytes) -> _Spec:
-        """What `to_payload` gave, of this version or an older one, which may have known fewer of the attributes.
+        """Returns the specification in a payload of this version, or of an older version with fewer
+        attributes.
 
         Raises:
-            WrongTable: it is something else, or has an attribute that this version does not know.
+            WrongTable: the payload is malformed, or has an attribute that this version doesn't
+                know.
         """
         try:
             told = json.loads(payload)
@@ -121,17 +123,17 @@ class _Payload:
 
 @attrs.frozen
 class TableSource(_Payload):
-    """What is to be read.
+    """The source of a read. Exactly one of `format`, `table` and `sql` is set.
 
     Attributes:
-        format: of Spark's readers, as in ``parquet`` or ``jdbc``; else empty.
-        table: a table or view that Spark's catalog knows; else empty.
-        sql: a query; else empty. One of these three is given.
-        path: of a format that has files.
-        options: for the reader; they may hold passwords, so they are never shown.
-        columns: those wanted, in this order; none for all.
+        format: a format of Spark's readers, such as ``parquet`` or ``jdbc``; otherwise empty.
+        table: a table or view of Spark's catalog; otherwise empty.
+        sql: a query; otherwise empty.
+        path: the path of the files, for a format that has files.
+        options: options for the reader. They can hold passwords, so the runner never shows them.
+        columns: the selected columns in order; empty for all columns.
         where: a condition in SQL; empty for all rows.
-        schema: of the columns, as Spark's JSON; empty if it is Spark's to tell.
+        schema: the schema as Spark's JSON; empty if Spark infers it.
     """
 
     KIND: ClassVar[str] = "read"
@@ -161,7 +163,7 @@ class TableSource(_Payload):
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name of the source for people."""
         if self.sql:
             return "a query"
         return self.table or f"{self.format} {self.path or self.options.get('dbtable', '')}".strip()
@@ -169,12 +171,13 @@ class TableSource(_Payload):
 
 @attrs.frozen
 class StreamSource(TableSource):
-    """What is to be read as it comes. It has a format, and no columns but those of its schema, if it has one.
+    """The source of a streaming read. It has a format, and only the columns of its schema, if it has
+    one.
 
     Attributes:
-        timestamp: the column of event times; empty if rows have the time at which they are read.
-        max_lateness: how long (ms) after the latest row that was read earlier ones are still expected.
-        poll: how long (ms) to wait after all was read, before it is looked for more.
+        timestamp: the column of event times; empty if rows get the time at which they are read.
+        max_lateness: how much (ms) the event time of a row may lie behind the latest row.
+        poll: the pause (ms) between the end of the available data and the next look for new data.
     """
 
     timestamp: str = _text("")
@@ -206,12 +209,12 @@ class StreamSource(TableSource):
 
     @property
     def has_files(self) -> bool:
-        """Whether it is files that are added to a folder."""
+        """Whether the source is a folder to which files are added."""
         return self.format.lower() in FILE_FORMATS
 
     @property
     def share(self) -> Mapping[str, str]:
-        """Options that bound how much is read at a time, where the user's own say nothing."""
+        """Returns options that limit the size of one read, unless the user has set such options."""
         if self.has_files:
             return {"maxFilesPerTrigger": "1000"}
         return {"maxOffsetsPerTrigger": "1000000"} if self.format.lower() == "kafka" else {}
@@ -219,17 +222,17 @@ class StreamSource(TableSource):
 
 @attrs.frozen
 class TableTarget(_Payload):
-    """What is to be written: files, a table of Spark's catalog that is files, or a table of a database.
+    """The target of a write: files, a table of files in Spark's catalog, or a database table.
 
     Attributes:
-        format: of Spark's writers, one of `FILE_FORMATS`, or `DATABASE`; empty for a table of the catalog that knows its own,
-            or that is to have Spark's usual one.
-        path: of the folder of files.
-        mode: what is done where there is something already, one of `MODES`.
-        options: for the writer; they may hold secrets, so they are never shown.
-        partition_by: columns by whose values files are dealt into folders.
-        schema: of the rows, as Spark's JSON.
-        table: of Spark's catalog; else empty.
+        format: a format of Spark's writers, one of `FILE_FORMATS`, or `DATABASE`. Empty for an
+            existing table of the catalog, or for Spark's default format.
+        path: the folder of the files.
+        mode: what to do if the target contains data, one of `MODES`.
+        options: options for the writer. They can hold secrets, so the runner never shows them.
+        partition_by: the columns by which Spark partitions the files into folders.
+        schema: the schema of the rows, as Spark's JSON.
+        table: a table of Spark's catalog; otherwise empty.
     """
 
     KIND: ClassVar[str] = "written"
@@ -282,33 +285,33 @@ class TableTarget(_Payload):
 
     @property
     def is_database(self) -> bool:
-        """Whether it is a table of a database, and no files."""
+        """Whether the target is a database table."""
         return self.format == DATABASE
 
     @property
     def dbtable(self) -> str:
-        """Of a database: the table's name."""
+        """The name of the database table."""
         return self.option("dbtable")
 
     def beside(self, table: str) -> TableTarget:
-        """The same with another table of that database."""
+        """Returns the same target with another table of the database."""
         others = {key: value for key, value in self.options.items() if key.lower() != "dbtable"}
         return attrs.evolve(self, options={**others, "dbtable": table})
 
     def option(self, name: str) -> str:
-        """See `option_of`."""
+        """Returns the value of an option, see `option_of`."""
         return option_of(self.options, name)
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name of the target for people."""
         return self.table or f"{self.format} {self.place}"
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """The location of the target for people."""
         return self.table or (self.dbtable if self.is_database else self.path)
 
     def staging(self, attempt: str) -> str:
-        """Where the files of a writer's attempt wait: beside those of the table, so that they can be moved."""
+        """The folder for the files of an attempt. It is next to the table's files, so that a move is a rename."""
         return f"{self.path.rstrip('/')}/{STAGING}{attempt}"

@@ -1,4 +1,4 @@
-"""Stages that Spark's own readers and writers are: what they do, and what can't be done with them."""
+"""Stages that Spark's own readers and writers run: their plans and their restrictions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _KINDS = {spark_urns.READ: TableSource, spark_urns.READ_STREAM: StreamSource}
 def table_plan(
     transforms: Collection[_protos.PTransform], components: _protos.Components
 ) -> TablePlan | None:
-    """What a stage has Spark do; None if it is no such stage.
+    """Returns the read or write that a stage consists of; None for any other stage.
 
     Raises:
-        InvalidPipeline: its payload makes no sense, or what goes in or out is not what it must be.
+        InvalidPipeline: the payload is invalid, or the inputs or outputs are not the expected ones.
     """
     found = next((t for t in transforms if t.spec.urn in spark_urns.ALL), None)
     if found is None:
@@ -47,7 +47,7 @@ def table_plan(
 
 
 def left_by_drain(table: TablePlan) -> TruncationPlan | None:
-    """What a drain leaves of what a stage has still to do: nothing of a stream, and all of everything else."""
+    """Returns the pending work of a stage that a drain keeps: nothing of a stream, otherwise everything."""
     is_stream = table.urn == spark_urns.READ_STREAM
     return TruncationPlan(None, endless=True) if is_stream else None
 
@@ -55,16 +55,17 @@ def left_by_drain(table: TablePlan) -> TruncationPlan | None:
 def check_edges(
     name: str, source: str | None, outputs: Iterable[str], buffers: Mapping[str, BufferPlan]
 ) -> None:
-    """Refuses what Spark's rows can't go through: only what is stored as it is.
+    """Raises an error if the input or output of a Spark stage isn't a plain stored PCollection.
 
     Args:
-        name: of the transform.
-        source: the buffer that it reads; None for an impulse.
-        outputs: the buffers that it writes.
-        buffers: by id.
+        name: the name of the transform.
+        source: the buffer that the stage reads; None for an impulse.
+        outputs: the buffers that the stage writes.
+        buffers: the buffers by id.
 
     Raises:
-        UnsupportedPipeline: the transform's input or output is something else.
+        UnsupportedPipeline: the transform's input or output is grouped, redistributed or a side
+            input.
     """
     edges = [*outputs, *(() if source is None else (source,))]
     if any(buffers[edge].kind is not BufferKind.STORED or buffers[edge].windows for edge in edges):
@@ -79,7 +80,7 @@ def _check_stream(read: _protos.PTransform, components: _protos.Components) -> N
         raise InvalidPipeline(
             f"the transform {read.unique_name!r} reads a stream, and what it gives is called bounded"
         )
-    # An element would be taken for a position: files that the server writes for Spark to read.
+    # Without this check, the server would read an element as a position in Spark's data.
     impulses = (t for t in components.transforms.values() if t.spec.urn == transform_urns.IMPULSE)
     if not any(given in impulse.outputs.values() for impulse in impulses):
         raise InvalidPipeline(
@@ -89,7 +90,7 @@ def _check_stream(read: _protos.PTransform, components: _protos.Components) -> N
 
 def _check_publish(publish: _protos.PTransform, components: _protos.Components) -> None:
     (given,) = publish.inputs.values()
-    # An element would be taken for names of files, and the server would move these.
+    # Without this check, the server would read an element as file names, and move these files.
     stages = (t for t in components.transforms.values() if t.spec.urn == spark_urns.STAGE)
     made = (t.spec.payload for t in stages if given in t.outputs.values())
     if publish.spec.payload not in made:

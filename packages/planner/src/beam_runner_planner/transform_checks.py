@@ -1,4 +1,4 @@
-"""What makes no sense in one transform that runs: its payload, and how many inputs and outputs it has."""
+"""Checks of single transforms: the payload, and the number of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ _PAIR = 2
 def problems_of_transform(
     transform: _protos.PTransform, components: _protos.Components
 ) -> Iterator[str]:
-    """What is wrong, a clause each. Its references lead somewhere, but for some within payloads."""
+    """Returns the problems of a transform, one clause each.
+
+    All references of the transform must be valid, except some inside payloads.
+    """
     urn = transform.spec.urn
     if not urn:
         yield "has neither parts nor a URN"
@@ -68,9 +71,10 @@ def problems_of_transform(
 
 
 def dealt(transform: _protos.PTransform) -> str | None:
-    """What a reshuffle deals out; None if that can't be told.
+    """Returns the PCollection that a reshuffle redistributes; None if it is ambiguous.
 
-    That of a splittable DoFn which a Python client has expanded has the DoFn's side inputs, too.
+    If a Python client has expanded a splittable DoFn, its reshuffle has the DoFn's side inputs,
+    too.
     """
     inputs = list(transform.inputs.values())
     if len(inputs) > 1:

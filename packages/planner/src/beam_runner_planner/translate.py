@@ -1,4 +1,4 @@
-"""Makes the plan of a job from what was submitted, or rejects it by name."""
+"""Translation of a submitted pipeline into the plan of a job, or rejection by name."""
 
 from __future__ import annotations
 
@@ -46,12 +46,15 @@ _IMPULSE: bytes = (
 
 
 def translate(job: JobSpec) -> JobPlan:
-    """Plans a job. Takes milliseconds for a small pipeline and grows with the number of stages;
-    up to half a minute where a TestStream asks a service for its events.
+    """Plans a job.
+
+    A small pipeline takes milliseconds, and the time grows with the number of stages. If a
+    TestStream gets its events from a service, planning takes up to 30 s.
 
     Raises:
-        InvalidPipeline: it is malformed; the text names what is wrong, and where.
-        UnsupportedPipeline: it uses something that is not supported; the text names what and where.
+        InvalidPipeline: the pipeline is malformed; the text says what is wrong, and where.
+        UnsupportedPipeline: the pipeline uses an unsupported feature; the text names it and its
+            transform.
     """
     pipeline = validated(job.pipeline)
     ask_services(pipeline)
@@ -118,7 +121,7 @@ def _stages(
     scripted_clock: bool,
     buffers: dict[str, BufferPlan],
 ) -> dict[str, StagePlan]:
-    # A stage that only regroups needs some SDK to decode and encode: any will do.
+    # A stage that only regroups needs an SDK for decoding and encoding. Any SDK can do that.
     default_environment = next(iter(environments), "")
     components = fused.components
     produced = {p for node in graph.nodes for t in node.transforms for p in t.outputs.values()}

@@ -1,7 +1,8 @@
-"""Truncation: a stage of one transform, in which an SDK says what is left of restrictions in a drain.
+"""Truncation in a drain: a stage of one transform, in which an SDK truncates restrictions.
 
-It is the stage that processes the restrictions, cut down to its first transform, which truncates
-instead of processing. Transform and edges keep their names, so that side inputs are found.
+The stage is the one that processes the restrictions, reduced to its first transform, which
+truncates instead of processing. Transforms and edges keep their names, so that the harness finds
+side inputs.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ _TRUNCATED = "truncated"
 def truncation_plan(
     spec: StageSpec, environment: _protos.Environment, components: _protos.Components
 ) -> TruncationPlan | None:
-    """How the restrictions that a stage processes are truncated; None if it processes none."""
+    """Returns how to truncate the restrictions that a stage processes; None if it processes none."""
     if transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.encode() not in spec.descriptor:
-        return None  # As most stages: not worth reading.
+        return None  # Most stages end here, without parsing a payload.
     descriptor = _protos.ProcessBundleDescriptor.FromString(spec.descriptor)
     source = descriptor.transforms[spec.input.transform_id]
     (read,) = source.outputs.values()
@@ -57,7 +58,7 @@ def _stage(
     truncate.outputs["out"] = _TRUNCATED
     descriptor.pcollections[_TRUNCATED].CopyFrom(descriptor.pcollections[read])
     descriptor.pcollections[_TRUNCATED].unique_name = _TRUNCATED
-    # What is left is read by the stage itself: encoded as what it reads.
+    # The stage itself reads the truncated restrictions, so their coder is the coder of its input.
     port = _protos.RemoteGrpcPort.FromString(descriptor.transforms[source_id].spec.payload)
     sink = descriptor.transforms[_WRITE]
     sink.unique_name = _WRITE

@@ -1,8 +1,10 @@
-"""Transforms and coders that an SDK does not know, as far as it can be told before they run.
+"""Search for transforms and coders that an SDK doesn't know, as far as the server can find them before
+the run.
 
-The SDK of the server's own versions knows what is registered here, and what its environment says. Of other SDKs
-nothing can be told: what they say that they can do is not all that they can do. Nor can it of one that runs already, as
-in LOOPBACK: the program that it is part of may have registered more.
+An SDK of the server's versions knows the URNs that are registered in this process, and those that
+its environment lists. For other SDKs the server can't decide: their capabilities are incomplete.
+The server also can't decide for a running SDK, as in LOOPBACK, because its program may have
+registered more.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from beam_runner_planner.sdks import (
 
 
 def is_unknown(transform: _protos.PTransform, components: _protos.Components) -> bool:
-    """Whether the SDK that is to run a transform does not know it."""
+    """Returns whether the SDK of a transform doesn't know the transform."""
     environment = environment_of(transform, components)
     urn = transform.spec.urn
     known = urn in our_transforms() or urn in environment.capabilities
@@ -34,9 +36,10 @@ def _can_be_told(environment: _protos.Environment) -> bool:
 
 
 def unknown_coders(components: _protos.Components) -> dict[str, list[str]]:
-    """The coders in use that no SDK of the pipeline knows, with the names of what is encoded by them.
+    """Returns the coders in use that no SDK of the pipeline knows, with the names of the data that
+    they encode.
 
-    Told only where all SDKs are of the server's own versions, and are started for the job.
+    The result is empty unless all SDKs have the server's versions and start with the job.
     """
     environments = components.environments.values()
     if not all(map(_can_be_told, environments)):

@@ -1,7 +1,8 @@
-"""Combines that an SDK has lifted: their parts, put together again.
+"""Reassembly of combines that an SDK has lifted.
 
-Beam's Python client lifts combines itself. Mostly it leaves the CombinePerKey around the parts, which
-is all that is looked at. Around combiners that it has packed it leaves nothing.
+Beam's Python client lifts combines itself. Usually the CombinePerKey still surrounds the parts, and
+the runner looks only at the CombinePerKey. Around combiners that the client has packed, no
+CombinePerKey remains.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ _BEHIND = (
     transform_urns.COMBINE_PER_KEY_MERGE_ACCUMULATORS,
     transform_urns.COMBINE_PER_KEY_EXTRACT_OUTPUTS,
 )
-"""What follows a precombine, one after the other."""
+"""The URNs that follow a precombine, in order."""
 
 
 def unlifted(steps: Sequence[Step], unlifts: Callable[[Step], bool]) -> Iterator[Step]:
-    """Makes one CombinePerKey of the parts of each lifted combine that `unlifts` chooses.
+    """Replaces the parts of each lifted combine that `unlifts` selects by one CombinePerKey.
 
-    A precombine whose results go elsewhere, too, stays as it is.
+    A precombine stays as it is if its results also go elsewhere.
 
     Args:
-        steps: all.
-        unlifts: is asked for each precombine.
+        steps: all steps of the pipeline.
+        unlifts: a predicate, called with each precombine.
     """
     readers: dict[str, list[Step]] = {}
     for step in steps:
@@ -46,7 +47,7 @@ def unlifted(steps: Sequence[Step], unlifts: Callable[[Step], bool]) -> Iterator
 
 
 def _parts_behind(precombine: Step, readers: dict[str, list[Step]]) -> list[Step]:
-    """Returns the parts that follow, each the only reader of the one before."""
+    """Returns the parts that follow a precombine, each the only reader of the previous one."""
     found: list[Step] = []
     part = precombine
     for urn in _BEHIND:

@@ -1,7 +1,8 @@
-"""Finds what makes no sense in a pipeline, to no runner, so that the rest of translation need not look.
+"""Search for malformed parts of a pipeline, so that the other modules of translation can rely on its
+structure.
 
-Whoever took the pipeline has checked that its references lead somewhere, and that it isn't too large:
-`beam_runner_jobservices.check_pipeline` does both.
+The job service has already checked the references and the size of the pipeline, with
+`beam_runner_jobservices.check_pipeline`.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ _PARTS: Mapping[str, int] = {
 
 
 def validated(data: bytes) -> _protos.Pipeline:
-    """A pipeline of which everything can be read and followed. Linear in its size.
+    """Returns a pipeline whose parts can all be parsed and followed. Linear in its size.
 
     Raises:
-        InvalidPipeline: the text names the first few things that are wrong, and where.
+        InvalidPipeline: the text names the first few problems, and their places.
     """
     try:
         pipeline = _protos.Pipeline.FromString(data)
@@ -108,7 +109,7 @@ def _longest(windows: Any) -> int:
 
 
 def _of_flow(run: Mapping[str, _protos.PTransform]) -> Iterator[str]:
-    """Every PCollection that is read comes from one transform, and none from itself."""
+    """Yields a problem for each PCollection without exactly one producer, and for each cycle."""
     made_by: dict[str, str] = {}
     for transform_id, transform in run.items():
         for pcollection_id in set(transform.outputs.values()) - set(transform.inputs.values()):

@@ -1,4 +1,4 @@
-"""Coders of windows: those that only their own SDK knows are made readable for the engine."""
+"""Coders of custom windows, changed so that the engine can read the windows."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _STANDARD = frozenset({coder_urns.GLOBAL_WINDOW, coder_urns.INTERVAL_WINDOW})
 
 
 def has_own_coder(proto: _protos.WindowingStrategy, components: _protos.Components) -> bool:
-    """Whether the windows are encoded in a way that only their SDK knows."""
+    """Returns whether only the SDK knows the encoding of the windows."""
     return components.coders[proto.window_coder_id].spec.urn not in _STANDARD
 
 
 def make_readable(components: _protos.Components) -> None:
-    """Lets SDKs write the windows that only they know so that the engine can tell them apart.
+    """Makes SDKs encode custom windows so that the engine can distinguish the windows.
 
-    That is ``beam:coder:custom_window:v1`` around the length-prefixed window. All that an SDK
-    encodes windows for goes by the coder of the windowing strategy: elements, state, side inputs.
+    The coder is ``beam:coder:custom_window:v1`` around the length-prefixed window. SDKs use the
+    coder of the windowing strategy for all windows: of elements, state and side inputs.
     """
     readable: dict[str, str] = {}
     for strategy in components.windowing_strategies.values():

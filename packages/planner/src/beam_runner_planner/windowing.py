@@ -1,4 +1,4 @@
-"""Windowing strategies: from protocol buffers to the engine's records."""
+"""Conversion of windowing strategies from protocol buffers to the engine's records."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from beam_runner_urns import windows as window_urns
 from beam_runner_planner import _protos
 from beam_runner_planner.sdks import environment_of, is_of_go, is_of_python
 
-# What a strategy leaves unsaid is what the model's SDKs say by default.
+# If a strategy omits a field, use the default of Beam's SDKs.
 _TIMESTAMP_COMBINERS = {
     _protos.OutputTime.LATEST_IN_PANE: TimestampCombiner.LATEST,
     _protos.OutputTime.EARLIEST_IN_PANE: TimestampCombiner.EARLIEST,
@@ -66,12 +66,13 @@ _WINDOW_CODERS = {
 def windowing_strategy(
     proto: _protos.WindowingStrategy, components: _protos.Components
 ) -> WindowingStrategy:
-    """What grouping a collection, or reading it by window, must know; times in milliseconds.
+    """Returns the facts of a windowing strategy that grouping and side-input lookups need; times in
+    milliseconds.
 
-    Its windows must have been made readable (see ``window_coders``).
+    The strategy's windows must be readable (see `window_coders`).
 
     Raises:
-        ValueError: a trigger makes no sense.
+        ValueError: a trigger is invalid.
     """
     return WindowingStrategy(
         window_fn=window_fn(proto.window_fn),
@@ -91,7 +92,7 @@ def windowing_strategy(
 
 
 def window_fn(spec: _protos.FunctionSpec) -> WindowFn:
-    """A window function as the engine knows it: opaque unless it is one of the model's own."""
+    """Returns a window function as the engine knows it: opaque unless it is one of the Beam model."""
     match spec.urn:
         case window_urns.GLOBAL_WINDOWS:
             return GlobalWindows()
@@ -119,11 +120,12 @@ def _trigger_of(proto: _protos.WindowingStrategy, components: _protos.Components
 
 
 def _as_go_means_it(asked: Trigger) -> Trigger:
-    """A trigger of the Go SDK, with the panes that its tests and its own runner have.
+    """Returns a trigger of the Go SDK with the panes that Go's tests and Go's own runner expect.
 
-    One that waits for processing time once drops what comes after it. The other SDKs therefore
-    refuse it, or warn of it; Go does neither, and has the rest put out when the window closes. And
-    synchronized processing time is beyond an element's when time has gone on, not with the next.
+    A trigger that waits for processing time once drops all later elements. So the other SDKs refuse
+    it or log a warning. Go does neither, and emits the remaining elements when the window closes.
+    In Go, synchronized processing time passes an element's time when the clock advances, not with
+    the next element.
     """
     match asked:
         case AfterProcessingTime():
@@ -137,10 +139,10 @@ def _as_go_means_it(asked: Trigger) -> Trigger:
 
 
 def trigger(proto: _protos.Trigger) -> Trigger:
-    """A trigger as the engine knows it; one that is not set is the default trigger.
+    """Returns a trigger as the engine knows it; an unset trigger is the default trigger.
 
     Raises:
-        ValueError: a composite without parts.
+        ValueError: a composite trigger has no parts.
     """
     match proto.WhichOneof("trigger"):
         case None | "default":
@@ -191,10 +193,10 @@ def _timestamp_transform(proto: _protos.TimestampTransform) -> Delay | AlignTo:
 def _closing_behavior(
     proto: _protos.WindowingStrategy, components: _protos.Components
 ) -> ClosingBehavior:
-    """What is asked for, except by the Python SDK.
+    """Returns the closing behavior of a strategy, except for the Python SDK.
 
-    It has no way to ask and always says EMIT_ALWAYS (``Windowing.to_runner_api``), while none of
-    its runners nor its own tests know of empty last panes.
+    Python has no way to set the closing behavior and always sends EMIT_ALWAYS
+    (``Windowing.to_runner_api``). None of its runners or tests expects empty last panes.
     """
     if proto.closing_behavior != _protos.ClosingBehavior.EMIT_ALWAYS:
         return ClosingBehavior.EMIT_IF_NONEMPTY

@@ -1,1 +1,1 @@
-"""The job server as a program: its command line, what it is made of, and what it lives for."""
+"""The job server as a program: its command line, its components, and the conditions for its exit."""

@@ -1,4 +1,4 @@
-"""The flags that say where executors reach the server."""
+"""Flags for the address at which executors reach the server."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from beam_runner_server import flag_values
 
 @attrs.frozen
 class ChannelWishes:
-    """What was said of the channel between the server and executors.
+    """The command line's settings of the channel between the server and executors.
 
-    - ``host``: the name or address to listen at; ``None`` is that of Spark's driver.
-    - ``port``: likewise; 0 is a free one.
-    - ``advertised``: host and port by which executors reach it; ``None`` is where it listens, by the name of
-      Spark's driver if that is at all addresses.
+    Attributes:
+        host: the name or address to listen on; ``None`` uses the host of Spark's driver.
+        port: the port to listen on; ``None`` uses Spark's, and 0 a free port.
+        advertised: the host and port that executors connect to. ``None`` uses the listening
+            address, or the name of Spark's driver if the server listens on all addresses.
     """
 
     host: str | None = None
@@ -33,19 +34,20 @@ class ChannelWishes:
     advertised: tuple[str, int] | None = None
 
     def place(self, master: str, driver: str, driver_binding: str, *, here: bool) -> ChannelPlace:
-        """Where the channel is to be.
+        """Returns the address of the channel.
 
         Args:
-            master: of Spark.
-            driver: under which name or address executors reach Spark's driver.
-            driver_binding: at which one it listens.
+            master: Spark's master URL.
+            driver: the name or address under which executors reach Spark's driver.
+            driver_binding: the address on which Spark's driver listens.
             here: whether all executors are on this machine.
 
         Raises:
-            ChannelError: executors elsewhere would look for it on their own machines.
+            ChannelError: executors on other machines would look for the channel on their own
+                machine.
         """
         host = self.host or (LOOPBACK if here else driver_binding)
-        # One address that is listened at is the only one that answers.
+        # If the server listens on one address, executors can only use that address.
         own = "" if here or not is_every_address(host) else driver
         name, port = self.advertised or (own or host, 0)
         if not here and is_loopback(name):
@@ -82,5 +84,5 @@ def add_channel_flags(flag: Callable[..., Any]) -> None:
 
 
 def channel_wishes(found: argparse.Namespace) -> ChannelWishes:
-    """What the command line says of it."""
+    """Returns the channel settings of the command line."""
     return ChannelWishes(found.channel_host, found.channel_port, found.channel_advertise)

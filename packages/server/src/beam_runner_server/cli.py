@@ -1,7 +1,7 @@
-"""The command of a server: starts it, says where it serves, and stops it in good order.
+"""The command of a server: starts the server, prints its address, and stops it cleanly.
 
-Exit codes: 0 after a signal asked for the end, 1 where the server could not start or lost what jobs run on, 2
-where the command line is wrong.
+Exit codes: 0 after a signal that stops the server, 1 if the server can't start or loses its
+workers, 2 for a wrong command line.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None, program: Program | None = None) -> int:
-    """Runs a server until SIGTERM, SIGINT or SIGHUP, or one of the commands beside it; returns the exit code.
+    """Runs a server until SIGTERM, SIGINT or SIGHUP, or runs another command; returns the exit code.
 
     Args:
-        arguments: of the command line; None for those of this process.
+        arguments: the command line; None for the arguments of this process.
         program: the command; None is ``beam-runner-jobserver``, a server on plain processes.
     """
     program = program or PlainProgram()
@@ -92,15 +92,15 @@ def _run(settings: ServerSettings, name: str) -> int:
 
 
 class _CannotStart(Exception):
-    """The server cannot start; the text says why."""
+    """Raised if the server can't start; the text says why."""
 
 
 class _Signals:
-    """The signals that ask for the end: the first one sets ``received``, the second one hurries.
+    """The signals that stop the server: the first one sets ``received``, and the second one stops it
+    at once.
 
-    A second SIGINT, where no terminal is there to have sent it, hurries only after ten seconds.
-
-    ``terminated`` says whether the first one was SIGTERM.
+    If no terminal can have sent it, a second SIGINT stops the server at once only 10 s after the
+    first one. ``terminated`` says whether the first signal was SIGTERM.
     """
 
     def __init__(self, say: _Voice) -> None:
@@ -114,18 +114,18 @@ class _Signals:
             signal.signal(number, self._on_signal)
 
     def on_hurry(self, action: Callable[[], None]) -> None:
-        """From now on a second signal runs ``action`` and ends the process."""
+        """Makes a second signal run ``action`` and end the process."""
         self._hurry = action
 
     def on_orphaned(self, reason: str) -> None:
-        """Ends the process as a SIGTERM would, in a hurry after a while: nobody waits for it any more."""
+        """Stops the process as SIGTERM does, and ends it at once after a while, because its parent is gone."""
         self._say.progress(f"ends: {reason}")
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_ORPHAN_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _is_of_a_program(self) -> bool:
-        """Whether a program has started this one, and repeats its SIGINT: Beam's SDK does, each second."""
+        """Returns whether a program has started this process and repeats SIGINT, as Beam's SDK does each second."""
         return not sys.stdout.isatty() and time.monotonic() - self._first < _PATIENCE_SECONDS
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -144,7 +144,7 @@ class _Signals:
 
 
 def _bind(settings: ServerSettings, say: _Voice) -> Server:
-    """Returns a server that has its port; imports Beam, which takes seconds, while the platform starts."""
+    """Returns a server that has its port. Imports Beam, which takes seconds, while the platform starts."""
     platform = settings.platform
     with logs.hushed():
         platform.begin()
@@ -178,7 +178,7 @@ def _bound(settings: ServerSettings, say: _Voice) -> Server:
 
 
 def _start(server: Server, signals: _Signals) -> str | None:
-    """Starts the server, in a thread so that a signal can end it; returns why it did not start."""
+    """Starts the server in a thread, so that a signal can end the start; returns why it did not start."""
     failures: list[str] = []
 
     def run() -> None:
@@ -186,7 +186,7 @@ def _start(server: Server, signals: _Signals) -> str | None:
             server.start()
         except Exception as error:
             if signals.received.is_set():
-                return  # no wonder
+                return  # a signal stopped the server, so this is no error
             if not isinstance(error, Unavailable | StoreError):
                 log.exception("the server did not start")
             failures.append(str(error) or type(error).__name__)
@@ -205,7 +205,7 @@ def _start(server: Server, signals: _Signals) -> str | None:
 
 
 def _serve(server: Server, signals: _Signals, idle_limit: float | None) -> str | None:
-    """Waits for a signal, or until no job has run for so long; what is wrong if what they run on ends first."""
+    """Waits for a signal or the idle timeout; returns an error if the workers' platform ends first."""
     busy = time.monotonic()
     while not signals.received.wait(_CHECK_SECONDS):
         if not server.placement.is_alive:
@@ -221,7 +221,7 @@ def _serve(server: Server, signals: _Signals, idle_limit: float | None) -> str |
 
 
 def _end_jobs(server: Server, wish: str | None) -> None:
-    """Does to the jobs what was asked for, beyond what stopping the server does to them."""
+    """Cancels or drains the jobs as the flags say, before the server stops."""
     match wish:
         case "cancel":
             server.cancel_jobs()
@@ -230,36 +230,36 @@ def _end_jobs(server: Server, wish: str | None) -> None:
 
 
 def _write_whole(file: Path, text: str) -> None:
-    """Writes a file that others find with all its text or not at all."""
+    """Writes a file atomically: readers see all of its text or no file."""
     unfinished = file.with_name(f"{file.name}.{os.getpid()}")
     unfinished.write_text(text)
     unfinished.replace(file)
 
 
 class _Voice:
-    """What the command writes to standard error, under its name."""
+    """Writer of the command's messages to standard error, with the command's name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def failure(self, text: str) -> int:
-        """Writes why something went wrong; returns the exit code."""
+        """Writes an error; returns the exit code."""
         _tell(f"{self._name}: {logs.printable(text)}")
         return 1
 
     def progress(self, text: str) -> None:
-        """Writes what the command does."""
+        """Writes what the command is doing."""
         _tell(f"{self._name} {text}")
 
 
 def _fall_silent() -> None:
-    """From now on nothing comes to standard error: what is killed beneath those who use it makes them complain, at length."""
+    """Discards all later output to standard error, because libraries log long errors when processes are killed."""
     with open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), sys.stderr.fileno())
 
 
 def _tell(line: str) -> None:
-    """Writes a line to standard error, if anybody is there to read it."""
+    """Writes a line to standard error, and ignores a closed stream."""
     with contextlib.suppress(BrokenPipeError):
         sys.stderr.write(f"{line}\n")
 

@@ -1,4 +1,4 @@
-"""Warnings for steps that read files and found nothing: Beam's SDKs report neither, and the job is DONE."""
+"""Warnings for steps that read files and found nothing. Beam's SDKs don't report this, and the job is DONE."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ _ZERO = b"\x00"
 
 
 class EmptyReadsReporter:
-    """Reporter of a job that adds a warning for each file read without an element before the job is DONE.
+    """Reporter of a job that adds a warning for each file read without an element before the job is
+    DONE.
 
     Implements `JobReporter`.
 
     Args:
-        reporter: the reporter that gets everything.
-        reads: the steps to look at.
+        reporter: the reporter that receives all reports.
+        reads: the steps to check.
         metrics: returns the metrics of the job.
     """
 
@@ -55,7 +56,7 @@ class EmptyReadsReporter:
 
 
 def empty_reads(reads: Sequence[FileRead], metrics: JobMetrics) -> list[str]:
-    """Returns a warning for each step that ran and put out no element."""
+    """Returns a warning for each step that ran and emitted no element."""
     counted = {
         info.labels.get(metric_urns.LABEL_PCOLLECTION)
         for info in metrics.committed

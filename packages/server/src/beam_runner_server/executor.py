@@ -1,4 +1,4 @@
-"""The executor as the Job API sees it: takes jobs on, new or from an earlier server."""
+"""The executor behind the Job API, which accepts new jobs and resumes jobs of an earlier server."""
 
 from __future__ import annotations
 
@@ -83,20 +83,20 @@ class ExecutorSettings:
 
     @property
     def shares_data(self) -> bool:
-        """Whether there is a place for data between stages that all bundles reach."""
+        """Whether all bundles can reach a place for data between stages."""
         return self.store is None or self.store.keeps
 
 
 class PlacedJobExecutor:
-    """Runs jobs on worker processes (``beam_runner_jobservices.ports.JobExecutor``).
+    """Executor that runs jobs on worker processes (``beam_runner_jobservices.ports.JobExecutor``).
 
     Args:
-        placement: where these run; it was started.
-        store: where jobs are written down.
-        settings: how they are run.
+        placement: the started placement of the workers.
+        store: the store of the jobs' journals.
+        settings: the settings for jobs.
 
     Raises:
-        ChannelError: it can't listen for worker processes.
+        ChannelError: the server can't listen for worker processes.
     """
 
     def __init__(
@@ -122,13 +122,13 @@ class PlacedJobExecutor:
         placement.attach(self._channel.endpoints)
 
     def __call__(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
-        """Starts a job, or goes on with one that an earlier server had begun.
+        """Starts a job, or resumes a job of an earlier server.
 
         Raises:
-            JobRejected: the pipeline is malformed or uses something that is not supported, what an
-                earlier server had committed of the job is lost, or two servers have ended in the midst
-                of starting it.
-            Unavailable: the job is an earlier server's, and a disk or a store is away; it can be started later.
+            JobRejected: the pipeline is malformed or uses an unsupported feature, committed data of
+                the job is lost, or two servers have crashed while they started the job.
+            Unavailable: the job belongs to an earlier server, and a disk or a store is unavailable.
+                The job can be started later.
         """
         with waited_for_later(self._settings.folder) if job.resumed else nullcontext():
             return self._start(job, reporter)
@@ -168,10 +168,10 @@ class PlacedJobExecutor:
         return running
 
     def try_out(self) -> None:
-        """Has worker processes try what bundles need where they run.
+        """Runs a check of everything that bundles need on the machines of the workers.
 
         Raises:
-            Unavailable: something is not as it should be; says where, what, and what to do.
+            Unavailable: a check failed; the text says where, what, and what to do.
         """
         file = None
         try:
@@ -188,7 +188,8 @@ class PlacedJobExecutor:
         """Ends the work on all jobs, waits for that within the limit, and closes the channel.
 
         Args:
-            suspend: leave the jobs to another server that opens the same store; else cancel them.
+            suspend: whether to leave the jobs to another server with the same store; otherwise they
+                are cancelled.
             seconds: the limit.
         """
         with self._lock:
@@ -210,7 +211,7 @@ class PlacedJobExecutor:
             self._store.epoch,
             self._placement.cores,
             self._placement.cores * TUNING.lanes_per_core,
-            # A loop keeps state in files, which need a place.
+            # A loop stores state in files, which need a place.
             loop_bytes=TUNING.loop_bytes if self._settings.shares_data else -1,
             resumable=self._store.durable,
             hides_elements=self._settings.hides_elements,
@@ -221,7 +222,7 @@ class PlacedJobExecutor:
         )
 
     def _ledger(self, job: JobSpec, journal: Journal, data: JobData) -> Ledger:
-        """What an earlier server had committed of the job, else the ledger of a new job."""
+        """Returns the recovered ledger of a job of an earlier server, or the ledger of a new job."""
         if journal.exists:
             try:
                 ledger = recover(journal, lambda kept: self._limits(kept, job))
@@ -244,7 +245,7 @@ class PlacedJobExecutor:
         return ledger
 
     def _limits(self, ledger: Ledger, job: JobSpec) -> Limits:
-        """Returns the limits for failed bundles that this version gives to the job of another version."""
+        """Returns this version's retry limits for a job of another version."""
         wishes = job_wishes(job.options)
         return with_retries(ledger.limits, ledger.plan, self._settings.retries, wishes)
 
@@ -258,7 +259,8 @@ class PlacedJobExecutor:
 
     def _plan(self, job: JobSpec) -> JobPlan:
         try:
-            # Prepare has checked it, perhaps in an earlier version of the server.
+            # The Prepare call has checked the pipeline, perhaps in an earlier version of the
+            # server.
             check_pipeline(job.pipeline)
             return translate(job)
         except InvalidRequest as error:
@@ -284,7 +286,7 @@ class PlacedJobExecutor:
             on_cluster=settings.on_cluster,
         )
         ledger = Ledger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)
-        # A scripted clock counts from 0: what tests set their timers by.
+        # A scripted clock starts at 0, because tests set their timers by it.
         start = 0 if plan.scripts_clock else ProcessingClock().now()
         ledger.apply(Start(start, roots_of(plan)))
         return ledger

@@ -1,6 +1,8 @@
-"""What other distributions add to the server, found by their entry points: its web interface, say.
+"""Extensions of the server from other distributions, found by their entry points, such as the web
+interface.
 
-An entry point of the group ``beam_runner.extensions`` names a class whose instances are `Extension`.
+An entry point of the group ``beam_runner.extensions`` names a class whose instances are
+`Extension`.
 """
 
 from __future__ import annotations
@@ -20,32 +22,34 @@ log = logging.getLogger(__name__)
 
 
 class Extension(Protocol):
-    """Something that is served beside the Job API. It speaks to the server as any client does."""
+    """A service that runs with the Job API, and uses the server as any other client does."""
 
     def add_flags(self, parser: argparse.ArgumentParser) -> None:
-        """Adds its flags to the command line; called first. To be quick: ``--help`` waits for it."""
+        """Adds its flags to the command line; called first. Must be fast, because ``--help`` waits for it."""
 
     def configure(self, found: argparse.Namespace) -> None:
-        """Takes the values of its flags.
+        """Receives the values of its flags.
 
         Raises:
-            ValueError: a value is wrong; says which.
+            ValueError: a value is wrong; the text says which.
         """
 
     def start(self, door: Door) -> str:
-        """Serves beside the Job API, which it reaches by ``door``; returns what to tell the user, in a
-        line. Where others have to show something to the server, so have they to it.
+        """Starts to serve, and returns a line for the user.
+
+        The extension reaches the Job API by ``door``. If the server requires credentials, the
+        extension must require them, too.
 
         Raises:
-            Exception: it cannot; the server goes on without it.
+            Exception: the extension can't start; the server goes on without it.
         """
 
     def stop(self) -> None:
-        """Ends what `start` began; also called where that failed, and before it."""
+        """Stops what `start` began. Also called after a failed `start`, and without `start`."""
 
 
 def find() -> tuple[Extension, ...]:
-    """The extensions that are installed, by name; one that cannot be loaded is told and left out."""
+    """Returns the installed extensions by name. The server logs an extension that can't be loaded, and skips it."""
     found: list[Extension] = []
     for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda one: one.name):
         try:
@@ -58,7 +62,7 @@ def find() -> tuple[Extension, ...]:
 
 
 def start(extensions: Sequence[Extension], door: Door) -> list[str]:
-    """Starts extensions; returns what they tell the user. One that fails is told in their place."""
+    """Starts extensions; returns their lines for the user, with an error in place of the line of a failed extension."""
     told = []
     for extension in extensions:
         try:

@@ -1,7 +1,7 @@
-"""How the texts that follow flags are read, and what is said of those that can't be.
+"""Parsers for the values of flags.
 
 Raises:
-    argparse.ArgumentTypeError: from each of these functions, where a text is not what is expected.
+    argparse.ArgumentTypeError: by each function, if a text is invalid.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-
 
 
 def port(text: str) -> int:
-    """A port; 0 picks a free one."""
+    """Returns a port; 0 selects a free one."""
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r}")
     return int(text)
 
 
 def pid(text: str) -> int:
-    """The id of a process."""
+    """Returns the id of a process."""
     return _from_one_on(text, "the id of a process")
 
 
 def duration(text: str) -> float | None:
-    """Returns the seconds of a duration as Go writes it, or in days; None of one that is negative."""
+    """Returns the seconds of a duration in Go's format, or in days; None for a negative duration."""
     if re.fullmatch(r"-(\d+(\.\d+)?)(d|h|m|s|ms|us|ns)?", text):
         return None
     parts = re.findall(r"(\d+(?:\.\d+)?)(d|h|ms|m|s|us|ns)", text)
@@ -39,7 +39,7 @@ def duration(text: str) -> float | None:
 
 
 def retention(text: str) -> float:
-    """Returns the seconds of a duration from 0 on."""
+    """Returns the seconds of a non-negative duration."""
     seconds = 0.0 if text == "0" else duration(text)
     if seconds is None:
         raise argparse.ArgumentTypeError(f"expected a duration from 0 on, got {text!r}")
@@ -47,14 +47,14 @@ def retention(text: str) -> float:
 
 
 def truth(text: str) -> bool:
-    """A truth as Go writes it."""
+    """Returns a boolean in Go's format."""
     if text.lower() not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
     return text.lower() == "true"
 
 
 def data_dir(text: str) -> StoreSpec | Path:
-    """A store, by its URL, or a folder."""
+    """Returns a store by its URL, or a folder."""
     try:
         return parse_data_dir(text) or Path(text).absolute()
     except ValueError as error:
@@ -62,17 +62,17 @@ def data_dir(text: str) -> StoreSpec | Path:
 
 
 def state_dir(text: str) -> StoreSpec | Path:
-    """A store, by its URL, or a folder."""
+    """Returns a store by its URL, or a folder."""
     return data_dir(text) if "://" in text else Path(text)
 
 
 def attempts(text: str) -> int:
-    """How often something is tried."""
+    """Returns a number of attempts."""
     return _from_one_on(text, "a number from 1 on")
 
 
 def attempts_or_unlimited(text: str) -> int | None:
-    """Returns the most attempts; None of ``unlimited``."""
+    """Returns the maximum number of attempts; None for ``unlimited``."""
     return (
         None
         if text.lower() == "unlimited"
@@ -81,7 +81,7 @@ def attempts_or_unlimited(text: str) -> int | None:
 
 
 def cores(text: str) -> int:
-    """A number of cores."""
+    """Returns a number of cores."""
     return _from_one_on(text, "a number of cores from 1 on")
 
 
@@ -92,7 +92,7 @@ def _from_one_on(text: str, expected: str) -> int:
 
 
 def advertised(text: str) -> tuple[str, int]:
-    """Host and port by which others reach this machine; the port is 0 if none is said."""
+    """Returns the host and port under which other machines reach this one; the port is 0 if the text has none."""
     try:
         return parse_advertised(text)
     except ValueError as error:

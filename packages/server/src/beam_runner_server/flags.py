@@ -1,4 +1,4 @@
-"""The command line of a server, read into one frozen record."""
+"""The command line of a server, parsed into one frozen record."""
 
 from __future__ import annotations
 
@@ -30,27 +30,28 @@ from beam_runner_server.ports import Platform, Program
 
 DEFAULT_PORT = 8099
 
-# What Prism, for which SDKs may start this program, calls them.
+# The names of Prism's flags, because SDKs that start Prism may start this program instead.
 _LOG_LEVELS_ELSEWHERE = {"warn": "warning"}
 _LOG_KINDS_ELSEWHERE = {"dev": "text", "console": "json"}
-# Flags that other distributions add, with what brings them.
+# The flags that other distributions add, with the extension that adds them.
 _ELSEWHERE = {"--web-port": "beam-runner-web: python3 -m pip install '{distribution}[web]'"}
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 @attrs.frozen
 class ServerSettings:
-    """What a server is started with: what the flags of these names say in ``--help``.
+    """The settings of a server; ``--help`` describes the flags with these names.
 
-    - ``data``: ``--data-dir``: a store, or a folder that all machines share; ``None`` is one in
-      ``state_dir``, which Spark on this machine alone can do with.
-    - ``channel``: where executors reach the server.
-    - ``platform``: what jobs run on.
-    - ``extensions``: what is served beside the Job API.
-    - ``max_stream_attempts``: None is without limit.
-    - ``outage_limit``: in seconds; None is without limit.
-    - ``keep_failed_streams``: in seconds; 0 keeps none.
-    - ``idle_shutdown_timeout``: in seconds.
+    Attributes:
+        data: ``--data-dir``: a store, or a folder that all machines share. ``None`` is a folder in
+            ``state_dir``, which only workers on this machine can use.
+        channel: the address at which executors reach the server.
+        platform: the platform on which jobs run.
+        extensions: the services that run with the Job API.
+        max_stream_attempts: None is without limit.
+        outage_limit: in seconds; None is without limit.
+        keep_failed_streams: in seconds; 0 keeps no state.
+        idle_shutdown_timeout: in seconds.
     """
 
     job_host: str = "localhost"
@@ -82,11 +83,11 @@ class ServerSettings:
 
 
 def parse(arguments: Sequence[str], program: Program) -> ServerSettings:
-    """What `settings_of` returns, for a program's command line.
+    """Returns the result of `settings_of` for a program's command line.
 
     Raises:
-        SystemExit: with code 2 and one line on standard error where an argument is wrong; with code
-            0 after ``--help`` and ``--version``.
+        SystemExit: with code 2 and one line on standard error if an argument is wrong; with code 0
+            after ``--help`` and ``--version``.
     """
     try:
         return settings_of(arguments, program)
@@ -96,11 +97,11 @@ def parse(arguments: Sequence[str], program: Program) -> ServerSettings:
 
 
 class WrongFlag(Exception):
-    """An argument is wrong; the text says which."""
+    """Raised for a wrong argument; the text says which one."""
 
 
 def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
-    """The settings that ``arguments`` ask for; in the names of flags ``_`` is the same as ``-``.
+    """Returns the settings for ``arguments``. In the names of flags, ``_`` is the same as ``-``.
 
     Raises:
         WrongFlag: an argument is wrong.
@@ -156,7 +157,7 @@ def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
 
 
 class _Version(argparse.Action):
-    """Prints versions; they are looked up only then, since that takes time."""
+    """Action that prints the versions. It looks them up only when it runs, because that takes time."""
 
     def __init__(self, *arguments: Any, program: Program, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -301,7 +302,7 @@ def _add_folder_flags(flag: Callable[..., Any]) -> None:
 
 
 def _with_dashes(argument: str, known: Set[str]) -> str:
-    """The argument as our flags are spelt; Go's programs, and so Beam's SDKs, write ``-job_port=1``."""
+    """Returns the argument in this program's spelling. Go programs, and so Beam's SDKs, write ``-job_port=1``."""
     if not argument.startswith("-"):
         return argument
     name, equals, value = argument.partition("=")

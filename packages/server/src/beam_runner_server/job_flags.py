@@ -14,7 +14,7 @@ DEFAULT_RETENTION_SECONDS = 7 * 24 * 3600.0
 
 
 def add_job_flags(flag: Callable[..., Any]) -> None:
-    """Adds the flags by `flag`, which is a parser's ``add_argument``."""
+    """Adds the flags with `flag`, which is a parser's ``add_argument``."""
     flag(
         "--on-sigterm",
         choices=("suspend", "cancel", "drain"),

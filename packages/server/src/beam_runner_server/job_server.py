@@ -1,4 +1,4 @@
-"""The job server as a whole: the Job API, what worker processes run on, and the executor that joins them."""
+"""The complete job server: the Job API, the platform of the worker processes, and the executor between them."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from beam_runner_server.placement_service import PlacementService
 from beam_runner_server.waiting_jobs import NeverBegun, awaited
 
 JOBS_LIMIT_SECONDS = 10.0
-"""How long jobs have to end when the server stops."""
+"""The time limit in seconds for jobs to end when the server stops."""
 
 _DRAIN_CHECK_SECONDS = 0.1
 _STATE_SECONDS = 5.0
-"""How long the store of state has to answer when the server stops."""
+"""The time limit in seconds for answers of the state store when the server stops."""
 
 log = logging.getLogger(__name__)
 
@@ -54,22 +54,21 @@ log = logging.getLogger(__name__)
 class Server:
     """A job server with its worker processes, in this process.
 
-        server = Server(ServerSettings(job_port=0))
-        address = server.start()
-        ...
-        server.stop()
+        server = Server(ServerSettings(job_port=0)) address = server.start() ... server.stop()
 
-    Making one takes the port and the state folder, and costs next to nothing else where no jobs are
-    left to resume. `serve` answers clients; jobs that they run begin once `start` has started what they run on.
+    The constructor takes the port and the state folder. It does almost nothing else, unless jobs
+    must be resumed. `serve` answers clients. Jobs that clients run begin after `start` has started
+    the platform.
 
     Raises:
-        beam_runner_jobservices.AddressError: the port is taken, the host is not this machine's, or
-            other machines reach it and that is not allowed and guarded.
-        beam_runner_model.errors.RunnerError: a folder is in use by another server, or is not
-            ours.
-        beam_runner_storage.journal.errors.JournalError: the journal cannot be read or written.
-        beam_runner_storage.stores.ports.StoreError: the store of state does not answer, refuses, or is not fit for it.
-        OSError: a folder cannot be made or written.
+        beam_runner_jobservices.AddressError: the port is in use, the host isn't this machine, or
+            other machines can reach the address and that isn't allowed and guarded.
+        beam_runner_model.errors.RunnerError: a folder is in use by another server, or belongs to
+            another program.
+        beam_runner_storage.journal.errors.JournalError: the journal can't be read or written.
+        beam_runner_storage.stores.ports.StoreError: the state store doesn't answer, refuses, or
+            isn't suitable.
+        OSError: a folder can't be created or written.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -121,11 +120,11 @@ class Server:
             self._remove_temporary()
             raise
         self.address = self._job_server.address
-        """``host:port`` for clients."""
+        """The ``host:port`` for clients."""
         self.door = self._job_server.door
-        """The way in for what is served beside the Job API."""
+        """The local access for extensions."""
         self.damage = (*self._job_server.damage, *self._store.damage)
-        """Sentences that say what was found damaged in the state folder, and where it is kept."""
+        """Sentences that say what was damaged in the state folder, and where the damaged data is stored."""
 
     def _kept_until(self) -> Mapping[str, float]:
         return {} if self._kept is None else self._kept.until()
@@ -142,9 +141,10 @@ class Server:
         return store, DataPlace.of(data, self._folder, state.server_id)
 
     def serve(self) -> str:
-        """Begins to serve, and returns the address; again does nothing.
+        """Begins to serve, and returns the address. A repeated call does nothing.
 
-        Clients can prepare jobs and stage files from now on. A Run is answered once `start` is done.
+        Clients can prepare jobs and stage files from now on. The server answers a Run after
+        `start`.
         """
         if not self._serving:
             self._serving = True
@@ -152,14 +152,14 @@ class Server:
         return self.address
 
     def start(self) -> str:
-        """Serves, starts what jobs run on, and warms it up unless there are jobs already; returns the address.
+        """Serves, starts the platform, and warms it up unless jobs exist already; returns the address.
 
-        Takes about ten seconds. To be called once; if it raises, new jobs that wait for it fail, those
-        of the server before are left to the next one, and `stop` cleans up.
+        Takes about 10 s. Must be called once. If it raises, new jobs that wait for the start fail,
+        jobs of an earlier server are left to the next one, and `stop` cleans up.
 
         Raises:
-            Unavailable: what jobs run on does not start; says why in one sentence.
-            StoreError: there is no place for data between stages; says likewise.
+            Unavailable: the platform doesn't start; the text says why.
+            StoreError: no place for data between stages exists; the text says why.
             Exception: `kill` was called meanwhile.
         """
         try:
@@ -181,7 +181,7 @@ class Server:
         log.info("%s is up at %s", self.placement.name, self.placement.where)
         unfinished = self._unfinished()
         if not unfinished:
-            # Jobs that are there already are not to wait for it, and warm up what they need.
+            # Existing jobs must not wait for the warm-up, and they warm up what they need.
             self.placement.warm_up()
         self._remove_leftovers(unfinished)
         assert self._kept is not None
@@ -227,9 +227,9 @@ class Server:
         self._job_server.cancel_all(JOBS_LIMIT_SECONDS)
 
     def drain_jobs(self) -> None:
-        """Takes no more jobs, drains those that run, and waits for their ends as long as it takes.
+        """Refuses new jobs, drains the running ones, and waits for their ends without a limit.
 
-        Clients are served meanwhile. Returns early only if what they run on ends.
+        The server still serves clients. The method returns early only if the platform ends.
         """
         draining = self._job_server.drain_all()
         while self.placement.is_alive:
@@ -238,10 +238,10 @@ class Server:
             time.sleep(_DRAIN_CHECK_SECONDS)
 
     def stop(self) -> None:
-        """Stops serving, ends the work on all jobs and what they run on; again does nothing.
+        """Stops serving, and ends the work on all jobs and the platform. A repeated call does nothing.
 
-        With a state folder jobs are left to the next server, without one they are cancelled and all
-        files removed. Takes about two seconds where no job runs. May be called from any thread.
+        With a state folder, jobs are left to the next server. Without one, the server cancels them
+        and removes all files. Takes about 2 s if no job runs. May be called from any thread.
         """
         with self._stopping:
             if self._stopped:
@@ -262,12 +262,12 @@ class Server:
             self._remove_temporary()
 
     def kill(self) -> None:
-        """Ends what jobs run on at once, whatever it does, also while it starts, and removes temporary files."""
+        """Kills the platform at once, even while it starts, and removes temporary files."""
         self.placement.kill()
         self._remove_temporary()
 
     def _socket(self, settings: ServerSettings, guard: Guard) -> Path | None:
-        """Where extensions reach a guarded server: only this user may open the folder."""
+        """Returns the socket by which extensions reach a guarded server. Only this user may open its folder."""
         if not (guard.asks and settings.extensions):
             return None
         self._private = TemporaryFolder("door-")
@@ -279,33 +279,35 @@ class Server:
                 folder.remove()
 
     def _answer_waiting_jobs(self, error: BaseException) -> None:
-        """Tells the jobs that wait for the start, now and later, that it will not be, unless it is done.
+        """Fails the new jobs that wait for a start that didn't succeed.
 
-        New ones fail by that. Those of the server before stay as they are, for the next one.
+        Jobs of an earlier server stay as they are, for the next server.
         """
         with contextlib.suppress(InvalidStateError):
             self._executor.set_exception(NothingToRunOn(str(error) or type(error).__name__))
 
     @property
     def is_alive(self) -> bool:
-        """Whether what jobs run on is there; costs about a millisecond. Not before `start`."""
+        """Returns whether the platform runs; takes about 1 ms. Call it only after `start`."""
         return self.placement.is_alive
 
     @property
     def state_failure(self) -> str | None:
-        """Why this server can't commit anything more, in a sentence: another one has taken over, say."""
+        """Returns why this server can't commit anything, for example because another server has taken
+        over; None if it can.
+        """
         return None if self._state is None else self._state.failure
 
     def has_jobs(self) -> bool:
-        """Whether there are jobs that have not ended."""
+        """Returns whether unfinished jobs exist."""
         return bool(self._unfinished())
 
     def _unfinished(self) -> set[str]:
-        """The jobs that have not ended."""
+        """Returns the unfinished jobs."""
         return {job.job_id for job in self._job_server.jobs() if not job.state.is_terminal}
 
     def _remove_leftovers(self, unfinished: set[str]) -> None:
-        """Removes journals and data of jobs that have ended, if the list of jobs is whole, but those that are kept."""
+        """Removes journals and data of finished jobs, except kept ones, if the list of jobs is complete."""
         if self._job_server.damage:
             return
         needed = unfinished | self._kept_until().keys()

@@ -1,4 +1,4 @@
-"""Streams that failed or were cancelled: until when their state is kept, and its removal then."""
+"""State of streams that failed or were cancelled, which the server keeps until it expires."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class KeptStreams:
-    """Thread-safe.
+    """The kept streams of a server. Thread-safe.
 
     Args:
-        store: has the journals, and the times at which the streams ended.
-        seconds: how long state is kept; what an earlier server kept for longer, or for less, is kept as
-            long as this server says.
-        clock: gives seconds since 1970.
+        store: the store of the journals, and of the times at which the streams ended.
+        seconds: how long state is kept. It also applies to the state that an earlier server kept.
+        clock: returns seconds since 1970.
     """
 
     def __init__(
@@ -35,12 +34,12 @@ class KeptStreams:
         self._thread: threading.Thread | None = None
 
     def until(self) -> Mapping[str, float]:
-        """Returns the jobs whose state is kept now, and the time at which each is removed."""
+        """Returns the jobs whose state is kept, and their expiry times."""
         now = self._clock()
         try:
             kept = self._store.kept()
         except JournalError:
-            return {}  # The journal is closed, or its disk is away.
+            return {}  # the journal is closed, or its disk is unavailable
         return {
             job_id: since + self._seconds
             for job_id, since in kept.items()
@@ -50,22 +49,22 @@ class KeptStreams:
     def start(
         self, remove: Callable[[str], None], unfinished: Callable[[], Collection[str]]
     ) -> None:
-        """Begins to remove what is kept for long enough, on a thread of its own.
+        """Starts a thread that removes expired state.
 
         Args:
             remove: removes the data of a job.
-            unfinished: gives the jobs that have not ended, of which nothing is removed.
+            unfinished: returns the unfinished jobs, whose data must stay.
         """
         self._thread = start_helper(lambda: self._run(remove, unfinished), "kept-streams")
 
     def stop(self) -> None:
-        """Removes nothing more; may be called again."""
+        """Stops the removal; may be called again."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
 
     def remove_expired(self, remove: Callable[[str], None], unfinished: Collection[str]) -> None:
-        """Removes the state that is kept for long enough, journals last."""
+        """Removes expired state, journals last."""
         kept = self.until()
         for job_id in self._store.kept():
             if job_id not in kept and job_id not in unfinished:
@@ -80,7 +79,7 @@ class KeptStreams:
             try:
                 self.remove_expired(remove, unfinished())
             except Exception:
-                # The next look tries again, and the next server does.
+                # The next round tries again, and the next server does.
                 _LOGGER.exception("the state of streams that ended can't be removed for now")
             if self._stopping.wait(_LOOK_SECONDS):
                 return

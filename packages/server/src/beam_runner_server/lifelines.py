@@ -1,7 +1,7 @@
-"""What the server lives for besides signals: whoever reads what it prints, and the process it is to end with.
+"""Watch on the reader of the server's output, and on the process with which the server must end.
 
-Beam's SDKs start a job server and read its output through a pipe. If such a program is killed, nobody
-is left who would stop the server; but the pipe has no reader any more, and the system tells that.
+Beam's SDKs start a job server and read its output through a pipe. If such a program is killed, no
+process stops the server. But the pipe then has no reader, which the operating system reports.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from beam_runner_model.threads import start_essential
 
 
 class AlreadyGone(Exception):
-    """The process that this one was to end with has ended."""
+    """Raised if the process with which this one must end has already ended."""
 
 
 def watch(output: int, process: int | None, on_end: Callable[[str], None]) -> None:
-    """Calls ``on_end``, once, on a thread of its own, when one of these is gone, and says which.
+    """Calls ``on_end`` once, on a separate thread, with the name of what has ended.
 
     Args:
-        output: a file descriptor; one that is no pipe is never gone.
+        output: a file descriptor. If it isn't a pipe, its reader is not watched.
         process: the id of a process, if there is one.
 
     Raises:
-        AlreadyGone: that process has ended.
+        AlreadyGone: the process has ended.
     """
     ends = select.poll()
     named: dict[int, str] = {}
     with contextlib.suppress(OSError):
         if stat.S_ISFIFO(os.fstat(output).st_mode):
-            ends.register(output, 0)  # an error is told unasked
+            ends.register(output, 0)  # poll always reports errors
             named[output] = "nobody reads its output any more"
     if process is not None:
         try:

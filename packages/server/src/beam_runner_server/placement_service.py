@@ -1,4 +1,4 @@
-"""What the server asks of a placement beyond what the driver does: to be found out about, started and ended."""
+"""The server's interface to a placement, beyond the driver's: inspect, start and stop."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from beam_runner_runtime.driver.ports import Placement
 
 
 class PlacementService(Placement, Protocol):
-    """A placement as the server has it in hand, from before its start. Methods may be called from any thread."""
+    """A placement that the server controls, even before its start. Any thread may call any method."""
 
     @property
     def name(self) -> str:
-        """What it is, for people, as in ``Spark 4.3.0``; there once it was started."""
+        """A name for people, such as ``Spark 4.3.0``. Available after the start."""
 
     @property
     def where(self) -> str:
-        """On what machines, as in ``local[*,4]``; there once it was started."""
+        """The machines, such as ``local[*,4]``. Available after the start."""
 
     @property
     def loss(self) -> str:
-        """What to say if it is not alive any more and nobody has stopped it."""
+        """The error text for the case that the placement ended although it was not stopped."""
 
     @property
     def host(self) -> str:
@@ -28,35 +28,36 @@ class PlacementService(Placement, Protocol):
 
     @property
     def binding(self) -> str:
-        """The one at which to listen for them."""
+        """The address on which to listen for its processes."""
 
     @property
     def is_on_this_machine(self) -> bool:
-        """Whether all processes run here, so that nothing needs to be reachable from elsewhere."""
+        """Whether all processes run on this machine, so that other machines need not reach it."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs; costs about a millisecond."""
+        """Returns whether the placement runs; takes about 1 ms."""
 
     def check(self) -> None:
-        """Looks for what `start` needs.
+        """Checks the requirements of `start`.
 
         Raises:
-            Unavailable: something is not there; says what to install.
+            Unavailable: a requirement is missing; the text says what to install.
         """
 
     def start(self) -> None:
-        """Starts it. Takes seconds.
+        """Starts the placement. Takes seconds.
 
         Raises:
-            Unavailable: it does not start, or `kill` was called meanwhile. Nothing of it is left.
+            Unavailable: the placement doesn't start, or `kill` was called meanwhile. Nothing of it
+                remains.
         """
 
     def warm_up(self) -> None:
-        """Has the first job find everything ready. Takes seconds."""
+        """Prepares everything for the first job. Takes seconds."""
 
     def stop(self) -> None:
-        """Ends it with all processes, within some 15 seconds; again does nothing."""
+        """Ends the placement with all processes, within about 15 s. A repeated call does nothing."""
 
     def kill(self) -> None:
-        """Ends it at once, also while it starts."""
+        """Ends the placement at once, even while it starts."""

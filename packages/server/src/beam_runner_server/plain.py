@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 @attrs.define
 class PlainProcesses:
-    """Processes of this machine (`beam_runner_server.ports.Platform`).
+    """A platform of processes on this machine (`beam_runner_server.ports.Platform`).
 
     Attributes:
-        cores: how many bundles can use a core at once.
+        cores: the number of bundles that can each use a core at the same time.
     """
 
     cores: int = attrs.field(factory=lambda: os.cpu_count() or 1)
     _zygote: Zygote | None = attrs.field(default=None, init=False, eq=False)
 
     def begin(self) -> None:
-        """Starts nothing: processes start with the server."""
+        """Does nothing, because processes start with the server."""
 
     def fork_ahead(self) -> None:
-        """Forks the process that workers are forked from, where the system allows it."""
+        """Forks the process from which workers are forked, if the operating system allows it."""
         from beam_runner_runtime.processes import parent, reaper
         from beam_runner_runtime.processes.zygote import Zygote
 
@@ -49,12 +49,12 @@ class PlainProcesses:
         return PlainPlacement(self.cores, self._zygote)
 
     def kill(self) -> None:
-        """Ends nothing: the forked process ends with this one."""
+        """Does nothing, because the forked process ends with this one."""
 
 
 @attrs.frozen
 class StartedLater:
-    """A platform of which nothing starts before the server (`beam_runner_server.ports.Platform`).
+    """A platform that starts nothing before the server (`beam_runner_server.ports.Platform`).
 
     Attributes:
         placement: makes the placement.
@@ -63,13 +63,13 @@ class StartedLater:
     placement: Callable[[], PlacementService]
 
     def begin(self) -> None:
-        """Starts nothing."""
+        """Does nothing."""
 
     def fork_ahead(self) -> None:
-        """Forks nothing."""
+        """Does nothing."""
 
     def kill(self) -> None:
-        """Ends nothing, since nothing has begun."""
+        """Does nothing, because nothing has started."""
 
 
 @attrs.frozen
@@ -85,7 +85,7 @@ class PlainProgram:
 
     @property
     def versions(self) -> str:
-        """What ``--version`` prints."""
+        """Returns the text that ``--version`` prints."""
         beam = version_of("apache-beam")
         return f"{self.name} {version_of(self.distribution)} (Apache Beam {beam})"
 
@@ -100,12 +100,12 @@ class PlainProgram:
         )
 
     def platform(self, found: argparse.Namespace) -> Platform:
-        """Returns as many processes as cores."""
+        """Returns a platform with one process for each core."""
         return PlainProcesses(found.cores)
 
 
 def version_of(distribution: str) -> str:
-    """Returns the version of an installed distribution, in words if it isn't installed."""
+    """Returns the version of an installed distribution, or a text that says that it isn't installed."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

@@ -1,6 +1,6 @@
-"""What the server asks of whoever starts it: a program with flags, and a platform for jobs.
+"""Interfaces of the component that starts the server: a program with flags, and a platform for jobs.
 
-Importing this costs nothing: the command line is read before Beam is imported.
+Importing this module is fast, because the server reads the command line before it imports Beam.
 """
 
 from __future__ import annotations
@@ -14,52 +14,52 @@ if TYPE_CHECKING:
 
 
 class Platform(Protocol):
-    """What jobs run on, from before anything of it has started."""
+    """The platform on which jobs run, before any part of it has started."""
 
     def begin(self) -> None:
-        """Starts what takes seconds, so that it goes on while this process imports Beam."""
+        """Starts the parts that take seconds, so that they start while this process imports Beam."""
 
     def fork_ahead(self) -> None:
-        """Forks the process that workers are forked from, so that workers need not import Beam again.
+        """Forks the process from which workers are forked, so that workers don't import Beam again.
 
-        The caller has one thread, and has not called `placement` yet.
+        The process has only one thread then, and `placement` has not been called.
         """
 
     def placement(self) -> PlacementService:
         """Returns the placement; called once."""
 
     def kill(self) -> None:
-        """Ends what `begin` started, if no server can be made."""
+        """Ends what `begin` started, if the server can't be created."""
 
 
 class Program(Protocol):
-    """A command that starts servers: its name, its flags about the platform, and the commands beside the server."""
+    """A command that starts servers: its name, its platform flags, and its other commands."""
 
     @property
     def name(self) -> str:
-        """The name that messages begin with."""
+        """The name at the start of messages."""
 
     @property
     def distribution(self) -> str:
-        """The distribution that is installed to have it, whose extras bring more."""
+        """The distribution that contains the command, whose extras install more."""
 
     @property
     def description(self) -> str:
-        """What ``--help`` says of it."""
+        """The description for ``--help``."""
 
     @property
     def versions(self) -> str:
-        """What ``--version`` prints."""
+        """Returns the text that ``--version`` prints."""
 
     @property
     def commands(self) -> Mapping[str, Callable[[Sequence[str]], int]]:
-        """Functions that run in place of a server, by the first word of the command line; they return exit codes."""
+        """Other commands by the first word of the command line, as functions that return exit codes."""
 
     def add_flags(self, flag: Callable[..., Any]) -> None:
-        """Adds flags about the platform by `flag`, which is a parser's ``add_argument``."""
+        """Adds the platform flags with `flag`, which is a parser's ``add_argument``."""
 
     def platform(self, found: argparse.Namespace) -> Platform:
-        """Returns the platform that the flags ask for.
+        """Returns the platform that the flags select.
 
         Raises:
             ValueError: flags contradict each other; the text says which.

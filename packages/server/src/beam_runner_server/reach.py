@@ -1,4 +1,4 @@
-"""What a job asks for that executors on other machines could not reach."""
+"""Check of a job for resources that executors on other machines can't reach."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from beam_runner_planner.environments import option
 
 
 def out_of_reach(job: JobSpec, elsewhere: Collection[str]) -> str:
-    """One sentence that says what it is, and what to do; empty if there is nothing of the kind.
+    """Returns one sentence with the resource and what to do; empty if executors can reach all
+    resources.
 
     Args:
         job: the job.
-        elsewhere: the hosts of executors that are not the server's.
+        elsewhere: the hosts of executors on other machines.
     """
     if not elsewhere or option(job.options, "environment_type") != "LOOPBACK":
         return ""

@@ -1,7 +1,8 @@
-"""A job that ends the server while it is started must not end the next servers as well.
+"""Crash-loop guard: a job that crashes the server while it starts must not crash the next servers,
+too.
 
-While a job is being translated, or read back from its journal, a file in its folder counts how often that was
-begun. A server that ends in between leaves the file to the next one.
+While the server translates a job, or recovers it from its journal, a file in the job's folder
+counts the starts. A server that crashes meanwhile leaves the file to the next one.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _SUDDEN_ENDS = 2
 
 @contextmanager
 def counted_start(folder: Path) -> Iterator[None]:
-    """Counts a start while it lasts.
+    """Counts a start of a job while it is in progress.
 
     Args:
-        folder: of the job; made if it is not there.
+        folder: the job's folder, which is created if it doesn't exist.
 
     Raises:
-        JobRejected: two servers have ended in the midst of starting the job.
+        JobRejected: two servers have crashed while they started the job.
     """
     count = folder / _NAME
     ends = _read(count)
@@ -60,13 +61,14 @@ def _read(count: Path) -> int:
 
 @contextmanager
 def waited_for_later(folder: Path) -> Iterator[None]:
-    """Raises errors of disks and stores that are away as `Unavailable`, after which a job is started again later.
+    """Raises errors of unavailable disks and stores as `Unavailable`, so that the server starts the
+    job later.
 
     Args:
         folder: the folder of the jobs.
 
     Raises:
-        Unavailable: a disk or a store is away.
+        Unavailable: a disk or a store is unavailable.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Jobs that wait for what they are to run on, which may take minutes: one that is cancelled ends meanwhile."""
+"""Jobs that wait for their platform, which may take minutes. A job that is cancelled meanwhile ends."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _LOOK_SECONDS = 0.5
 
 @attrs.frozen
 class NeverBegun(JobHandle):
-    """The handle of a job of which nothing runs, and nothing ever did in this server."""
+    """The handle of a job that never ran on this server."""
 
     def cancel(self) -> None:
-        """It has ended."""
+        """Does nothing, because the job has ended."""
 
     def drain(self) -> None:
-        """It has ended."""
+        """Does nothing, because the job has ended."""
 
     def metrics(self) -> JobMetrics:
-        """None."""
+        """Returns no metrics."""
         return JobMetrics()
 
 
 def awaited(
     what: Future[_T], state: Callable[[], JobState], reporter: JobReporter
 ) -> _T | NeverBegun:
-    """What a job waits for, once it is there; where the job is cancelled before, it ends.
+    """Returns what a job waits for, once it exists. Ends the job if it is cancelled before.
 
     Args:
-        what: it waits for.
-        state: of the job.
-        reporter: is told of the end.
+        what: the awaited object.
+        state: the state of the job.
+        reporter: receives the end.
 
     Raises:
-        Exception: there will be none.
+        Exception: the object will never exist.
     """
     while not wait([what], _LOOK_SECONDS).done:
         if state() is JobState.CANCELLING:

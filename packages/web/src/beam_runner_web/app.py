@@ -1,4 +1,4 @@
-"""The application: addresses, and what answers to them."""
+"""The ASGI application: addresses and their handlers."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _STATUS = {
 }
 _Found = TypeVar("_Found")
 _Answer = Callable[[Request], Response]
-"""Answers a request; may block."""
+"""A handler of a request; may block."""
 
 
 def status_of(error: JobApiError) -> int:
-    """The HTTP status for what a job server has answered."""
+    """Returns the HTTP status for an error of the job server."""
     return _STATUS.get(error.code, 502)
 
 
 def create_app(settings: WebSettings, connect: Callable[[], JobClient] | None = None) -> Starlette:
-    """The web interface as an ASGI application; `connect` makes clients of the job server."""
+    """Returns the web interface as an ASGI application; `connect` makes clients of the job server."""
     target = settings.job_target or settings.job_endpoint
     site = _Site(
         settings,
@@ -71,7 +71,7 @@ def create_app(settings: WebSettings, connect: Callable[[], JobClient] | None = 
 
 
 class _Site:
-    """Answers requests; whatever blocks runs in a few threads of its own."""
+    """The handlers of requests. Blocking calls run in a small pool of threads."""
 
     def __init__(self, settings: WebSettings, connect: Callable[[], JobClient]) -> None:
         self._settings = settings
@@ -120,7 +120,7 @@ class _Site:
         return await to_thread.run_sync(call, *arguments, limiter=self._limiter)
 
     def _in_a_thread(self, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
-        """What answers with what a blocking call gives."""
+        """Returns a handler that runs a blocking call in a thread."""
 
         async def endpoint(request: Request) -> Response:
             return await self._in_thread(answer, request)

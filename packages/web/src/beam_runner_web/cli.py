@@ -1,7 +1,6 @@
-"""``beam-runner-web``: pages about the jobs of any job server that speaks the Beam Job API.
+"""``beam-runner-web``: pages about the jobs of any job server that implements the Beam Job API.
 
-Exit codes: 0 after a signal asked for the end, 1 where it cannot serve, 2 where the command line is
-wrong.
+Exit codes: 0 after a signal that stops the server, 1 if it can't serve, 2 for a wrong command line.
 """
 
 from __future__ import annotations
@@ -64,10 +63,10 @@ def _add_job_flags(flag: Callable[..., Any]) -> None:
 
 
 def _credentials(found: argparse.Namespace) -> Credentials:
-    """What to show to the job server.
+    """Returns the credentials for the job server.
 
     Raises:
-        JobServicesError: a file cannot be read.
+        JobServicesError: a file can't be read.
     """
     file = found.job_token_file
     return Credentials(

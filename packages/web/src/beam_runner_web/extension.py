@@ -1,4 +1,4 @@
-"""The pages as part of a job server: what the entry point `beam_runner.extensions` names."""
+"""The pages as an extension of a job server, named by the entry point `beam_runner.extensions`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WebExtension:
-    """Serves the pages beside a job server, in the same process, as a client of it."""
+    """An extension that serves the pages in the job server's process, as a client of the server."""
 
     def __init__(self) -> None:
         self._settings: WebSettings | None = None
@@ -28,23 +28,23 @@ class WebExtension:
         add_flags(parser)
 
     def configure(self, found: argparse.Namespace) -> None:
-        """Takes the values of the flags.
+        """Receives the values of the flags.
 
         Raises:
-            ValueError: the file of the token cannot be read.
+            ValueError: the token file can't be read.
         """
         self._settings = settings_of(found, "")
 
     def start(self, door: Door) -> str:
-        """Begins to serve; returns where.
+        """Begins to serve; returns the address.
 
-        Where the job server asks for something, so do the pages: for the token that
-        `--web-token-file` names, else for the job server's own.
+        If the job server requires credentials, the pages require a token: the one in
+        `--web-token-file`, or the job server's own.
 
         Raises:
-            WebError: the pages cannot be served.
+            WebError: the pages can't be served.
         """
-        # Here, so that the flags are known before Beam is imported, which takes seconds.
+        # Import here, so that the flags are available before Beam is imported, which takes seconds.
         from beam_runner_jobservices import Credentials
 
         from .server import WebError, WebServer

@@ -1,4 +1,4 @@
-"""The flags about the pages, the same for `beam-runner-web` and for a job server that has them."""
+"""Flags of the pages, the same for `beam-runner-web` and for a job server with pages."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(found: argparse.Namespace, job_endpoint: str) -> WebSettings:
-    """The settings that parsed flags ask for.
+    """Returns the settings for parsed flags.
 
     Raises:
-        ValueError: the file of the token cannot be read, or is empty.
+        ValueError: the token file can't be read, or is empty.
     """
     host = found.web_host
     allowed = tuple(found.web_allowed_host)

@@ -1,4 +1,4 @@
-"""The pages on a port of their own: in this thread, or beside whatever else the process does."""
+"""A server of the pages on a separate port, in the calling thread or in its own."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _STOP_SECONDS = 5.0
 
 
 class WebError(Exception):
-    """The pages cannot be served; the text says why."""
+    """Raised if the pages can't be served; the text says why."""
 
 
 class WebServer:
-    """Serves the pages. Making one takes the port.
+    """Server of the pages. The constructor takes the port.
 
     Raises:
-        WebError: the port is taken, or others than this machine could ask without a token.
+        WebError: the port is in use, or other machines could send requests without a token.
     """
 
     def __init__(self, settings: WebSettings) -> None:
@@ -40,13 +40,13 @@ class WebServer:
         port = self._socket.getsockname()[1]
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         self.url = f"http://{host}:{port}{settings.root_path}/"
-        """Where a browser finds the list of jobs."""
+        """The address of the list of jobs."""
         config = uvicorn.Config(
             create_app(settings),
             log_config=None,
             access_log=False,
             root_path=settings.root_path,
-            # Live pages are streams that never end.
+            # Live pages are streams that never end, so don't wait for them.
             timeout_graceful_shutdown=1,
             server_header=False,
         )
@@ -54,14 +54,14 @@ class WebServer:
         self._thread: threading.Thread | None = None
 
     def run(self) -> None:
-        """Serves until a signal asks for the end."""
+        """Serves until a signal stops the server."""
         self._server.run([self._socket])
 
     def start(self) -> None:
-        """Serves in a thread of its own, and returns once it does.
+        """Serves in a separate thread, and returns once the server accepts requests.
 
         Raises:
-            WebError: it does not begin to.
+            WebError: the server doesn't start.
         """
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="beam-web", daemon=True
@@ -100,7 +100,7 @@ def _listen(host: str, port: int | None) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        # Whoever is told the address may ask at once, and waits until it is served.
+        # Listen before the server runs: a user who sees the address may send a request at once.
         listening.listen()
     except BaseException:
         listening.close()

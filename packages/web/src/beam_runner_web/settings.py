@@ -1,4 +1,4 @@
-"""What a web interface is started with."""
+"""Settings of the web interface."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    # Beam comes with it, which takes seconds; the flags are to be known before.
+    # This import loads Beam, which takes seconds, and the flags must be available before.
     from beam_runner_jobservices import Credentials
 
 DEFAULT_PORT = 8074
@@ -15,17 +15,19 @@ DEFAULT_PORT = 8074
 
 @attrs.frozen
 class WebSettings:
-    """How the pages are served.
+    """Settings of the pages' server.
 
-    - `job_endpoint`: `host:port` of the job server, as people are told.
-    - `job_target`: how it is reached from here, where that is another way.
-    - `credentials`: what is shown to it, where it asks for something.
-    - `host`, `port`: where to listen; port 0 picks a free one, None is `DEFAULT_PORT`, or a free one
-      where that is taken.
-    - `read_only`: whether jobs can be looked at, and not ended.
-    - `allowed_hosts`: names under which browsers may ask, beside those of this machine itself.
-    - `token`: what a browser must show once; needed where others than this machine can ask.
-    - `root_path`: the path under which a proxy shows the pages, without a slash at its end.
+    Attributes:
+        job_endpoint: the `host:port` of the job server, as shown to people.
+        job_target: the target by which this process reaches the server, if it differs.
+        credentials: the credentials for the job server, if it requires some.
+        host, port: the address to listen on. Port 0 selects a free port, and None is
+            `DEFAULT_PORT`, or a free port if that is in use.
+        read_only: whether jobs can be viewed but not ended.
+        allowed_hosts: host names that browsers may use, in addition to this machine's own.
+        token: the token that a browser must send once. Required if other machines can reach the
+            pages.
+        root_path: the path under which a proxy serves the pages, without a trailing slash.
     """
 
     job_endpoint: str

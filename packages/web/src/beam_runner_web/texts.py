@@ -1,4 +1,4 @@
-"""Texts and numbers as people read them; whatever came from users is made harmless here."""
+"""Texts and numbers for people. Texts of users are sanitized here."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from datetime import UTC, datetime
 
 _DIGITS = 16
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-# Control characters, and those that turn the direction of text: a file name could pretend another.
+# Control characters, and those that change the direction of text, which could disguise a file name.
 _HIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
 )
 _LONGEST = 4_000
 
 MAX_TIMESTAMP = 9_223_372_036_854_775
-"""Beam's end of time in ms; its beginning is minus that."""
+"""Beam's maximum timestamp in ms; its minimum is the negative of that."""
 _DAY = 86_400_000
 _NOW_SECONDS = 0.5
 
 
 def harmless(text: str, limit: int = _LONGEST) -> str:
-    """`text` without terminal escapes, with hidden characters shown as their codes, and cut where it
-    is longer than `limit`.
-    """
+    """Returns `text` without terminal escapes, with hidden characters shown as their codes, truncated to `limit`."""
     left_out = len(text) - limit
     if left_out > 0:
         text = text[:limit]
@@ -33,13 +31,13 @@ def harmless(text: str, limit: int = _LONGEST) -> str:
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """The first line of `text`, cut to `limit` characters."""
+    """Returns the first line of `text`, truncated to `limit` characters."""
     first = text.strip().partition("\n")[0]
     return first if len(first) <= limit else first[: limit - 1] + "…"
 
 
 def number(value: float | None) -> str:
-    """A count, as in `1,234`, `34.5 k` or `1.20 M`; `–` where there is none."""
+    """Returns a count, such as `1,234`, `34.5 k` or `1.20 M`; `–` for None."""
     if value is None:
         return "–"
     size = abs(value)
@@ -53,14 +51,14 @@ def number(value: float | None) -> str:
 
 
 def exact(value: float | None) -> str:
-    """A number with all its digits."""
+    """Returns a number with all its digits."""
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
 
 
 def size(value: float | None) -> str:
-    """A number of bytes, as in `3.1 MB`."""
+    """Returns a number of bytes, such as `3.1 MB`."""
     if value is None:
         return "–"
     for unit in ("B", "KB", "MB", "GB"):
@@ -73,7 +71,7 @@ def size(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time, as in `0.4 s`, `12 s`, `3 min 20 s` or `2 h 5 min`."""
+    """Returns a duration, such as `0.4 s`, `12 s`, `3 min 20 s` or `2 h 5 min`."""
     if seconds is None:
         return "–"
     seconds = max(0.0, seconds)
@@ -94,34 +92,34 @@ def duration(seconds: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share from 0 to 1, as in `83 %`."""
+    """Returns a fraction from 0 to 1 as a percentage, such as `83 %`."""
     if share is None:
         return "–"
     return "< 1 %" if 0 < share < 0.01 else f"{share * 100:.0f} %"
 
 
 def iso(seconds: float) -> str:
-    """Wall-clock seconds since the epoch as ISO 8601 in UTC."""
+    """Returns wall-clock seconds since the epoch as ISO 8601 in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def clock(seconds: float) -> str:
-    """Wall-clock seconds as a date and a time in UTC."""
+    """Returns wall-clock seconds as a date and a time in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def is_start(watermark: int | None) -> bool:
-    """Whether an event time (ms) is the beginning of time."""
+    """Returns whether an event time (ms) is Beam's minimum timestamp."""
     return watermark is not None and watermark <= -MAX_TIMESTAMP + _DAY
 
 
 def is_end(watermark: int | None) -> bool:
-    """Whether an event time (ms) is the end of time, or of the global window."""
+    """Returns whether an event time (ms) is Beam's maximum timestamp, or the end of the global window."""
     return watermark is not None and watermark >= MAX_TIMESTAMP - _DAY
 
 
 def watermark(value: int | None, now: float) -> str:
-    """An event time (ms) as people read a watermark: `12 s behind`, `start` or `end`."""
+    """Returns a watermark (ms) for people: `12 s behind`, `start` or `end`."""
     if value is None:
         return "–"
     if is_start(value):
@@ -135,5 +133,5 @@ def watermark(value: int | None, now: float) -> str:
 
 
 def whole_number(text: str, otherwise: int) -> int:
-    """What an address says, if it is a number of things that there may be; Python makes none of thousands of digits."""
+    """Returns the number in an address if it is in a plausible range. Python refuses to parse thousands of digits."""
     return int(text) if text.isdecimal() and len(text) < _DIGITS else otherwise

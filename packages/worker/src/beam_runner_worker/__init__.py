@@ -1,4 +1,4 @@
-"""Runs bundles of fused Beam stages in SDK harnesses, embedded in Python or over the Fn API.
+"""Execution of bundles of fused Beam stages in SDK harnesses, embedded in Python or over the Fn API.
 
-A host begins with `ports` and `records`, and with `EmbeddedHarness` or `FnApiHarness`.
+A host starts with `ports` and `records`, and with `EmbeddedHarness` or `FnApiHarness`.
 """

@@ -1,6 +1,6 @@
-"""The one place where this package imports Beam's generated protocol buffer modules.
+"""Beam's generated protocol buffer modules. No other module of the package imports them.
 
-Importing them loads the Beam SDK, which takes seconds; so whoever needs the records only must not
+The import loads the Beam SDK, which takes seconds, so code that needs only the records must not
 import this module.
 """
 

@@ -1,4 +1,4 @@
-"""What to do about errors whose own text leaves it open."""
+"""Advice for errors whose own text doesn't say what to do."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _ABOUT_EMPTY = (
 
 
 def with_advice(summary: str, trace: str = "", *, in_a_pool: bool = False) -> str:
-    """An exception in one line, and what to do about it, if that is known; also by its traceback.
+    """Returns an exception on one line, with advice if there is some; the traceback also counts.
 
     Args:
-        summary: the exception in one line.
+        summary: the exception on one line.
         trace: its traceback.
         in_a_pool: see :func:`missing_modules.with_advice`.
     """

@@ -1,4 +1,4 @@
-"""What is kept of bundles until they are committed: for an hour, and of a thousand bundles at most."""
+"""Data of bundles that is stored until their commit, for an hour and for at most a thousand bundles."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 KEPT_SECONDS = 3600.0
-"""Beam promises no more than to try, and its Python SDK lets nobody say for how long."""
+"""The time limit in seconds. Beam promises only best effort, and Python users can't set a limit."""
 MOST_KEPT = 1000
-"""Beyond this the oldest are forgotten."""
+"""The maximum number of bundles. Beyond it, the oldest are dropped."""
 
 
 @attrs.define(eq=False)
 class AwaitingCommit(Generic[K, V]):
-    """What bundles left for after their commit, by bundle; safe from any thread.
+    """The stored data of bundles for the time after their commit, by bundle. Thread-safe.
 
     Args:
-        forgotten: told of what was kept in vain.
-        clock: monotonic seconds.
+        forgotten: called with dropped data.
+        clock: returns monotonic seconds.
     """
 
     _forgotten: Callable[[K, V], None] | None = None
@@ -33,27 +33,27 @@ class AwaitingCommit(Generic[K, V]):
     _kept: dict[K, tuple[float, V]] = attrs.field(init=False, factory=dict)
 
     def keep(self, bundle: K, left: V) -> None:
-        """Keeps what a bundle left; of two attempts at it the later one counts."""
+        """Stores a bundle's data; a later attempt replaces an earlier one."""
         with self._lock:
             self._kept.pop(bundle, None)
             self._kept[bundle] = (self._clock() + KEPT_SECONDS, left)
             self._forget_old()
 
     def take(self, bundle: K) -> V | None:
-        """What a bundle left, which is not kept any longer; None if it left nothing, or long ago."""
+        """Removes and returns a bundle's data; None if the bundle has none, or its data was dropped."""
         with self._lock:
             self._forget_old()
             _, left = self._kept.pop(bundle, (0.0, None))
         return left
 
     def forget(self, lost: Callable[[V], bool]) -> None:
-        """Keeps nothing any longer that is lost, and tells nobody."""
+        """Removes data that is lost, without a call of `forgotten`."""
         with self._lock:
             self._kept = {key: kept for key, kept in self._kept.items() if not lost(kept[1])}
 
     def _forget_old(self) -> None:
         now = self._clock()
-        # In the order in which they expire, since all are kept for equally long.
+        # The entries are in the order of their expiry, because all have the same time limit.
         for bundle, (expires, left) in list(self._kept.items()):
             if expires > now and len(self._kept) <= MOST_KEPT:
                 return

@@ -1,4 +1,4 @@
-"""How long threads ran on a core, and waited for one: Linux tells both of each; elsewhere nothing is known."""
+"""CPU times and run-queue waits of threads, from Linux's /proc. On other systems nothing is known."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from beam_runner_worker.process_tree import threads
 
 @attrs.frozen
 class CoreTime:
-    """Seconds that a thread, or several, ran on a core and waited for one."""
+    """Seconds in which one or several threads ran on a core and waited for one."""
 
     ran: float
     waited: float
 
     @property
     def wanted(self) -> float:
-        """For how long it would have run if it had been alone."""
+        """The seconds in which it would have run on an idle machine."""
         return self.ran + self.waited
 
 
 def core_time(thread: int, process: int | str = "self") -> CoreTime | None:
-    """That of a thread by its native id, of this process or another; None if it is not known."""
+    """Returns the times of a thread of any process, by its native id; None if unknown."""
     try:
         with open(f"/proc/{process}/task/{thread}/schedstat", "rb") as file:
             ran, waited, _ = file.read().split()
@@ -31,6 +31,6 @@ def core_time(thread: int, process: int | str = "self") -> CoreTime | None:
 
 
 def core_times(process: int | str = "self") -> dict[int, CoreTime]:
-    """Those of all threads of a process; empty if nothing is known."""
+    """Returns the times of all threads of a process; empty if unknown."""
     times = {thread: core_time(thread, process) for thread in threads(process)}
     return {thread: told for thread, told in times.items() if told is not None}

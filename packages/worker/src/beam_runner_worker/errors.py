@@ -1,4 +1,4 @@
-"""The errors that a host may meet; each says what was wrong and where."""
+"""The errors that a host may get; each says what went wrong, and where."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from beam_runner_model.texts import encodable
 
 
 class HarnessError(Exception):
-    """Something outside user code failed: a process died, a protocol was broken, a limit ran out.
+    """A failure outside user code: a process died, a protocol was violated, or a limit was exceeded.
 
-    Trying the bundle again elsewhere may succeed.
+    The bundle may succeed on another worker.
     """
 
 
 class PoolUnreachable(HarnessError):
-    """Nothing listens where the worker pool of an EXTERNAL environment should be."""
+    """Raised if no process listens at the worker pool of an EXTERNAL environment."""
 
 
 class BundleFailed(Exception):
-    """User code, or the SDK on its behalf, raised while a bundle was processed.
+    """A failure of user code, or of the SDK on its behalf, in a bundle.
 
     Attributes:
-        transform: the full name of the transform that was running, or of the stage if unknown.
-        summary: exception type and message, one line.
+        transform: the full name of the running transform, or of the stage if unknown.
+        summary: exception type and message on one line.
         trace: the traceback as text.
-        element: what is known of the element that was processed, in one line; may be empty.
+        element: what is known of the processed element, on one line; may be empty.
     """
 
     def __init__(self, transform: str, summary: str, trace: str, element: str = "") -> None:
@@ -34,13 +34,13 @@ class BundleFailed(Exception):
         super().__init__(f"{self.summary} [while running '{self.transform}']")
 
     def __reduce__(self) -> tuple[type[BundleFailed], tuple[str, str, str, str]]:
-        """Pickles by its four texts."""
+        """Pickles the error by its four texts."""
         return (BundleFailed, (self.transform, self.summary, self.trace, self.element))
 
 
 class TimerRefused(Exception):
-    """User code sets a timer that it must not set: the fault is not the host's."""
+    """Raised for a timer that user code must not set; the host isn't at fault."""
 
 
 class UnsupportedEnvironment(Exception):
-    """An environment that can't be run on this machine; the text names it and says what to do."""
+    """Raised for an environment that can't run on this machine; the text names it and says what to do."""

@@ -1,4 +1,4 @@
-"""How large pieces of data are, and an element may be; and what is said of one that is larger."""
+"""Limits of the size of elements, and errors for elements that exceed them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,11 @@ from beam_runner_model.chunks import KeyedChunk, OutputChunk
 from beam_runner_worker.errors import BundleFailed
 
 MOST_ELEMENT_BYTES = 512 << 20
-"""Elements up to this size are passed from stage to stage; protocol buffers end at 2 GiB."""
+"""The maximum size in bytes of an element between stages; protocol buffers end at 2 GiB."""
 
 
 def check_elements(chunk: OutputChunk, before: int, transform: str) -> None:
-    """Refuses a chunk of elements which can only be so large because one of them is.
-
-    Args:
-        chunk: elements that were put out.
-        before: how many bytes there may have been before the last of them.
-        transform: the full name of the transform that put them out.
-
-    Raises:
-        BundleFailed: the last element is too large.
-    """
+    """Raises an error for a chunk that can only be so large because one of its elements is too large."""
     if isinstance(chunk, KeyedChunk):
         size = len(chunk.key_data) + len(chunk.value_data)
     else:

@@ -14,14 +14,6 @@ import pytest
 from beam_runner_worker.errors import HarnessError
 
 
-def wait_until(condition: Callable[[], bool], limit: float = 60.0) -> None:
-    """Waits for something to come true."""
-    deadline = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
-
-
 def failing_run(run: Callable[[], object]) -> tuple[threading.Thread, list[str]]:
     """Runs in a thread what is to raise a :class:`HarnessError`, whose text is in the list afterwards."""
     errors: list[str] = []

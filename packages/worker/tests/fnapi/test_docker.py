@@ -13,9 +13,9 @@ import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from beam_runner_model.stages import Environment
-from life import wait_until
 from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+from waiting import wait_until
 
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
 from beam_runner_worker.fnapi import FnApiServer

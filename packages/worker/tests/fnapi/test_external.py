@@ -16,9 +16,10 @@ import grpc
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_model.stages import Environment, JobContext
-from life import RecordsLife, failing_run, torn_down_processes, wait_until
+from life import RecordsLife, failing_run, torn_down_processes
 from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+from waiting import wait_until
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
 from beam_runner_worker.fnapi import FnApiServer, stop_external_worker

@@ -20,8 +20,9 @@ import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_model.stages import Environment
 from harness_commands import boot_command
-from life import failing_run, wait_until
+from life import failing_run
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline
+from waiting import wait_until
 
 from beam_runner_worker.errors import BundleFailed, HarnessError, PoolUnreachable
 from beam_runner_worker.fnapi import FnApiServer, Limits, arrival, pool_watch, stop_external_worker

@@ -17,9 +17,10 @@ import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from beam_runner_model.bundles import BundleProgress
 from beam_runner_model.stages import Artifact, Environment
-from life import RecordsLife, torn_down_processes, wait_until
+from life import RecordsLife, torn_down_processes
 from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+from waiting import wait_until
 
 from beam_runner_worker.errors import BundleFailed, HarnessError, UnsupportedEnvironment
 from beam_runner_worker.fnapi import FnApiServer, Limits, arrival

@@ -18,6 +18,7 @@ from beam_runner_model.chunks import InputChunk
 from beam_runner_model.stages import OutputKind
 from beam_runner_model.varints import decode_varint
 from tiny_host import IMPULSE_HEADER, Chunks, TinyHost, elements, new_pipeline, pickle_by_value
+from waiting import wait_until
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
 
@@ -98,13 +99,6 @@ class Waits(beam.DoFn):
         Path(f"{self.path}.begun").touch()
         while not self.path.exists():
             time.sleep(0.01)
-
-
-def _wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def fail_on_x(element):
@@ -232,7 +226,7 @@ def test_bundles_at_the_same_time_on_one_harness(serve, tmp_path: Path):
         waiting, other = other, waiting
     thread = threading.Thread(target=waiting.process_bundle, args=("b", [elements(b"x")], {}))
     thread.start()
-    _wait_for(tmp_path / "go.begun")
+    wait_until((tmp_path / "go.begun").exists)
     result = other.process_bundle("c", [elements(b"xyz")], {})
     assert varints(metric(result.metrics, "count")[0].payload) == [3]
     assert thread.is_alive()

@@ -11,8 +11,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2
 from beam_runner_model.stages import Environment
-from life import wait_until
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
+from waiting import wait_until
 
 from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.fnapi.connection import SdkConnection

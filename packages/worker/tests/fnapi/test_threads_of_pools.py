@@ -14,8 +14,8 @@ import grpc
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_runner_model.stages import Environment, JobContext
-from life import wait_until
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline, pickle_by_value
+from waiting import wait_until
 
 from beam_runner_worker.fnapi import FnApiServer, Limits
 

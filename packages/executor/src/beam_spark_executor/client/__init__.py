@@ -1,4 +1,6 @@
-"""What runs in the program that builds a pipeline: the runner, and the server that it finds or starts.
+"""Client side: the runner in the program that builds a pipeline, and the server that it finds or
+starts.
 
-It is a client of the Job API and imports nothing of the server, except where it has one in this process.
+The client uses the Job API and imports nothing of the server, unless the server runs in this
+process.
 """

@@ -1,4 +1,4 @@
-"""The name that a job has where its user has given none."""
+"""Default names of jobs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def job_name() -> str:
-    """The name of the program that is run and the time, as in ``wordcount-20260131-235959``."""
+    """Returns the program's name and the time, such as ``wordcount-20260131-235959``."""
     return f"{_program()}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def _program() -> str:
     main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)  # there for what runs by `python -m`
+    spec = getattr(main, "__spec__", None)  # set for programs that run with `python -m`
     if spec is not None:
         name = spec.name.removesuffix(".__main__")
         return str(name).rpartition(".")[2]

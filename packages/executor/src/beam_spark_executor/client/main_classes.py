@@ -1,8 +1,8 @@
-"""The classes of the user's own script, sent along with a job so that elements may be of them.
+"""Classes of the user's script, sent with a job so that elements can be instances of them.
 
-A pipeline's functions bring along the classes of ``__main__`` that they mention. But ``Create`` may be
-given elements whose class nothing mentions, and those name the class only: the worker looks it up in
-the file that is made here.
+The pickled functions of a pipeline include the classes of ``__main__`` that they use. But
+``Create`` can get elements of a class that no function uses. Their pickle contains only the class
+name, which the worker looks up in the file that this module makes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _TooLarge(Exception):
 
 
 class _Limited(io.BytesIO):
-    """Takes so much and no more: a method may mention a global variable of any size."""
+    """A buffer with a size limit, because a method can refer to a global variable of any size."""
 
     def write(self, data: object) -> int:
         if self.tell() + memoryview(data).nbytes > _MOST_BYTES:  # type: ignore[arg-type]
@@ -33,10 +33,10 @@ class _Limited(io.BytesIO):
 
 
 def pickled_main_classes() -> bytes:
-    """A file of `beam_runner_worker.main_classes` with each class that ``__main__`` defines.
+    """Returns a file of `beam_runner_worker.main_classes` with each class that ``__main__`` defines.
 
-    Classes that can't be pickled, or are large with all that they mention, are left out. Empty where
-    there are none.
+    The file omits classes that can't be pickled, or that are too large with everything they refer
+    to. The result is empty if no class remains.
     """
     if not pickler.is_currently_cloudpickle():
         return b""
@@ -50,7 +50,8 @@ def pickled_main_classes() -> bytes:
             try:
                 found[name] = _pickled(value)
             except Exception as error:
-                # Nobody may need it; who does is told by the error of the worker that misses it.
+                # Ignore the error: the class may be unused. If a worker misses it, the worker's
+                # error says so.
                 _LOGGER.debug("the class %s is not sent along: %s", name, error)
     return encode(found) if found else b""
 

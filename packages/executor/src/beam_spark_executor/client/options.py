@@ -1,4 +1,4 @@
-"""The pipeline options of `BeamSparkRunner`, and what of them concerns the server that it starts."""
+"""The pipeline options of `BeamSparkRunner`, and those that configure a server that it starts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _FLAGS = {
     "beam_spark_web_port": "--web-port",
 }
 MADE_THE_SERVER = tuple(_FLAGS)
-"""Options that are about the server, not about the job."""
+"""Options that configure the server, not the job."""
 _ITS_HELP = "; see beam-spark-jobserver --help"
 
 
 class BeamSparkOptions(PipelineOptions):
-    """Options of `BeamSparkRunner`. All names begin alike: Beam has one parser for everybody's."""
+    """Options of `BeamSparkRunner`. All names share a prefix, because Beam has one parser for all options."""
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
@@ -69,11 +69,11 @@ class BeamSparkOptions(PipelineOptions):
 
 @attrs.frozen
 class ServerWishes:
-    """What a pipeline's options ask of the server.
+    """The server that a pipeline's options ask for.
 
     Attributes:
-        endpoint: ``host:port`` of one that is there; empty if one is to be found or started.
-        flags: for the command line of one that is to be started.
+        endpoint: the ``host:port`` of a running server; empty to find or start one.
+        flags: the command line of a server to start.
     """
 
     endpoint: str
@@ -81,10 +81,10 @@ class ServerWishes:
 
 
 def server_wishes(options: PipelineOptions) -> ServerWishes:
-    """What a pipeline's options ask of the server.
+    """Returns the server that a pipeline's options ask for.
 
     Raises:
-        ValueError: they ask for a given server, and for how another is to be started; or name no port.
+        ValueError: the options name a running server and also flags for a new one, or have no port.
     """
     ours = options.view_as(BeamSparkOptions)
     wished: dict[str, Any] = {
@@ -107,7 +107,7 @@ def server_wishes(options: PipelineOptions) -> ServerWishes:
 
 
 def in_terms_of_options(sentence: str) -> str:
-    """What a server says of its flags, as of the options that a program has given."""
+    """Returns a server's message about its flags, with the names of the program's options in place of the flags."""
     for option, flag in _FLAGS.items():
         sentence = re.sub(rf"(?<![\w-]){flag}(?![\w-])", f"--{option}", sentence)
     return sentence.removesuffix(_ITS_HELP)
@@ -123,7 +123,7 @@ def _flags(wished: Mapping[str, Any]) -> list[str]:
 
 
 def _master(options: PipelineOptions) -> str | None:
-    """The master that the user has named: Beam's option for its own Spark runner has a default."""
+    """Returns the Spark master that the user has named. Beam's option for its own Spark runner has a default."""
     value = options.view_as(SparkRunnerOptions).spark_master_url
     stated = any(
         flag.partition("=")[0] == f"--{_MASTER}" for flag in options._flags if isinstance(flag, str)

@@ -1,4 +1,4 @@
-"""The Job API at an address: whoever waits for it is told so, and in the end that nobody is there."""
+"""Connection to a Job API, with a message while the client waits, and an error if no server answers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ log = logging.getLogger("beam_runner_server")
 
 
 def service_at(endpoint: str, seconds: float) -> Any:
-    """A stub of the Job API; waits until somebody answers there.
+    """Returns a stub of the Job API after a server answers at the address.
 
     Raises:
-        RuntimeError: nobody does within the limit.
+        RuntimeError: no server answers within the limit.
     """
     waiting = threading.Timer(
         _PATIENCE_SECONDS,

@@ -1,6 +1,7 @@
-"""What Beam's interactive runner does with streams: it records their sources, which its DirectRunner alone can.
+"""Detection of Interactive Beam's recordings: it records the sources of streams, which only the
+DirectRunner can do.
 
-What was recorded is replayed to the pipeline as a TestStream, which every runner may run.
+Interactive Beam replays the recording to the pipeline as a TestStream, which every runner can run.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from apache_beam.testing.test_stream import PairWithTiming
 
 
 def records_a_stream(pipeline: beam.Pipeline) -> bool:
-    """Whether a pipeline is one that Beam has made to record the sources of another."""
+    """Returns whether Beam has made a pipeline to record the sources of another one."""
     finds = _FindsTiming()
     pipeline.visit(finds)
     return finds.found
 
 
 class _FindsTiming(PipelineVisitor):
-    """Looks for a transform that has no portable form: it asks a runner for its clock and its watermark."""
+    """A visitor that finds a transform without a portable form, which reads a runner's clock and watermark."""
 
     found = False
 

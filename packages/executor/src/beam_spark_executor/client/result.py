@@ -1,4 +1,4 @@
-"""What became of a job of `BeamSparkRunner`: Beam's result, to which an end that was asked for is no error."""
+"""The result of a job of `BeamSparkRunner`: Beam's result, except that an end that the user requested is no error."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _STREAM_END_SECONDS = 1.0
 class BeamSparkResult(PipelineResult):
     """The result of a pipeline.
 
-    ``wait_until_finish`` returns ``DRAINED`` after a drain, whoever asked for it, and ``CANCELLED``
-    after `cancel` of this result; it raises RuntimeError where the job failed, or was cancelled by
-    somebody else.
+    ``wait_until_finish`` returns ``DRAINED`` after a drain, whoever requested it, and ``CANCELLED``
+    after `cancel` of this result. It raises RuntimeError if the job failed, or if another client
+    cancelled it.
 
     Args:
-        of: Beam's result, which is done with.
-        endpoint: ``host:port`` of the server.
-        why_gone: tells why the server is gone; empty while it runs, or if nobody knows.
+        of: Beam's result, which this result replaces.
+        endpoint: the ``host:port`` of the server.
+        why_gone: returns why the server has exited; empty while it runs, or if the reason is
+            unknown.
     """
 
     def __init__(self, of: PipelineResult, endpoint: str, why_gone: Callable[[], str]) -> None:
@@ -50,17 +51,17 @@ class BeamSparkResult(PipelineResult):
         """Waits for the job's end; may be called again, and by several threads at once.
 
         Args:
-            duration: at most so many milliseconds; none for as long as it takes.
+            duration: the limit in milliseconds; None waits without a limit.
 
         Returns:
             The job's state.
 
         Raises:
-            RuntimeError: the job failed, or was cancelled by somebody else; says why.
+            RuntimeError: the job failed, or another client cancelled it; the text says why.
         """
         with self._lock:
             if self._observer is None:
-                # Beam's own reads streams of the server, which one thread may do, and once.
+                # Beam's own method reads streams of the server, which one thread may do once.
                 self._observer = threading.Thread(
                     target=self._observe, name="wait-until-finish", daemon=True
                 )
@@ -79,12 +80,12 @@ class BeamSparkResult(PipelineResult):
             _end(stream)
 
     def cancel(self) -> None:
-        """Asks for the job's end; `wait_until_finish` then tells CANCELLED."""
+        """Requests the job's cancellation; `wait_until_finish` then returns CANCELLED."""
         self._cancelled = True
         super().cancel()
 
     def drain(self) -> None:
-        """Has the job's sources end and all that they gave be finished; returns at once."""
+        """Requests a drain: the job's sources stop, and the job processes what they have emitted. Returns at once."""
         from beam_runner_jobservices.client import JobClient
 
         with JobClient(self._endpoint) as client:
@@ -104,10 +105,10 @@ class BeamSparkResult(PipelineResult):
 
 
 def _end(stream: Any) -> None:
-    """Cancels a stream of the server's, and waits until gRPC is through with it.
+    """Cancels a stream of the server, and waits until gRPC has finished with it.
 
-    Beam leaves them as they are. A program that ended in the moment in which gRPC's thread had the lock of one never did: Python
-    ends such threads where they are, and then clears the stream, which wants the lock.
+    Beam leaves its streams open. If a program exits while gRPC's thread holds a stream's lock, the
+    program hangs: Python stops such threads, and then destroys the stream, which needs the lock.
     """
     ended = threading.Event()
     stream.add_done_callback(lambda _: ended.set())

@@ -1,4 +1,4 @@
-"""`BeamSparkRunner`: runs a pipeline on Spark from the program that builds it."""
+"""`BeamSparkRunner`, which runs a pipeline on Spark from the program that builds it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _NO_LIST = "disable_logging_submission_environment"
 
 
 class BeamSparkRunner(portable_runner.PortableRunner):
-    """Runs pipelines on Apache Spark, user code embedded in its Python workers.
+    """A Beam runner for Apache Spark, with user code embedded in Spark's Python workers.
 
         with beam.Pipeline(runner=BeamSparkRunner()) as pipeline:
             ...
 
-    It sends them to the server at ``--job_endpoint``. Where none is given, it starts one on this
-    machine, which stays for the next pipeline of the program and ends with the program.
+    It sends pipelines to the server at ``--job_endpoint``. Without that option, it starts a server
+    on this machine, which also serves the program's later pipelines and ends with the program.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         self._files: tempfile.TemporaryDirectory[str] | None = None
 
     def default_environment(self, options: PipelineOptions) -> Environment:
-        """The environment that the options ask for, with the classes of the program's own script."""
+        """Returns the environment that the options ask for, with the classes of the program's own script."""
         with _without_list_of_packages(options):
             environment = super().default_environment(options)
         classes = pickled_main_classes()
@@ -61,43 +61,48 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         return environment
 
     def create_job_service(self, options: PipelineOptions) -> Submission:
-        """What submits to the server that the options ask for; starts that if need be."""
+        """Returns a client of the server that the options ask for; starts the server if needed."""
         server = server_for(options)
         timeout = options.view_as(PortableOptions).job_server_timeout
         service = service_at(server.endpoint, timeout)
         return Submission(service, options, own_server=not isinstance(server, GivenServer))
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> Any:
-        """Runs a pipeline; one by which a notebook records a stream in this program, as Beam's DirectRunner."""
+        """Runs a pipeline. Pipelines that record a stream for a notebook run in this program, with
+        Beam's DirectRunner.
+        """
         if self._is_interactive and records_a_stream(pipeline):
             return DirectRunner().run_pipeline(pipeline, options)
         return super().run_pipeline(pipeline, options)
 
     def run_portable_pipeline(self, pipeline: Any, options: PipelineOptions) -> BeamSparkResult:
-        """Submits a pipeline; returns as soon as its server has taken it on, unless it is interactive.
+        """Submits a pipeline; returns when the server has accepted it, or when it has finished if it
+        is interactive.
 
         Raises:
-            RuntimeError: the server refuses it, or does not start; says why. Or an interactive one
-                fails.
+            RuntimeError: the server refuses the pipeline or doesn't start, or an interactive
+                pipeline fails; the text says why.
         """
         server = server_for(options)
         result = super().run_portable_pipeline(pipeline, options)
         if self._files is not None:
-            self._files.cleanup()  # its server has it
+            self._files.cleanup()  # the server has a copy
         ours = BeamSparkResult(result, server.endpoint, server.why_gone)
         if self._is_interactive and not options.view_as(StandardOptions).streaming:
             ours.wait_until_finish()
         return ours
 
     def is_interactive(self) -> None:
-        """Has bounded pipelines finish before `run` returns; Beam's `InteractiveRunner` calls it.
+        """Makes `run` wait for the end of bounded pipelines. Beam's `InteractiveRunner` calls this
+        method.
 
-        It reads what a pipeline has recorded as soon as that has begun, and takes nothing for all.
+        The InteractiveRunner reads a pipeline's recording as soon as the pipeline has started, so
+        the recording must be complete then.
         """
         self._is_interactive = True
 
     def __enter__(self) -> BeamSparkRunner:
-        """Beam's interactive session: servers stay as long as the program anyway."""
+        """Enters Beam's interactive session. Servers stay as long as the program anyway."""
         return self
 
     def __exit__(
@@ -111,7 +116,7 @@ class BeamSparkRunner(portable_runner.PortableRunner):
 
 @contextlib.contextmanager
 def _without_list_of_packages(options: PipelineOptions) -> Iterator[None]:
-    """Has Beam not ask pip what is installed here, half a second of each pipeline: containers alone read that list."""
+    """Stops Beam from asking pip for the installed packages, which takes 0.5 s. Only containers use that list."""
     if options.view_as(PortableOptions).environment_type:
         yield
         return

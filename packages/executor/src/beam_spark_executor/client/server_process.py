@@ -1,4 +1,4 @@
-"""A ``beam-spark-jobserver`` that this program has started for itself, and that ends with it."""
+"""A ``beam-spark-jobserver`` process that this program starts for itself, and that ends with it."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ _THIS_PROGRAMS = frozenset(
         "SPARK_REMOTE",
     )
 )
-"""What PySpark has in the environment of a program that runs under ``spark-submit`` or uses Spark Connect."""
+"""The variables that PySpark sets in a program that runs under ``spark-submit`` or uses Spark Connect."""
 
 log = logging.getLogger("beam_runner_server")
 
 
 class ServerNotStarted(RuntimeError):
-    """The server did not start; the text says why."""
+    """Raised if the server doesn't start; the text says why."""
 
 
 class ServerProcess:
-    """A server, from the start of its process until this program ends or `end` is called.
+    """A server process, from its start until this program ends or calls `end`.
 
-    Its log goes to this program's ``logging``. It ends by itself when this process does, however that
-    comes about: it watches this process, and the pipe that its log goes through.
+    Its log goes to this program's ``logging``. It ends when this process ends, even by a kill,
+    because it watches this process and the pipe of its log.
 
     Attributes:
-        endpoint: ``host:port`` of the Job API; clients are answered there.
+        endpoint: the ``host:port`` of the Job API, which answers clients.
 
     Raises:
-        ServerNotStarted: a flag is wrong, say.
+        ServerNotStarted: for example, a flag is wrong.
     """
 
     def __init__(self, flags: Sequence[str]) -> None:
@@ -72,11 +72,11 @@ class ServerProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process runs."""
+        """Returns whether the process runs."""
         return self._process.poll() is None
 
     def why_gone(self) -> str:
-        """Why it has ended, in words for the user; empty while it runs."""
+        """Returns why the process has exited, in words for the user; empty while it runs."""
         if self.is_alive:
             return ""
         self._reader.join(_LAST_WORDS_SECONDS)
@@ -84,7 +84,7 @@ class ServerProcess:
         return f"the server that this program had started is gone: {said}"
 
     def end(self) -> None:
-        """Asks it to stop, which takes it some seconds; returns at once."""
+        """Asks the process to stop, which takes some seconds; returns at once."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
@@ -126,17 +126,17 @@ def _start(flags: Sequence[str], port_file: Path) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,  # a Ctrl-C in the terminal is for this program, which then ends it
+        start_new_session=True,  # Ctrl-C in the terminal goes to this program, which then ends the server
         env={**_without_spark(os.environ), "PYTHONPATH": python_path()},
     )
 
 
 def _without_spark(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment that leads to no Spark of this program's: the server has one of its own."""
+    """Returns an environment without this program's Spark, because the server has its own."""
     return {name: value for name, value in environment.items() if name not in _THIS_PROGRAMS}
 
 
 def python_path() -> str:
-    """What can be imported here, for workers on this machine, as in ``PYTHONPATH``."""
+    """Returns the import path of this program for workers on this machine, in the form of ``PYTHONPATH``."""
     found = (os.path.abspath(folder) for folder in sys.path)
     return os.pathsep.join(folder for folder in found if os.pathsep not in folder)

@@ -1,7 +1,7 @@
-"""The server for a pipeline: the one that its options name, or one of this program's own.
+"""The server for a pipeline: the one that its options name, or one that this program starts.
 
-A program has one of its own for each set of flags, warm until the program ends: in its own process
-where Spark is there already, else in another one.
+A program has one server of its own for each set of flags. It stays until the program ends. It runs
+in the program's process if Spark runs there already, otherwise in a separate process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from beam_spark_executor.client.options import in_terms_of_options, server_wishe
 from beam_spark_executor.client.server_process import ServerNotStarted, ServerProcess, python_path
 
 _LEAD_TO_SPARK = frozenset(("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
-"""Environment variables of programs that run under ``spark-submit``, or are to use Spark Connect."""
+"""The variables of programs that run under ``spark-submit``, or use Spark Connect."""
 _Key = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -29,21 +29,21 @@ class Server(Protocol):
 
     @property
     def endpoint(self) -> str:
-        """``host:port`` of its Job API."""
+        """The ``host:port`` of its Job API."""
 
     def why_gone(self) -> str:
-        """Why it has ended, in words for the user; empty while it runs, or if nobody knows."""
+        """Returns why it has exited, in words for the user; empty while it runs, or if the reason is unknown."""
 
 
 class OwnServer(Server, Protocol):
-    """A server of this program's own."""
+    """A server that this program has started."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether it takes jobs."""
+        """Returns whether the server accepts jobs."""
 
     def end(self) -> None:
-        """Has it end."""
+        """Ends the server."""
 
 
 _lock = threading.Lock()
@@ -53,21 +53,21 @@ _of_parent: list[OwnServer] = []
 
 @attrs.frozen
 class GivenServer:
-    """A server that somebody else has started."""
+    """A server that another process has started."""
 
     endpoint: str
 
     def why_gone(self) -> str:
-        """Nobody knows."""
+        """Returns an empty text, because the reason is unknown."""
         return ""
 
 
 def server_for(options: PipelineOptions) -> Server:
-    """The server that a pipeline's options ask for; starts one of this program's own if need be.
+    """Returns the server that a pipeline's options ask for; starts one for this program if needed.
 
     Raises:
         ValueError: the options contradict each other.
-        ServerNotStarted: it does not start; says why.
+        ServerNotStarted: the server doesn't start; the text says why.
     """
     wishes = server_wishes(options)
     if wishes.endpoint:
@@ -79,13 +79,13 @@ def server_for(options: PipelineOptions) -> Server:
 
 
 def server_with(flags: Sequence[str]) -> OwnServer:
-    """The program's server with these flags; started, or started again if it has ended.
+    """Returns the program's server with these flags, and starts it if it doesn't run.
 
-    Workers import what this program can import now, so another ``sys.path`` is another server. May be
-    called from any thread.
+    Workers import what this program can import now, so another ``sys.path`` needs another server.
+    May be called from any thread.
 
     Raises:
-        ServerNotStarted: it does not start; says why.
+        ServerNotStarted: the server doesn't start; the text says why.
     """
     key = (tuple(flags), tuple(sys.path))
     with _lock:
@@ -96,7 +96,7 @@ def server_with(flags: Sequence[str]) -> OwnServer:
 
 
 def _server_here(flags: Sequence[str]) -> OwnServer | None:
-    """A server in this process, where Spark may be there; what that takes is not even imported elsewhere."""
+    """Returns a server in this process if Spark runs here. Other programs don't even import the modules for it."""
     if "pyspark" not in sys.modules and not _LEAD_TO_SPARK & os.environ.keys():
         return None
     from beam_spark_executor.in_process import NotStarted, server_here
@@ -114,10 +114,14 @@ def _end_all() -> None:
 
 
 def _forget() -> None:
-    """In a process forked from this one: the servers are its parent's, and the lock may be held."""
+    """Clears the servers in a process forked from this one, because they belong to its parent, and the
+    lock may be held.
+    """
     global _lock
     _lock = threading.Lock()
-    _of_parent.extend(_servers.values())  # what is in use there is not taken apart here
+    _of_parent.extend(
+        _servers.values()
+    )  # keep a reference, so that the child doesn't destroy objects that its parent uses
     _servers.clear()
 
 

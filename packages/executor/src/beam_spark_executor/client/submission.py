@@ -1,4 +1,4 @@
-"""How `BeamSparkRunner` hands a pipeline to its server: with a name, and all that the server is to know."""
+"""Submission of a pipeline to its server by `BeamSparkRunner`: with a name, and with all options for the server."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from beam_spark_executor.client.options import MADE_THE_SERVER
 
 
 class Submission(JobServiceHandle):
-    """Beam's handle on a Job API, for one pipeline.
+    """Beam's handle of a Job API, for one pipeline.
 
     Args:
         job_service: a stub of the Job API.
-        options: the pipeline's.
-        own_server: whether the options have made the server.
+        options: the pipeline's options.
+        own_server: whether the options have configured the server.
     """
 
     def __init__(self, job_service: Any, options: PipelineOptions, own_server: bool) -> None:
@@ -28,10 +28,10 @@ class Submission(JobServiceHandle):
         self._own_server = own_server
 
     def submit(self, proto_pipeline: Any) -> Any:
-        """Submits the pipeline; Beam's ids and streams.
+        """Submits the pipeline; returns Beam's ids and streams.
 
         Raises:
-            RuntimeError: the server refuses it; says why.
+            RuntimeError: the server refuses the pipeline; the text says why.
         """
         try:
             return super().submit(proto_pipeline)
@@ -39,7 +39,7 @@ class Submission(JobServiceHandle):
             raise RuntimeError(error.details()) from error
 
     def prepare(self, proto_pipeline: Any) -> Any:
-        """Prepares the job by the name that the user has given it, else by the program's."""
+        """Prepares the job with the user's name for it, or with the program's default name."""
         name = self.options.view_as(GoogleCloudOptions).job_name or job_name()
         request = PrepareJobRequest(
             job_name=name, pipeline=proto_pipeline, pipeline_options=self.get_pipeline_options()
@@ -47,7 +47,7 @@ class Submission(JobServiceHandle):
         return self.job_service.Prepare(request, timeout=self.timeout)
 
     def get_pipeline_options(self) -> Any:
-        """The job's options, without those by which its server was started."""
+        """Returns the job's options, without those that configured its server."""
         options = super().get_pipeline_options()
         if self._own_server:
             for name in MADE_THE_SERVER:

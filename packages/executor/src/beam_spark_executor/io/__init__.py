@@ -1,6 +1,7 @@
-"""Spark's tables and streams as transforms of pipelines (`beam_spark_io`).
+"""Beam transforms for Spark's tables and streams (`beam_spark_io`).
 
-Pipelines that were submitted before name the modules of this package: Beam pickles classes by their modules.
+Pipelines of earlier versions name the modules of this package, because Beam pickles classes by
+their modules.
 """
 
 from __future__ import annotations

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import warnings
 
-# PySpark says so wherever it is imported beside pandas 3, of whose insides it uses nothing here: data is Arrow's.
+# PySpark warns at import about pandas 3, but this package doesn't use pandas: its data is Arrow's.
 warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)

@@ -1,4 +1,4 @@
-"""The Spark that a program has in its process before a server comes: what of it can be used, and what it lacks."""
+"""Checks whether the existing Spark of a program can be reused, and which settings it lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""The environment variable in which ``spark-submit`` says where its Java process is."""
+"""The environment variable with which ``spark-submit`` names its Java process."""
 
 _REMOTE = "SPARK_REMOTE"
 _REUSE = "spark.python.worker.reuse"
@@ -24,17 +24,17 @@ _WORTH_HAVING = (
     "spark.scheduler.mode",
     "spark.python.unix.domain.socket.enabled",
 )
-"""Settings that can't be changed once a session is there, and that jobs are slower without."""
+"""Settings that can't be changed in an existing session, and without which jobs are slower."""
 
 
 def refuse_connect(conf: Mapping[str, str]) -> None:
-    """Refuses a Spark that can be reached by Spark Connect alone.
+    """Raises an error if Spark is only reachable by Spark Connect.
 
     Args:
-        conf: the properties that the user has given.
+        conf: the user's Spark properties.
 
     Raises:
-        SparkUnavailable: what this process has, or is told to use, is Spark Connect; says by what.
+        SparkUnavailable: this process uses Spark Connect; the text names the setting.
     """
     found = _connect_by(conf)
     if found:
@@ -56,10 +56,12 @@ def _connect_by(conf: Mapping[str, str]) -> str:
 
 
 def lacking(session: SparkSession) -> str:
-    """What a session lacks that a server would have given it: ``KEY=VALUE, KEY=VALUE``; empty if nothing.
+    """Returns the settings of a server that a session lacks: ``KEY=VALUE, KEY=VALUE``; empty if none
+    is missing.
 
     Raises:
-        SparkUnavailable: it has Python workers end after every task, with which nothing works.
+        SparkUnavailable: the session ends Python workers after every task, with which the runner
+            can't work.
     """
     context: Any = session.sparkContext
     conf = dict(context.getConf().getAll())

@@ -1,7 +1,8 @@
-"""Spark's classes in a file that Java maps: most of what a start costs is Java reading and checking them one by one.
+"""Java's class data sharing for Spark: a file that Java maps, because loading and checking classes
+dominates a start.
 
-The file lies beside Spark's classes, so that it is whose these are, and goes where they go. Java itself refuses one that was made
-of other classes or by another Java, and starts as it does without.
+The file is next to Spark's classes, so it has the same owner and lifetime. Java ignores a file that
+was made for other classes or by another Java, and then starts as without it.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from beam_spark_executor.spark.java_wheel import java_of_wheel
 
 _DIGITS = 12
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
-"""Java tells each class that it can not share, and that it does not share at all."""
+"""Java prints a line for each class that it can't share, and when sharing is off."""
 
 
 def shared_classes() -> Path:
-    """The file for the Java and the Spark that a server here would start now, whether it is there or not."""
+    """Returns the path of the file for this server's Java and Spark, whether or not the file exists."""
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else shutil.which("java") or java_of_wheel()
     jars = Path(_find_spark_home(), "jars").resolve()
@@ -31,7 +32,7 @@ def shared_classes() -> Path:
 
 
 def to_share(user_options: str) -> str:
-    """Java's options to map the file; none where there is no file, or ``user_options`` say what to do about such files."""
+    """Returns Java's options to map the file; none if the file is missing, or if ``user_options`` configure sharing."""
     file = shared_classes()
     if re.search(r"Archive|-Xshare", user_options) or not file.is_file():
         return ""
@@ -39,5 +40,5 @@ def to_share(user_options: str) -> str:
 
 
 def to_make(file: Path) -> str:
-    """Java's options to write such a file when it ends."""
+    """Returns Java's options to write such a file at exit."""
     return f"-XX:ArchiveClassesAtExit={file} {_QUIET}"

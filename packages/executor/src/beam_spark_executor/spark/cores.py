@@ -1,4 +1,4 @@
-"""How many tasks the executors of an application can run at once, as it is now: they come, go, and are lost."""
+"""The number of tasks that the application's executors can run at once. Executors come, go, and are lost."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ClusterCores:
-    """All methods may be called from any thread.
+    """The cores of an application's executors. Any thread may call any method.
 
     Args:
-        context: whose they are.
-        change: whether they may; on one machine they don't.
+        context: the Spark context.
+        change: whether the number can change; on one machine it can't.
     """
 
     def __init__(self, context: SparkContext, *, change: bool = True) -> None:
@@ -31,7 +31,7 @@ class ClusterCores:
         self._change = change
 
     def __call__(self) -> int:
-        """The cores; costs a call to Java, once a second."""
+        """Returns the cores; costs a call to Java at most once a second."""
         with self._lock:
             now = time.monotonic()
             if not self._cores or (self._change and now - self._asked > _ASK_AGAIN_SECONDS):
@@ -42,7 +42,7 @@ class ClusterCores:
     def _ask(self) -> None:
         try:
             found = cores_of(self._context.defaultParallelism, self._conf)
-        except Exception:  # whatever the bridge to a Java process that is gone comes up with
+        except Exception:  # any error that the bridge raises if the Java process is gone
             _LOGGER.debug("Spark does not say how many cores there are", exc_info=True)
             return
         if self._cores not in (0, found):
@@ -51,12 +51,12 @@ class ClusterCores:
 
 
 def cores_of(registered: int, conf: Mapping[str, str]) -> int:
-    """How many tasks may be asked for at once.
+    """Returns how many tasks may be requested at once.
 
     Args:
-        registered: the cores of all executors that are there.
-        conf: Spark's properties. Where it allocates executors as tasks wait, they are asked for those that it may
-            still allocate; if it has no limit, for twice as many as there are.
+        registered: the cores of all registered executors.
+        conf: Spark's properties. With dynamic allocation, the result includes the executors that
+            Spark may still allocate. Without a maximum, it is twice the current number.
     """
     cores = registered
     if conf.get("spark.dynamicAllocation.enabled") == "true":

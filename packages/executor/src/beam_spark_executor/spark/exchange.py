@@ -1,7 +1,7 @@
-"""Parcels from all tasks of one Spark stage to those of the next: an RDD of bytes, which Spark shuffles by their shards.
+"""Exchange of shuffle blocks between two Spark stages: an RDD of bytes that Spark shuffles by shard.
 
-PySpark's own ``partitionBy`` pickles what it shuffles, and gathers a thousand at a time of it; so this does the same one
-level below, with what both have in common in all versions. See ADR 0018 for why it is no DataFrame.
+PySpark's ``partitionBy`` pickles its data, in batches of a thousand. This module does the same one
+level below, with the API that all supported versions share. ADR 0018 says why it isn't a DataFrame.
 """
 
 from __future__ import annotations
@@ -14,27 +14,29 @@ from pyspark import RDD, SparkContext  # noqa: TID251 - see ADR 0018
 from pyspark.serializers import NoOpSerializer
 
 Exchanged: TypeAlias = RDD[bytes]
-"""Parcels on their way, in as many partitions as there are tasks that get them."""
+"""Shuffle blocks in transit, with one partition for each receiving task."""
 Parcels = Iterable[bytes]
 Task = Callable[[int, Parcels], Iterator[tuple[int, bytes]]]
-"""From its number and the parcels that are for it to parcels with the shard that each is for."""
+"""A function from a task's number and its input blocks to output blocks, each with the shard that receives it."""
 
 _SHARD = struct.Struct("!q")
 
 
 def first(context: SparkContext, tasks: int) -> Exchanged:
-    """Nothing, for each of the tasks of a first stage."""
+    """Returns an empty input for each task of a first stage."""
     return context.parallelize(range(tasks), tasks).mapPartitions(_nothing)
 
 
 class Exchanges:
-    """The shuffles of one Spark job, whose files go when nobody needs them any more. For one thread.
+    """The shuffles of one Spark job, whose files are removed when they are no longer needed. For one
+    thread.
 
-    Spark itself removes them once Java's garbage collector has found that the RDDs are gone: in a driver that has nothing else
-    to do half an hour later, with the disks of all executors full meanwhile, and none given back that has some of them.
+    Spark itself removes them after Java's garbage collector has found the unused RDDs. In an idle
+    driver, that takes half an hour. Meanwhile the disks of the executors stay full, and Spark
+    releases no executor that has some of the files.
 
     Args:
-        context: Spark's.
+        context: the Spark context.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -42,15 +44,15 @@ class Exchanges:
         self._shuffles: list[int] = []
 
     def exchange(self, parcels: Exchanged, task: Task, shards: int, name: str) -> Exchanged:
-        """What these tasks send, as the next ones get it.
+        """Returns the output of tasks, arranged as the input of the next tasks.
 
-        What Spark calls these tasks is up to the property ``callSite.short`` of this thread.
+        The property ``callSite.short`` of this thread sets Spark's name for these tasks.
 
         Args:
             parcels: the input.
-            task: to be run on each partition of it.
-            shards: how many tasks come next.
-            name: what Spark's pages call what the tasks make.
+            task: the function to run on each partition of the input.
+            shards: the number of next tasks.
+            name: the name of the output on Spark's pages.
         """
         jvm = self._context._jvm
         assert jvm is not None
@@ -64,25 +66,27 @@ class Exchanges:
         return RDD(jvm.PythonRDD.valueOfPair(shuffled), self._context, NoOpSerializer())
 
     def remove(self) -> None:
-        """Has the files of all of them removed, on all executors; does not wait for it."""
+        """Requests the removal of all files on all executors; does not wait for it."""
         cleaner = self._context._jsc.sc().cleaner()
-        if cleaner.isDefined():  # else the user wants Spark to remove nothing before its end
+        if (
+            cleaner.isDefined()
+        ):  # otherwise the user has configured Spark to remove nothing before its end
             for shuffle in self._shuffles:
                 cleaner.get().doCleanupShuffle(shuffle, False)
         self._shuffles.clear()
 
 
 def gathered(parcels: Exchanged, task: Callable[[Parcels], Iterator[bytes]]) -> Exchanged:
-    """What a last task, one for each partition, makes of parcels; to be collected."""
+    """Returns the results of a last task for each partition of the blocks, for the caller to collect."""
     last = parcels.mapPartitions(task)
     last._bypass_serializer = True
-    # PySpark decides now, and not when it is collected, in which workers it runs.
+    # PySpark selects the workers here, and not when the result is collected.
     _ = last._jrdd
     return last
 
 
 class _Sending:
-    """A task as Spark's Python worker calls it: gives the shard, then the parcel, and so on."""
+    """A task in the form that Spark's Python worker calls; it yields a shard, then a block, and so on."""
 
     def __init__(self, task: Task) -> None:
         self._task = task

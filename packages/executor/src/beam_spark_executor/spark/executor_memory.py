@@ -1,4 +1,4 @@
-"""What an executor and its Python workers may use together, as far as Spark's settings say it."""
+"""The memory limit of an executor and its Python workers, from Spark's settings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ _SIZE = re.compile(r"(\d+)\s*(?:([bkmgtp])b?)?", re.IGNORECASE)
 
 
 def executor_memory(conf: Mapping[str, str]) -> int | None:
-    """Heap, what is beside it, and what is set apart for Python, in bytes; None where Python may have what the machine has.
+    """Returns the sum of heap, overhead and Python memory in bytes; None if Python may use all memory
+    of the machine.
 
-    YARN ends an executor that takes more, often without a control group that says how much that is. Elsewhere it is a limit if
-    somebody has stated what is beside the heap. Values that Spark will not understand are for it to refuse.
+    YARN kills an executor that exceeds it, often without a control group that shows the limit. On
+    other clusters it is a limit only if the user has set the overhead. Spark itself refuses values
+    that it can't parse.
     """
     is_yarn = conf.get("spark.master") == "yarn"
     if not is_yarn and not conf.keys() & {_OVERHEAD, _PYTHON}:
@@ -37,6 +39,6 @@ def executor_memory(conf: Mapping[str, str]) -> int | None:
 
 
 def _bytes(text: str) -> int | None:
-    """A size as Spark has it in these settings: MiB where no unit is named."""
+    """Returns a size in Spark's format for these settings, in MiB by default, as bytes."""
     found = _SIZE.fullmatch(text.strip())
     return None if found is None else int(found[1]) << _UNITS[(found[2] or "m").lower()]

@@ -1,4 +1,4 @@
-"""The first tasks of a server: they warm Spark up, and on a cluster each tells whether bundles could run where it ran."""
+"""The first tasks of a server, which warm Spark up and, on a cluster, check whether bundles can run there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beam_spark_executor.spark.settings import SparkUnavailable, is_on_this_mach
 from beam_spark_executor.spark.threads import start_job_thread
 
 LIMIT_SECONDS = 300.0
-"""For how long executors are waited for: some clusters make machines first."""
+"""The limit in seconds of the wait for executors, because some clusters start machines first."""
 _SAY_SO_SECONDS = 15.0
 _GROUP = "beam-first-tasks"
 _Answer = TypeVar("_Answer")
@@ -29,10 +29,10 @@ _LOGGER = logging.getLogger(__name__)
 def warm_up(context: SparkContext, pools: WorkerPools, limit: float = LIMIT_SECONDS) -> None:
     """Runs a tiny job on every core in the lowest free slot.
 
-    After it the daemon has imported what tasks need. Takes two to four seconds, nearly all of it for that.
+    After it the daemon has imported the modules that tasks need, which takes most of the 2 to 4 s.
 
     Raises:
-        SparkUnavailable: Spark has run none of it within so many seconds, or failed.
+        SparkUnavailable: Spark has run no task within the limit, or failed.
     """
     _run(context, pools, _nothing, limit)
 
@@ -40,14 +40,14 @@ def warm_up(context: SparkContext, pools: WorkerPools, limit: float = LIMIT_SECO
 def check_executors(
     context: SparkContext, pools: WorkerPools, needs: Needs, limit: float = LIMIT_SECONDS
 ) -> frozenset[str]:
-    """Warms up as well, and has each task try what bundles will need.
+    """Warms Spark up, and checks in each task everything that bundles need.
 
     Returns:
-        The names of the hosts on which they ran.
+        The names of the hosts on which the tasks ran.
 
     Raises:
-        SparkUnavailable: something would not do, or no executor came within so many seconds; says on which host, what,
-            and what to do.
+        SparkUnavailable: a check failed, or no executor came within the limit; the text says on
+            which host, what, and what to do.
     """
     told = _run(context, pools, partial(_look_around, needs), limit)
     troubles = sorted({(trouble, host) for host, trouble in told if trouble})
@@ -64,7 +64,7 @@ def check_executors(
 def _run(
     context: SparkContext, pools: WorkerPools, function: Callable[[], _Answer], limit: float
 ) -> list[_Answer]:
-    """Runs a task for every core, and gives what they have answered."""
+    """Runs a task for every core, and returns the answers."""
     answers: list[list[_Answer]] = []
     failures: list[BaseException] = []
     slot = pools.acquire()
@@ -88,7 +88,7 @@ def _run(
 def _wait(thread: threading.Thread, master: str, limit: float, give_up: Callable[[], None]) -> None:
     thread.join(min(_SAY_SO_SECONDS, limit))
     if thread.is_alive() and limit > _SAY_SO_SECONDS:
-        # On one machine nobody is waited for: it is busy.
+        # On one machine no executors are awaited, because the machine itself is busy.
         level = logging.INFO if is_on_this_machine(master) else logging.WARNING
         text = "%s has not run its first tasks yet; it has %.0f s for that"
         _LOGGER.log(level, text, master, limit)
@@ -103,7 +103,7 @@ def _wait(thread: threading.Thread, master: str, limit: float, give_up: Callable
 
 
 def explain(failure: BaseException) -> str:
-    """One sentence for what Spark says of a task that Python could not even begin."""
+    """Returns one sentence for Spark's error about a task that Python could not start."""
     error = str(failure)
     if re.search(r"No module named 'beam_(runner|spark)_", error):
         return (
@@ -120,9 +120,9 @@ def explain(failure: BaseException) -> str:
 
 
 def _nothing() -> None:
-    """Does nothing, where Spark has it done."""
+    """Does nothing, as a Spark task."""
 
 
 def _look_around(needs: Needs) -> tuple[str, str]:
-    """This host, and what would keep bundles from running here; empty if nothing would."""
+    """Yields this host, and the problem that prevents bundles from running here; empty if none."""
     return socket.gethostname(), trouble_here(needs)

@@ -1,10 +1,11 @@
 """One process from which all Python daemons of a Java process are forked.
 
-Spark starts a daemon for each pool of workers, and what a daemon has to import takes seconds. So a *fork
-server* imports it once; and each that Spark starts becomes a small process that hands its standard
-streams, arguments and environment to the fork server, and stands for the daemon that is forked there. The
-job server forks one where its own Python serves Spark (`listen`, `serve`); else the first daemon that Spark
-starts has one made. A reaper (:mod:`~beam_runner_runtime.processes.reaper`) watches over all.
+Spark starts a daemon for each pool of workers, and a daemon's imports take seconds. So a *fork
+server* imports the modules once. Each process that Spark starts as a daemon passes its standard
+streams, arguments and environment to the fork server, and represents the daemon that is forked
+there. The job server starts one if Spark's workers use its own Python (`listen`, `serve`).
+Otherwise the first daemon that Spark starts creates one. A reaper
+(:mod:`~beam_runner_runtime.processes.reaper`) watches all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import NoReturn
 from beam_runner_runtime.processes import reaper
 
 SERVER_VARIABLE = "BEAM_SPARK_SERVER"
-"""Names the job server in the environment of all that it starts: process id, a dot, and at random."""
+"""The variable that identifies the job server in all processes it starts: process id, a dot, and a random number."""
 
 _ATTEMPTS = 3
 _HAND_OVER_SECONDS = 10.0
@@ -34,32 +35,32 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def is_possible() -> bool:
-    """Whether this system has what it takes; else each daemon is to import by itself."""
+    """Returns whether this operating system supports the fork server; otherwise each daemon imports by itself."""
     return reaper.is_possible()
 
 
 def stand_for_daemon(prepare: Callable[[], None], run_daemon: Callable[[], None]) -> None:
-    """Has this process's work done by a daemon forked from the fork server, and waits for its end.
+    """Runs this process's work in a daemon forked from the fork server, and waits for its end.
 
     Args:
-        prepare: imports what daemons need; called once in the fork server.
-        run_daemon: the daemon's work; called in the process that is forked, whose standard streams,
-            arguments, environment and folder are this one's.
+        prepare: imports the modules that daemons need; called once in the fork server.
+        run_daemon: the daemon's work. It runs in the forked process, with the standard streams,
+            arguments, environment and working directory of this process.
 
     Raises:
-        ConnectionError: there is no fork server, nor can one be made.
+        ConnectionError: no fork server exists, and none can be created.
     """
     ended = _begun_at_the_job_server() or _begun(prepare, run_daemon)
-    # The daemon's end of Spark's pipes is the only one: they end with it.
+    # Only the daemon keeps its end of Spark's pipes, so they close when the daemon exits.
     reaper.make_silent(0, 1, 2)
     select.select([ended], [], [])
 
 
 def listen() -> socket.socket:
-    """Where daemons of this server's Java process, and of this Python, ask for their fork.
+    """Returns the socket at which daemons of this server's Java process and Python ask for a fork.
 
     Raises:
-        OSError: something listens there.
+        OSError: another process listens there.
     """
     listener = socket.socket(socket.AF_UNIX)
     try:
@@ -72,7 +73,9 @@ def listen() -> socket.socket:
 
 
 def _begun_at_the_job_server() -> int | None:
-    """A file that tells of the end of a daemon that the job server's fork server has made, if it has one for this Python."""
+    """Returns a file that signals the exit of a daemon of the job server's fork server, if it has one
+    for this Python.
+    """
     server = _job_server()
     if server is not None:
         with contextlib.suppress(OSError):
@@ -91,7 +94,7 @@ def _job_server() -> int | None:
 
 
 def _begun(prepare: Callable[[], None], run_daemon: Callable[[], None]) -> int:
-    """The same of one that a fork server of Java's has made, itself made if need be."""
+    """Returns the same for a fork server of the Java process, which is created if needed."""
     owner = os.getppid()
     name = f"\0beam-spark-fork-server-{os.getuid()}-{owner}"
     for _ in range(_ATTEMPTS):
@@ -102,7 +105,7 @@ def _begun(prepare: Callable[[], None], run_daemon: Callable[[], None]) -> int:
 
 
 def _begin(name: str) -> int:
-    """Has a daemon made, to which a SIGTERM is passed on from its first moment; a file that tells of its end."""
+    """Starts a daemon, and passes SIGTERM on to it from the beginning; returns a file that signals its exit."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         ended = end_of(_hand_over(name))
@@ -113,7 +116,7 @@ def _begin(name: str) -> int:
 
 
 def end_of(process: int) -> int:
-    """A file that can be read once that process has ended; at once where it is gone by now."""
+    """Returns a file that becomes readable when the process exits, at once if it is gone already."""
     with contextlib.suppress(ProcessLookupError):
         return os.pidfd_open(process)
     return os.open(os.devnull, os.O_RDONLY)
@@ -122,7 +125,7 @@ def end_of(process: int) -> int:
 def _make_server(
     name: str, owner: int, prepare: Callable[[], None], run_daemon: Callable[[], None]
 ) -> None:
-    """Makes a fork server, unless one listens by that name."""
+    """Creates a fork server, unless one listens under this name."""
     with socket.socket(socket.AF_UNIX) as listener:
         try:
             listener.bind(name)
@@ -136,7 +139,7 @@ def _make_server(
 
 
 def _hand_over(name: str) -> int:
-    """Gives the fork server what is this process's; the process id of the daemon."""
+    """Passes this process's streams, arguments and environment to the fork server; returns the daemon's process id."""
     told = {
         "arguments": sys.argv,
         "environment": dict(os.environ),
@@ -161,9 +164,9 @@ def serve(
 ) -> NoReturn:
     """Forks a daemon for each connection, until the reaper ends this process; see `stand_for_daemon`."""
     reaper.make_silent(0)
-    os.dup2(2, 1)  # what Spark reads there is the daemon's to write
+    os.dup2(2, 1)  # only the daemon writes to the stream that Spark reads
     prepare()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for daemons
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for daemons
     while True:
         connection, _ = listener.accept()
         with connection, contextlib.suppress(OSError, ValueError):
@@ -187,7 +190,7 @@ def serve(
 def _become(
     told: dict[str, object], streams: list[int], run_daemon: Callable[[], None]
 ) -> NoReturn:
-    """Runs a daemon, as the process that asked for it."""
+    """Runs a daemon with the streams, arguments and environment of the process that asked for it."""
     code = 1
     try:
         reaper.end_with_parent()
@@ -228,12 +231,12 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """Whether the other end is a process of this user: anybody may use the name."""
+    """Returns whether the other end is a process of this user, because any user can use the name."""
     told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(told)[1]) == os.getuid()
 
 
 def _pass_on(process: int, number: int) -> None:
-    # It may have ended, before or after there was a file that tells so.
+    # The process may have exited, before or after the file for its exit existed.
     with contextlib.suppress(OSError):
         signal.pidfd_send_signal(process, number)

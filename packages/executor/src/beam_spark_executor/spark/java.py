@@ -1,4 +1,4 @@
-"""The Java process that Spark's driver lives in: found, started and, at the end, surely gone."""
+"""The Java process of Spark's driver: finds Java, starts the process, and makes sure that it ends."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _LEVELS = {
     "TRACE": logging.DEBUG,
 }
 _CONTINUATIONS = ("\tat ", "\t...", "Caused by:", "java.", "org.apache.")
-"""How the lines of a Java stack trace begin, which belong to the line before."""
+"""The beginnings of lines in a Java stack trace that belong to the line before."""
 _NOISE = re.compile(
     r"^WARNING: (Using incubator modules|A restricted method|A terminally|Restricted methods will"
     r"|Please consider reporting|Use --enable-native-access|(java\.lang\.System|sun\.misc\.Unsafe)::)"
-    # A job's group is cancelled until nothing of it is left.
+    # Cancelling repeats until no job of the group is left.
     r"|^WARN DAGScheduler: Failed to cancel job group"
 )
 
@@ -55,10 +55,12 @@ log = logging.getLogger("spark")
 
 
 def check_java(environment: Mapping[str, str] | None = None) -> int:
-    """The major version of the Java that Spark will use: ``JAVA_HOME``'s, the path's, or a wheel's.
+    """Returns the major version of the Java that Spark will use: from ``JAVA_HOME``, the path, or a
+    wheel.
 
     Raises:
-        SparkUnavailable: there is none, it does not run, or it is too old; says what to install.
+        SparkUnavailable: Java is missing, doesn't run, or is too old; the text says what to
+            install.
     """
     environment = os.environ if environment is None else environment
     home = environment.get("JAVA_HOME")
@@ -86,17 +88,19 @@ def check_java(environment: Mapping[str, str] | None = None) -> int:
 
 
 class JavaProcess:
-    """The driver's Java process together with the gateway that PySpark talks to it through.
+    """The driver's Java process, with the gateway by which PySpark communicates with it.
 
-    It runs in an operating-system session of its own: a Ctrl-C in the terminal does not reach it.
-    Everything started beneath it (Python daemons, their workers, SDK harnesses) can be found again by
-    that session's id, or else, if user code has made a session of its own, by a mark in its environment.
+    It has its own operating-system session, so a Ctrl-C in the terminal doesn't reach it. All
+    processes started below it (Python daemons, their workers, SDK harnesses) can be found by the
+    session's id. Processes that user code starts in their own session can be found by a variable in
+    their environment.
     """
 
     def __init__(self, java_options: str, conf: Mapping[str, str], folder: Path) -> None:
-        """Starts it and returns at once, without a thread, with Spark properties ``conf`` on its command line.
+        """Starts the process with Spark properties ``conf`` on its command line; returns at once, and
+        starts no thread.
 
-        ``folder`` is where it leaves word of how to reach it.
+        The process writes a file into ``folder`` that says how to reach it.
         """
         self._address_file = folder / "gateway"
         self._last_lines: collections.deque[str] = collections.deque(maxlen=30)
@@ -107,7 +111,7 @@ class JavaProcess:
         submit_options = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
         self.process = subprocess.Popen(
             [*command, *shlex.split(submit_options)],
-            stdin=subprocess.PIPE,  # Java ends when this closes, however our process ends
+            stdin=subprocess.PIPE,  # Java exits when this closes, however our process exits
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -122,16 +126,17 @@ class JavaProcess:
 
     @property
     def pipes(self) -> tuple[int, ...]:
-        """Files that reach its standard streams. It ends with the last process that has the first of them."""
+        """Returns files for its standard streams. It exits with the last process that holds the first of them."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         return self.process.stdin.fileno(), self.process.stdout.fileno()
 
     def connect(self) -> Any:
-        """PySpark's gateway to the process, once it answers; from then on what it says is in the log.
+        """Returns PySpark's gateway after the process answers. From then on its output goes to the
+        log.
 
         Raises:
-            SparkUnavailable: the process ended, or gave no sign within `START_LIMIT_SECONDS`.
+            SparkUnavailable: the process exited, or didn't answer within `START_LIMIT_SECONDS`.
         """
         start_helper(self._forward_log, "spark-log")
         deadline = time.monotonic() + START_LIMIT_SECONDS
@@ -147,12 +152,12 @@ class JavaProcess:
             port = read_int(file)
             secret = UTF8Deserializer().loads(file)
         self._address_file.unlink()
-        # Told so, PySpark takes the process that is there, as it does beneath spark-submit.
+        # With this variable, PySpark uses the existing process, as it does under spark-submit.
         with set_in_environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
             return launch_gateway()
 
     def _why(self) -> str:
-        time.sleep(0.2)  # the last lines are still on their way through the pipe
+        time.sleep(0.2)  # wait for the last lines in the pipe
         telling = [line for line in self._last_lines if re.search(r"(?i)error|exception", line)]
         return (telling or [*self._last_lines, f"exit code {self.process.returncode}"])[0]
 
@@ -174,16 +179,16 @@ class JavaProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process still runs."""
+        """Returns whether the process still runs."""
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """Ends the process and everything beneath it at once."""
+        """Kills the process and all processes below it."""
         self.process.kill()
         self._kill_all()
 
     def stop(self, limit: float) -> None:
-        """Ends the process and everything beneath it; kills what is left after ``limit`` seconds."""
+        """Ends the process and all processes below it; kills the remaining ones after ``limit`` seconds."""
         deadline = time.monotonic() + limit
         if self.process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
@@ -201,26 +206,26 @@ class JavaProcess:
             self._kill_all()
 
     def _kill_all(self) -> None:
-        """Kills until none is left: some may start others meanwhile."""
+        """Kills until no process is left, because processes may start others meanwhile."""
         deadline = time.monotonic() + _KILL_SECONDS
         while (left := self.left()) and time.monotonic() < deadline:
             kill_all(left)
             time.sleep(_LOOK_SECONDS)
 
     def left(self) -> list[int]:
-        """Ids of the running processes that were started beneath it, itself included."""
+        """Returns the ids of the running processes below the process, including itself."""
         of_session = set(processes_of_session(self.process.pid))
         return sorted(of_session.union(_processes_with(f"{SERVER_VARIABLE}={self._mark}")))
 
 
 def processes_of_session(session_id: int) -> list[int]:
-    """Ids of the running processes of an operating-system session; empty where there is no /proc."""
+    """Returns the ids of the running processes of an operating-system session; empty without /proc."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it ended meanwhile
+            continue  # the process has exited meanwhile
         state, session = fields[0], int(fields[3])
         if session == session_id and state not in "ZX":
             found.append(int(stat.parent.name))
@@ -228,17 +233,19 @@ def processes_of_session(session_id: int) -> list[int]:
 
 
 def _processes_with(setting: str) -> Iterator[int]:
-    """Ids of the running processes that were started with a setting in their environment."""
+    """Returns the ids of the running processes whose initial environment has a setting."""
     wanted = b"\0" + setting.encode() + b"\0"
     for file in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's
+        with contextlib.suppress(
+            OSError
+        ):  # the process has exited meanwhile, or belongs to another user
             if wanted in b"\0" + file.read_bytes():
                 yield int(file.parent.name)
 
 
 @contextlib.contextmanager
 def set_in_environment(**variables: str) -> Iterator[None]:
-    """Sets environment variables for the duration: PySpark takes some things from nowhere else."""
+    """Sets environment variables temporarily, because PySpark reads some settings only from there."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

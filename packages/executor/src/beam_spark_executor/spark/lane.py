@@ -1,4 +1,4 @@
-"""A lane: the function that Spark calls in its Python workers, which serves bundles for a while."""
+"""A lane: the function that Spark calls in its Python workers, and that runs bundles for a while."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run_lane(ref: LaneRef) -> None:
 
 
 def run_stand_by(endpoint: Endpoint, number: int) -> None:
-    """Waits as one Spark task until a job needs a lane, and runs that."""
+    """Waits as one Spark task until a job needs a lane, and runs the lane."""
     order = stand_by(endpoint, number)
     if not isinstance(order, StandDown):
         run_lane(order)

@@ -1,4 +1,4 @@
-"""Spark as what worker processes run on (`beam_runner_server.placement_service.PlacementService`)."""
+"""Spark as the placement of worker processes (`beam_runner_server.placement_service.PlacementService`)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ from beam_spark_executor.spark.spark_jobs import SparkJobs
 from beam_spark_executor.spark.stand_by import StandBys
 
 _ZYGOTE_SECONDS = 10.0
-"""A little longer than its reaper leaves to others."""
+"""A limit in seconds that is a little longer than the time that the reaper gives other processes."""
 
 log = logging.getLogger(__name__)
 
 
 class SparkPlacement:
-    """Lanes are Spark jobs of one task each, served by Python workers that Spark has forked (`PlacementService`).
+    """A placement on Spark: each lane is a Spark job of one task in a Python worker
+    (`PlacementService`).
 
-    Where Spark has a slot to spare, one task always stands by for the next job.
+    If Spark has a free slot, one standby task always waits for the next job.
 
     Args:
-        spark: not started yet, but perhaps begun.
-        zygote: from which Python daemons of Spark's on this machine are forked, to be ended with it.
+        spark: the Spark, not started yet, although its Java process may be.
+        zygote: the process from which Spark's Python daemons on this machine are forked. It ends
+            with Spark.
     """
 
     has_tables = True
@@ -81,7 +83,7 @@ class SparkPlacement:
 
     @property
     def _is_cluster(self) -> bool:
-        """Whether tasks run in other processes than Spark's own, which come and go."""
+        """Whether tasks run in executor processes, which come and go."""
         return not is_one_process(self._spark.master)
 
     @property
@@ -104,7 +106,7 @@ class SparkPlacement:
         self._cores = ClusterCores(self._spark.context, change=self._is_cluster)
 
     def warm_up(self) -> None:
-        """See `PlacementService.warm_up`; on a cluster `try_out` does it."""
+        """See `PlacementService.warm_up`; on a cluster `try_out` warms Spark up."""
         assert self._pools is not None
         if not self._is_cluster:
             warm_up(self._spark.context, self._pools)

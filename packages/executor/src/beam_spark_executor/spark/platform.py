@@ -1,4 +1,4 @@
-"""Spark as the platform of a server, from before its Java process has started."""
+"""Spark as the platform of a server, before its Java process has started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class SparkPlatform:
     """Spark with these settings (`beam_runner_server.ports.Platform`).
 
-    Nothing imports PySpark before `begin` or `placement`.
+    No method before `begin` or `placement` imports PySpark.
     """
 
     settings: SparkSettings = attrs.field(factory=SparkSettings)
@@ -28,14 +28,14 @@ class SparkPlatform:
     _zygote: Zygote | None = attrs.field(default=None, init=False, eq=False)
 
     def begin(self) -> None:
-        """Starts Spark's Java process, if it is to be one of ours."""
+        """Starts Spark's Java process, unless the server uses an existing one."""
         from beam_spark_executor.spark.session import RunningSpark
 
         self._spark = RunningSpark(self.settings)
         self._spark.begin()
 
     def fork_ahead(self) -> None:
-        """Forks the process that Spark's Python daemons are forked from, if Java was started by `begin`."""
+        """Forks the process from which Spark's Python daemons are forked, if `begin` started Java."""
         if self._spark is None or not self._spark.pipes or not reaper.is_possible():
             return
         from beam_spark_executor.spark import python_daemon

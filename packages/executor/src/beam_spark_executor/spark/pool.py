@@ -1,9 +1,9 @@
-"""Pools of Python workers by slot, so that two jobs never meet in one Python process.
+"""Pools of Python workers by slot, so that two jobs never share a Python process.
 
-Spark keeps a pool of Python workers, forked from a daemon of its own, for every distinct set of
-environment variables. Each running job holds one *slot*, whose name is such a variable; so jobs that
-run at the same time have different daemons, and jobs that follow each other share a warm daemon but
-no worker, because every worker process ends with its job.
+Spark keeps a pool of Python workers, forked from a separate daemon, for every distinct set of
+environment variables. Each running job holds one *slot*, whose name is such a variable. So
+concurrent jobs have different daemons. Consecutive jobs share a warm daemon but no worker, because
+every worker process exits with its job.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ ArrowFunction = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"
 
 @attrs.frozen(order=True)
 class Slot:
-    """A pool of Python workers: the ``generation``-th one at place ``number``."""
+    """A pool of Python workers: number ``number``, in its ``generation``-th incarnation."""
 
     number: int
     generation: int = 0
 
     @property
     def name(self) -> str:
-        """The value of `SLOT_VARIABLE` in the workers; also fit for ``spark.scheduler.pool``."""
+        """The value of `SLOT_VARIABLE` in the workers; also valid for ``spark.scheduler.pool``."""
         return f"slot-{self.number}.{self.generation}"
 
 
 class WorkerPools:
-    """Hands out slots, lowest free number first; all methods may be called from any thread.
+    """Allocator of slots, lowest free number first. Any thread may call any method.
 
-    So jobs that follow each other are all in slot 0, whose daemon is warm, and there are never more
-    daemons than there were jobs at once, plus one for every slot retired.
+    Consecutive jobs all get slot 0, whose daemon is warm. The number of daemons never exceeds the
+    largest number of concurrent jobs, plus one for every retired slot.
 
     Args:
-        context: runs them.
-        environment: more variables for the environment of all of them.
+        context: the Spark context.
+        environment: additional variables for all workers.
     """
 
     def __init__(self, context: SparkContext, environment: Mapping[str, str] | None = None) -> None:
@@ -61,7 +61,7 @@ class WorkerPools:
         self._numbers = 0
 
     def acquire(self) -> Slot:
-        """A slot that no other job has, to be given back by `release` or `retire`."""
+        """Returns a free slot, which the caller returns with `release` or `retire`."""
         with self._lock:
             if self._free:
                 slot = heapq.heappop(self._free)
@@ -72,13 +72,13 @@ class WorkerPools:
             return slot
 
     def release(self, slot: Slot) -> None:
-        """Gives a slot back whose Python workers have all exited."""
+        """Returns a slot to the pool after all its Python workers have exited."""
         with self._lock:
             self._give_up(slot)
             heapq.heappush(self._free, slot)
 
     def retire(self, slot: Slot) -> None:
-        """Gives up a slot whose workers may still be there; its name is never used again."""
+        """Removes a slot whose workers may still run; its name is never used again."""
         with self._lock:
             self._give_up(slot)
             heapq.heappush(self._free, Slot(slot.number, slot.generation + 1))
@@ -91,28 +91,31 @@ class WorkerPools:
     def map_in_arrow(
         self, frame: DataFrame, function: ArrowFunction, schema: StructType | str, slot: Slot
     ) -> DataFrame:
-        """``frame.mapInArrow(function, schema)``, to be run by the workers of ``slot``.
+        """Returns ``frame.mapInArrow(function, schema)``, to run in the workers of ``slot``.
 
-        PySpark copies the context's environment when it makes the function's Java object, which
-        happens inside `mapInArrow`; so the variables are set for that moment only.
+        PySpark copies the context's environment when it creates the function's Java object in
+        `mapInArrow`, so the variables are set only during that call.
         """
         with self.in_slot(slot):
             return frame.mapInArrow(function, schema)
 
     def call(self, function: Callable[[], Any], tasks: int, slot: Slot) -> list[Any]:
-        """What ``function`` returns in each of as many tasks, run by the workers of ``slot``.
+        """Returns the results of ``function`` in the given number of tasks, which run in the workers
+        of ``slot``.
 
-        An RDD's, since a DataFrame's first one costs Java five CPU seconds, for planning what needs no plan.
+        The tasks use an RDD, because the first DataFrame costs Java 5 s of CPU time for planning.
         """
         results = self._context.parallelize(range(tasks), tasks).mapPartitions(_Call(function))
         with self.in_slot(slot):
-            # PySpark decides now, and not when it is collected, in which workers it runs.
+            # PySpark selects the workers here, and not when the result is collected.
             _ = results._jrdd
         return results.collect()
 
     @contextmanager
     def in_slot(self, slot: Slot) -> Iterator[None]:
-        """What PySpark gives to Java in it is run by the workers of ``slot``; for a moment only."""
+        """Within this context, the functions that PySpark passes to Java run in the workers of
+        ``slot``; keep it short.
+        """
         environment = self._context.environment
         with self._lock:
             before = {name: environment[name] for name in self._more if name in environment}
@@ -125,14 +128,16 @@ class WorkerPools:
                 environment.update(before)
 
     def begin_job(self, slot: Slot, group: str, description: str) -> None:
-        """Has what the calling thread runs in Spark be of a group, and share the cores with other slots.
+        """Gives the calling thread a job group, and a scheduler pool that shares the cores with other
+        slots.
 
-        The thread is to be one of its own (``InheritableThread``).
+        The thread must be an ``InheritableThread``.
         """
-        # interruptOnCancel also interrupts the JVM's task threads, which makes Spark kill the
-        # Python workers of tasks that do not stop by themselves.
+        # interruptOnCancel also interrupts the JVM's task threads, so Spark kills the Python
+        # workers of
+        # tasks that don't stop by themselves.
         self._context.setJobGroup(group, description, interruptOnCancel=True)
-        # A scheduler pool for each slot: jobs that run at the same time share the cores.
+        # Each slot has a scheduler pool, so that concurrent jobs share the cores.
         self._context.setLocalProperty("spark.scheduler.pool", slot.name)
 
     def call_once(
@@ -140,11 +145,11 @@ class WorkerPools:
     ) -> str:
         """Calls ``function`` in a worker of ``slot``, as a Spark job of one task.
 
-        The calling thread is to be one of its own (``InheritableThread``): its job group and its
-        scheduler pool are set. ``description`` is what Spark's own pages call the job.
+        The calling thread must be an ``InheritableThread``, because its job group and its scheduler
+        pool are set. ``description`` is the job's name on Spark's pages.
 
         Returns:
-            Spark's error in a few words; empty if there was none.
+            Spark's error in a few words; empty without an error.
         """
         try:
             self.begin_job(slot, group, description or group)
@@ -155,7 +160,7 @@ class WorkerPools:
 
 
 class _Call:
-    """A function as Spark's Python worker calls it: with what is in a partition, which is nothing to it."""
+    """A function in the form that Spark's Python worker calls. It ignores the content of the partition."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function

@@ -1,4 +1,4 @@
-"""Asks Spark whether it runs, and waits only so long for its Java process, which may be stopped, or busy with its memory."""
+"""Health check of Spark with a time limit, because its Java process may be stopped, or busy with garbage collection."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable
 from beam_runner_model.threads import start_essential
 
 _REST_SECONDS = 10.0
-"""For how long nobody must ask until the thread ends."""
+"""The time in seconds without questions after which the thread ends."""
 
 log = logging.getLogger(__name__)
 
 
 class Pulse:
-    """Asks one question at a time, in a thread of its own, as often as somebody wants to know.
+    """A thread that asks one question at a time, as often as callers want to know the answer.
 
     Args:
-        ask: the question; it may never return, but it does not raise.
-        limit: for how many seconds one answer is waited for.
+        ask: the question; it may block without end, but it must not raise.
+        limit: the limit in seconds for one answer.
     """
 
     def __init__(self, ask: Callable[[], bool], limit: float = 2.0) -> None:
@@ -31,7 +31,9 @@ class Pulse:
         self._thread: threading.Thread | None = None
 
     def answer(self) -> bool | None:
-        """What the answer is now; None where there was none in time, which the log is told once. From any thread."""
+        """Returns the current answer; None if it didn't arrive in time, which is logged once. Any
+        thread may call it.
+        """
         with self._changed:
             self._wanted, self._answer = True, None
             if self._thread is None:
@@ -48,7 +50,7 @@ class Pulse:
 
     def _broke(self, error: BaseException) -> None:
         with self._changed:
-            self._thread = None  # the next question starts another one
+            self._thread = None  # the next question starts another thread
 
     def _run(self) -> None:
         while True:

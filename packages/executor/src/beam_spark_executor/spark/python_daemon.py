@@ -1,13 +1,15 @@
-"""The process that Spark forks Python workers from: it has imported all that tasks need.
+"""The process from which Spark forks Python workers, with all modules that tasks need already
+imported.
 
-Spark starts ``python -m beam_spark_executor.spark.python_daemon pyspark.worker`` because of the setting
-``spark.python.daemon.module``, once for each pool of workers. All daemons of a Java process are forked
-from one that has imported it all (:mod:`~beam_spark_executor.spark.fork_server`), where the system can
-do that. Forked workers share the imported modules' memory, and find the garbage collector frozen, so
-that the full collection after every task walks nothing of them.
+The setting ``spark.python.daemon.module`` makes Spark start ``python -m
+beam_spark_executor.spark.python_daemon pyspark.worker``, once for each pool of workers. If the
+operating system supports it, all daemons of a Java process are forked from one process that has
+imported the modules (:mod:`~beam_spark_executor.spark.fork_server`). Forked workers share the
+memory of the imported modules. Their garbage collector is frozen, so that the full collection after
+every task skips these modules.
 
-Workers end by ``os._exit``, which runs no ``atexit`` functions; `register_exit_hook` is the
-replacement. It also works where Spark runs its stock daemon: then only the warmth is missing.
+Workers exit with ``os._exit``, which runs no ``atexit`` functions; use `register_exit_hook`
+instead. That also works with Spark's stock daemon, whose workers are only slower to start.
 """
 
 from __future__ import annotations
@@ -33,10 +35,12 @@ from beam_spark_executor.spark import fork_server
 
 EXIT_LIMIT_SECONDS = 5
 IDLE_LIMIT_SECONDS = 90
-"""How long a daemon without workers stays: Spark asks it to end workers that it has not forgotten.
+"""The time in seconds after which a daemon without workers exits.
 
-It takes those for idle that left after their task, forgets them a minute after the last task, and looks every ten seconds. A
-task for which it takes such a worker fails where the daemon has gone in between.
+It must be long enough, because Spark asks a daemon to end workers that it remembers. Spark treats
+workers that exited after their task as idle, and forgets them one minute after the last task,
+checked every 10 s. If Spark selects such a worker for a task and the daemon is gone, the task
+fails.
 """
 
 _WARM_MODULES = (
@@ -44,7 +48,7 @@ _WARM_MODULES = (
     "pyspark.sql.pandas.serializers",
     "beam_spark_executor.spark.lane",
 )
-"""What Spark's workers need besides."""
+"""The additional modules that Spark's workers need."""
 
 log = logging.getLogger(__name__)
 
@@ -52,28 +56,30 @@ _hooks: dict[int, list[Callable[[], None]]] = {}
 
 
 def register_exit_hook(hook: Callable[[], None]) -> None:
-    """Has ``hook`` called once before this Python worker process ends in good order.
+    """Registers ``hook`` to run once before this Python worker process exits normally.
 
-    That is when Spark closes a worker that has been idle for a minute, when a task in it fails, when
-    the driver stops, and in `exit_worker`. Hooks run in the main thread, the last one first, and
-    have `EXIT_LIMIT_SECONDS` for all of them; then the process is gone. They do not run when the
-    process crashes or is killed, as Spark does with the worker of a cancelled task.
+    A worker exits when Spark closes it after a minute without work, when a task in it fails, when
+    the driver stops, and in `exit_worker`. Hooks run in the main thread, the last one first, within
+    `EXIT_LIMIT_SECONDS` for all of them. They don't run if the process crashes or is killed, as
+    Spark does with the worker of a cancelled task.
 
-    To be called in the main thread of a task.
+    Call it in the main thread of a task.
     """
     hooks = _hooks.setdefault(os.getpid(), [])
     if not hooks:
         _watch_tasks()
         _listen_to_hangup()
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a hook that hangs ends with the process
+        signal.signal(
+            signal.SIGALRM, signal.SIG_DFL
+        )  # a hook that hangs is killed with the process
     hooks.append(hook)
 
 
 def exit_worker() -> NoReturn:
     """Ends this Python worker process after its exit hooks; may be called from any thread.
 
-    Meant for workers that are idle. In one that is inside a task the hooks run as soon as the main
-    thread lets them, and after `EXIT_LIMIT_SECONDS` the process is gone in any case.
+    It is meant for idle workers. Inside a task, the hooks run as soon as the main thread allows it,
+    and after `EXIT_LIMIT_SECONDS` the process exits in any case.
     """
     if os.getpid() not in _hooks:
         os._exit(0)
@@ -89,7 +95,9 @@ def exit_worker() -> NoReturn:
 def _run_exit_hooks() -> None:
     if os.getpid() not in _hooks:
         return
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the daemon hangs up twice, and they run once
+    signal.signal(
+        signal.SIGHUP, signal.SIG_IGN
+    )  # the daemon sends SIGHUP twice, and the hooks run once
     hooks = _hooks.pop(os.getpid())
     signal.alarm(EXIT_LIMIT_SECONDS)
     for hook in reversed(hooks):
@@ -101,7 +109,7 @@ def _run_exit_hooks() -> None:
 
 
 def _listen_to_hangup() -> None:
-    """Has the hooks run on SIGHUP: the daemon sends it to its workers when it is told to stop."""
+    """Makes SIGHUP run the hooks, because the daemon sends it to its workers when it stops."""
 
     def on_hangup(signal_number: int, frame: FrameType | None) -> None:
         exit_worker()
@@ -111,10 +119,11 @@ def _listen_to_hangup() -> None:
 
 
 def _watch_tasks() -> None:
-    """Has the hooks run where a call of ``pyspark.worker.main``, one task, is the process's last.
+    """Makes the hooks run if a call of ``pyspark.worker.main``, which is one task, is the last one of
+    the process.
 
-    The daemon resets the worker's signals before every task, looks ``main`` up, and ends the process
-    if it raises `SystemExit`; so it does when Spark has closed the worker's socket.
+    The daemon resets the worker's signals before every task, looks ``main`` up, and ends the
+    process if it raises `SystemExit`, as it does after Spark has closed the worker's socket.
     """
     import pyspark.worker
 
@@ -124,7 +133,8 @@ def _watch_tasks() -> None:
 
     @functools.wraps(stock)
     def main(infile: BinaryIO, outfile: BinaryIO) -> None:
-        # What user code leaves behind is this worker's as long as it lives, then the reaper's.
+        # Processes that user code leaves behind belong to this worker while it runs, then to the
+        # reaper.
         reaper.adopt_orphans()
         _listen_to_hangup()
         is_last = True
@@ -134,7 +144,7 @@ def _watch_tasks() -> None:
         finally:
             if is_last:
                 try:
-                    outfile.flush()  # an error report should not wait for the hooks
+                    outfile.flush()  # send an error report before the hooks run
                 except OSError:
                     _send_nowhere(outfile)
                 _run_exit_hooks()
@@ -144,7 +154,9 @@ def _watch_tasks() -> None:
 
 
 def _send_nowhere(outfile: BinaryIO) -> None:
-    """Spark has closed the task's socket: the daemon is not to log that nobody reads what is left."""
+    """Discards the rest of the output after Spark has closed the task's socket, so that the daemon
+    doesn't log an error.
+    """
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, outfile.fileno())
     os.close(null)
@@ -156,11 +168,12 @@ def _import_what_tasks_need() -> None:
 
 
 def _forget_zip_importers() -> None:
-    """Spares every fresh worker the reading of Spark's archives again, 0.13 s of its first task.
+    """Removes cached importers of Spark's archives, which saves 0.13 s in the first task of every
+    worker.
 
-    PySpark invalidates the import caches in a worker's first task, upon which each cached importer
-    of a zip file reads that file's directory anew; and Spark puts ``pyspark.zip`` and a large jar on
-    the path. What is forgotten is made again, from the directories already read, when needed.
+    PySpark invalidates the import caches in a worker's first task. Each cached importer of a zip
+    file then reads that file's directory again, and Spark puts ``pyspark.zip`` and a large jar on
+    the path. Removed importers are created again when needed, from the directories already read.
     """
     for path, importer in list(sys.path_importer_cache.items()):
         if isinstance(importer, zipimport.zipimporter):
@@ -168,10 +181,10 @@ def _forget_zip_importers() -> None:
 
 
 def _end_when_idle() -> None:
-    """Has this daemon end once it has had no workers for a while.
+    """Ends this daemon after `IDLE_LIMIT_SECONDS` without workers.
 
-    Each job that runs beside another has a daemon of its own, which nobody needs when the crowd is
-    gone. Spark starts a daemon again if it finds that there is none.
+    Each concurrent job has its own daemon, which is not needed after the job. Spark starts a new
+    daemon if it finds none.
     """
     busy = time.monotonic()
 
@@ -182,21 +195,22 @@ def _end_when_idle() -> None:
         elif time.monotonic() - busy > IDLE_LIMIT_SECONDS:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    # A timer, not a thread: there must be none when workers are forked, and they inherit no timers.
+    # Use a timer, not a thread: no thread may exist when workers are forked, and workers don't
+    # inherit timers.
     signal.signal(signal.SIGALRM, check)
     signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
 
 def _has_workers() -> bool:
     try:
-        os.waitpid(-1, os.WNOHANG)  # SIGCHLD is ignored, so that none is left to be reaped
+        os.waitpid(-1, os.WNOHANG)  # SIGCHLD is ignored, so no zombie is left to wait for
     except ChildProcessError:
         return False
     return True
 
 
 def _run_daemon() -> None:
-    """Forks workers until Spark closes the standard input or ends this process, or it is idle."""
+    """Forks workers until Spark closes the standard input or ends this process, or until the process is idle."""
     import pyspark.daemon
 
     be_killed_first()
@@ -206,16 +220,19 @@ def _run_daemon() -> None:
 
 
 def _prepare_aside() -> None:
-    """Imports what tasks need where Spark reads the standard output."""
+    """Imports the modules that tasks need, without writing to the standard output that Spark reads."""
     answer = os.dup(1)
-    os.dup2(2, 1)  # Spark reads the socket's name from here: what imports print must not get in
+    os.dup2(
+        2, 1
+    )  # Spark reads the socket's name from the standard output, so the output of imports must not go there
     _import_what_tasks_need()
     os.dup2(answer, 1)
     os.close(answer)
 
 
 def fork_ahead(not_its: Sequence[int]) -> Zygote:
-    """A fork server for the daemons of this server's Java process. To be called in a process of one thread.
+    """Returns a fork server for the daemons of this server's Java process. The process must have one
+    thread.
 
     Args:
         not_its: see `Zygote`.
@@ -230,7 +247,7 @@ def fork_ahead(not_its: Sequence[int]) -> Zygote:
 
 
 def main() -> None:
-    """Stands for a daemon of the fork server until that ends; is one itself where there is none."""
+    """Represents a daemon of the fork server until that exits; becomes the daemon itself if no fork server exists."""
     if fork_server.is_possible():
         try:
             fork_server.stand_for_daemon(_import_what_tasks_need, _run_daemon)
@@ -242,5 +259,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Under its own name, so that tasks which import this module find the same one.
+    # Register the module under its own name, so that tasks that import it get the same module.
     importlib.import_module("beam_spark_executor.spark.python_daemon").main()

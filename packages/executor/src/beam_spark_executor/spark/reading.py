@@ -1,6 +1,7 @@
-"""Rows of a DataFrame become elements of a stage: each Spark task writes its share of them, as a bundle on a lane does.
+"""Conversion of a DataFrame's rows to elements of a stage: each Spark task writes its part as a bundle
+on a lane does.
 
-Spark runs tasks again as it likes. What counts is what the attempts have written that Spark collects.
+Spark may run tasks again. Only the output of the attempts whose results Spark collects counts.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _SHARE = "reply BINARY, latest BIGINT, untimed BIGINT"
 
 @attrs.frozen
 class TableData:
-    """What a Spark task must know to write and read elements of a job (`Whereabouts`).
+    """Settings with which a Spark task writes and reads elements of a job (`Whereabouts`).
 
     Attributes:
-        job_id: the job's.
-        folder: the job's, where machines share one.
-        store: where the job's files lie if machines share no folder.
+        job_id: the job's id.
+        folder: the job's folder, if machines share one.
+        store: the store of the job's files, if machines share no folder.
         durable: whether files must be on the disk before a reply names them.
-        pieces: into how many pieces what a task writes may be cut.
+        pieces: the maximum number of pieces of a task's output.
     """
 
     job_id: str
@@ -52,11 +53,11 @@ class TableData:
 
 @attrs.frozen
 class RowTimes:
-    """Which event times rows have: those of a column, or one (ms) for all.
+    """The event times of rows: from a column, or one timestamp (ms) for all rows.
 
     Attributes:
-        column: its name; empty if there is none.
-        time: of all, then.
+        column: the name of the column; empty if there is none.
+        time: the timestamp of all rows without a column.
     """
 
     column: str = ""
@@ -65,12 +66,12 @@ class RowTimes:
 
 @attrs.frozen
 class Written:
-    """What was written of a DataFrame.
+    """The written elements of a DataFrame.
 
     Attributes:
-        outputs: of the stage.
-        latest: the latest event time (ms) of a row; None if there are no rows.
-        untimed: how many rows have no event time.
+        outputs: the outputs of the stage.
+        latest: the latest event time (ms) of a row; None without rows.
+        untimed: the number of rows without an event time.
     """
 
     outputs: tuple[Output, ...] = ()
@@ -87,16 +88,16 @@ def write_rows(
     buffers: Sequence[BufferPlan],
     times: RowTimes | None = None,
 ) -> Written:
-    """Has the rows of a DataFrame written by Spark's tasks, in the calling thread's job group.
+    """Writes the rows of a DataFrame with Spark tasks, in the calling thread's job group.
 
     Args:
-        frame: whose rows are meant.
-        pools: of Python workers.
-        slot: the job's.
-        order: what files are named after.
-        data: where the job's files are.
-        buffers: what the stage writes to, all of them stored.
-        times: of the rows.
+        frame: the DataFrame.
+        pools: the pools of Python workers.
+        slot: the job's slot.
+        order: the bundle, whose name the files get.
+        data: the location of the job's files.
+        buffers: the buffers that the stage writes to, all of them stored.
+        times: the event times of the rows.
     """
     write = partial(_write, order, data, tuple(buffers), times or RowTimes())
     shares = pools.map_in_arrow(frame, write, _SHARE, slot).collect()
@@ -116,7 +117,7 @@ def _write(
     times: RowTimes,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """In a task: writes a share of the rows, and tells where."""
+    """Writes a part of the rows inside a task, and yields the locations of the data."""
     task = TaskContext.get()
     assert task is not None
     files = files_of(data)
@@ -139,7 +140,7 @@ def _write(
 
 
 class _Span:
-    """Gives batches the earliest time of their rows, and remembers the latest of all."""
+    """Adds to each batch the earliest time of its rows, and records the latest time of all."""
 
     def __init__(self, times: RowTimes) -> None:
         self._times = times

@@ -1,4 +1,4 @@
-"""Sections as Spark jobs: each level of a section is a stage of Spark's, and rows go through its shuffle."""
+"""Sections as Spark jobs: each level of a section is a Spark stage, and rows go through Spark's shuffle."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.python_daemon import register_exit_hook
 
 _CALL_SITE = "callSite.short"
-"""What Spark's pages call the stage of an RDD that this thread makes."""
+"""The property that sets Spark's name for the stage of an RDD that this thread makes."""
 _OURS = re.compile(r"^beam_(runner|spark)_[\w.]+: ")
-"""What a traceback calls an error of ours, whose text says all there is to say."""
+"""Matches errors of this project in a traceback, whose text needs no traceback."""
 _LOGGER = logging.getLogger(__name__)
 
 

@@ -1,11 +1,11 @@
-"""What a server has of Spark, one for its whole life: started, or taken from around us, and stopped.
+"""The Spark of a server, for its whole lifetime: started or reused, and stopped.
 
-There are three ways to it:
+Three cases exist:
 
-- a session that is in this process is taken as it is, and left running at the end;
-- under ``spark-submit`` the Java process is there: a context is made in it, whose settings are
-  those of the submission, then ours where it says nothing;
-- else a Java process is started, which ends with it.
+- A session exists in this process. The server uses it, and leaves it running.
+- The program runs under ``spark-submit``, so a Java process exists. The server makes a context in
+  it, with the settings of the submission, and with the server's settings for the rest.
+- Otherwise the server starts a Java process, which ends with it.
 """
 
 from __future__ import annotations
@@ -54,32 +54,30 @@ STOP_LIMIT_SECONDS = 15.0
 _LACKING = "the SparkSession that is there works, but jobs start seconds later than they could: where it is made, give it %s"
 
 _AMBIENT = {"SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"}
-"""Environment variables by which a configuration that we do not see may name another master."""
+"""The variables with which an external configuration can name another master."""
 
 _QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""Loggers of PySpark's with handlers of their own."""
+"""PySpark's loggers with their own handlers."""
 
 log = logging.getLogger(__name__)
 
 
 class RunningSpark:
-    """The Spark context of a server, the session if that is asked for, and what they stand on.
+    """The Spark context of a server, the session if requested, and the Java process below them.
 
-    spark = RunningSpark(settings)
-    spark.start()
-    spark.context.parallelize(range(3)).count()
+    spark = RunningSpark(settings) spark.start() spark.context.parallelize(range(3)).count()
     spark.stop()
     """
 
     def __init__(self, settings: SparkSettings) -> None:
-        """Starts nothing yet."""
+        """Creates the object, and starts nothing yet."""
         self._settings = settings
         self._context: SparkContext | None = None
         self._session: SparkSession | None = None
         self._java: JavaProcess | None = None
         self._folder: TemporaryFolder | None = None
         self._left: list[Path] = []
-        # A signal may be handled while its thread is inside: it kills once more, then.
+        # A signal handler may run while its thread is inside this method, and then kills again.
         self._changing = threading.RLock()
         self._stopping = threading.Lock()
         self._killed = self._checked = False
@@ -87,14 +85,14 @@ class RunningSpark:
 
     @property
     def context(self) -> SparkContext:
-        """Where RDDs are made; there once `start` has returned."""
+        """The context for RDDs. Available after `start`."""
         if self._context is None:
             raise RuntimeError("Spark has not been started")
         return self._context
 
     @property
     def session(self) -> SparkSession:
-        """Where DataFrames are made; from when it is asked for first, since it costs Java two seconds of CPU time."""
+        """The session for DataFrames, created on first access, because it costs Java 2 s of CPU time."""
         with self._changing:
             if self._session is None:
                 self._session = SparkSession(self.context)
@@ -102,22 +100,22 @@ class RunningSpark:
 
     @property
     def master(self) -> str:
-        """The master URL in use, as in ``local[*,4]``."""
+        """The master URL in use, such as ``local[*,4]``."""
         return str(self.context.master)
 
     @property
     def version(self) -> str:
-        """Spark's version, as in ``4.3.0``."""
+        """Spark's version, such as ``4.3.0``."""
         return str(self.context.version)
 
     @property
     def slots(self) -> int | None:
-        """How many tasks Spark runs at once; None if that is the cluster's to tell, or a program uses it, too."""
+        """How many tasks Spark runs at once; None if it depends on the cluster, or if a program also uses Spark."""
         return None if self._settings.session is not None else slots_of(self.master)
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables for the environment of Python workers."""
+        """Environment variables for Python workers."""
         path = self._settings.python_path
         if not path or not is_on_this_machine(self.master):
             return {}
@@ -126,7 +124,9 @@ class RunningSpark:
 
     @property
     def is_alive(self) -> bool:
-        """Whether Spark runs; costs about a millisecond. A Java process that does not answer within two seconds still does."""
+        """Returns whether Spark runs; takes about 1 ms. A Java process that doesn't answer within 2 s
+        counts as running.
+        """
         if self._context is None or (self._java is not None and not self._java.is_alive):
             return False
         return self._pulse.answer() is not False
@@ -134,14 +134,15 @@ class RunningSpark:
     def _runs(self) -> bool:
         try:
             return not self.context._jsc.sc().isStopped()
-        except Exception:  # whatever the bridge to a Java process that is gone comes up with
+        except Exception:  # any error that the bridge raises if the Java process is gone
             return False
 
     def check(self) -> None:
-        """Looks for what `start` needs, which does so itself where this was not called before.
+        """Checks the requirements of `start`, which calls this method if the caller hasn't.
 
         Raises:
-            SparkUnavailable: there is no Java, or Spark Connect alone; says what to do.
+            SparkUnavailable: Java is missing, or only Spark Connect is available; the text says
+                what to do.
         """
         if self._checked or self._settings.session is not None:
             return
@@ -151,9 +152,10 @@ class RunningSpark:
         self._checked = True
 
     def begin(self) -> None:
-        """Has the Java process start that `start` then waits for, if it would start one; begins no thread.
+        """Starts the Java process that `start` will wait for, if `start` would start one; starts no
+        thread.
 
-        What is wrong is left for `start` to say.
+        Errors are left to `start`.
         """
         if not is_started_here(self._settings):
             return
@@ -165,16 +167,18 @@ class RunningSpark:
 
     @property
     def pipes(self) -> tuple[int, ...]:
-        """Files by which this process alone is to hold the Java process: a process that is forked has to let go of them. None where it was not begun."""
+        """Files with which only this process may hold the Java process, so a forked process must close
+        them. None without one.
+        """
         return () if self._java is None else self._java.pipes
 
     def start(self) -> None:
-        """Starts Spark, or takes the session that is there. Costs about four seconds.
+        """Starts Spark, or uses the existing session. Takes about 4 s.
 
         Raises:
-            SparkUnavailable: there is no Java, the master URL is wrong or unreachable, Spark does
-                not start, `kill` was called meanwhile, or the session that is there can't be used;
-                the text is one sentence. Nothing of it is left.
+            SparkUnavailable: Java is missing, the master URL is wrong or unreachable, Spark doesn't
+                start, `kill` was called meanwhile, or the existing session can't be used. The text
+                is one sentence. Nothing of Spark remains.
         """
         there = self._settings.session or session_here()
         if there is not None:
@@ -197,14 +201,14 @@ class RunningSpark:
             raise
 
     def _start_gateway(self) -> Any:
-        """The gateway to a Java process: the one that is there, or that of a new one."""
+        """Returns the gateway to a Java process, an existing or a new one."""
         if SUBMITTED in os.environ:
             self._folder = TemporaryFolder()
             return launch_gateway()
         return self._make_java().connect()
 
     def _make_java(self) -> JavaProcess:
-        """The Java process, which is started if it was not before."""
+        """Returns the Java process, and starts it if needed."""
         with self._changing:
             if self._killed:
                 raise SparkUnavailable("Spark was stopped while it started.")
@@ -225,14 +229,14 @@ class RunningSpark:
             ) from error
 
     def stop(self, limit: float = STOP_LIMIT_SECONDS) -> None:
-        """Ends the session and everything that was started for it, within about ``limit`` seconds.
+        """Ends the session and all processes that were started for it, within about ``limit`` seconds.
 
-        Afterwards no Java process, Python daemon or worker is left, and no file. A session that was
-        there before us is left alone. May be called again, and from any thread.
+        Afterwards no Java process, Python daemon, worker or file remains. A session that existed
+        before is left alone. May be called again, and from any thread.
         """
         with self._stopping:
             if self._context is None:
-                self.kill()  # what was begun, if anything
+                self.kill()  # end the Java process, if it was started
                 return
             if self._folder is None:
                 return
@@ -243,7 +247,7 @@ class RunningSpark:
             self._clean_up()
 
     def kill(self) -> None:
-        """Ends at once what was started, whatever it does, also while it starts; leaves no file."""
+        """Kills the started processes at once, even while they start; leaves no file."""
         with self._changing:
             self._killed = True
             if self._java is not None:
@@ -252,7 +256,7 @@ class RunningSpark:
 
     def _clean_up(self) -> None:
         if self._java is not None:
-            SparkContext._gateway = None  # PySpark would go on talking to the process that is gone
+            SparkContext._gateway = None  # otherwise PySpark would use the process that is gone
             SparkContext._jvm = None
         for folder in self._left:
             shutil.rmtree(folder, ignore_errors=True)
@@ -261,7 +265,7 @@ class RunningSpark:
 
 
 def is_started_here(settings: SparkSettings) -> bool:
-    """Whether `RunningSpark.start` starts one process that is all of Spark, and this Python is its workers'."""
+    """Returns whether `RunningSpark.start` starts a local Spark in one process, with this Python for its workers."""
     if settings.session is not None or SUBMITTED in os.environ or session_here() is not None:
         return False
     master = _master(settings)
@@ -273,21 +277,23 @@ def is_started_here(settings: SparkSettings) -> bool:
 
 
 def _master(settings: SparkSettings) -> str | None:
-    """The master URL, unless a configuration that we do not see names it."""
+    """Returns the master URL, unless an external configuration may name it."""
     named = settings.master or settings.conf.get("spark.master")
     return named or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
 
 
 def start_spark(settings: SparkSettings) -> RunningSpark:
-    """A `RunningSpark` that has been started; raises what `RunningSpark.start` raises."""
+    """Returns a started `RunningSpark`; raises the errors of `RunningSpark.start`."""
     spark = RunningSpark(settings)
     spark.start()
     return spark
 
 
 def _hush_queries() -> None:
-    """Has PySpark not write to standard error what is wrong with a query, which is its job's to tell: text of others, unescaped."""
-    with contextlib.suppress(ImportError):  # before 4.0 it did not
+    """Stops PySpark from writing errors of queries to standard error. The job reports them, and they
+    contain texts of users.
+    """
+    with contextlib.suppress(ImportError):  # PySpark before 4.0 doesn't write them
         from pyspark.logger import PySparkLogger
 
         for name in _QUERY_LOGGERS:
@@ -318,19 +324,21 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
 
 
 def python_of_workers(conf: Mapping[str, str]) -> str:
-    """The Python of workers: this one, unless the user has named another, in the order in which Spark looks."""
+    """Returns the Python of workers: this one, or the one that the user has selected, in Spark's order
+    of precedence.
+    """
     return conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 def _left_by_executors(context: SparkContext) -> list[Path]:
-    """Where the executors of a ``local-cluster`` keep their files, which Spark never removes."""
+    """Returns the folders of a ``local-cluster``'s executors, which Spark never removes."""
     if not context.master.startswith("local-cluster"):
         return []
     return [Path(_find_spark_home(), "work", context.applicationId)]
 
 
 def _within(limit: float, stop: Callable[[], None]) -> None:
-    """Calls ``stop`` for at most ``limit`` seconds; it may be left behind, Java ends in any case."""
+    """Calls ``stop`` for at most ``limit`` seconds. A longer call is abandoned, because Java exits in any case."""
     left_behind = threading.Event()
 
     def run() -> None:

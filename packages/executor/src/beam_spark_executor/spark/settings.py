@@ -1,4 +1,4 @@
-"""The Spark settings of a server: what was measured to be good, beneath what the user asks for.
+"""The Spark settings of a server, which the user's settings override. All defaults are measured.
 
 The measurements are in ``docs/adr/0002-spark-settings.md``.
 """
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[*,4]"
-"""All cores, and four attempts of a task: plain ``local[*]`` never repeats one."""
+"""The default master: all cores, and four attempts of a task. Plain ``local[*]`` never retries a task."""
 
 _SET_BY_SPARK_SUBMIT = {
     "spark.master": "local[*]",
     "spark.app.name": "pyspark-shell",
     "spark.ui.showConsoleProgress": "true",
 }
-"""What ``spark-submit`` fills in by itself for a PySpark shell, which our process is to it."""
+"""The properties that ``spark-submit`` sets for a PySpark shell, for which it takes this process."""
 
 _TABLES = "spark.sql.warehouse.dir"
 _FORGETS = "in-memory"
-"""The catalog whose tables end with Spark, so that their files may: those of others have to stay."""
+"""The catalog whose tables end with Spark, so that their files may be removed. Files of other catalogs must stay."""
 
 _LEAST_HEAP_MB = 512
-"""Spark refuses to start with less than 450 MiB."""
+"""The minimum heap in MiB; Spark refuses to start with less than 450 MiB."""
 
 _LONGEST_SOCKET_PATH = 100
 _SOCKET_NAME = len(".00000000-0000-0000-0000-000000000000.sock") + 1
@@ -51,7 +51,7 @@ _SECOND_COMPILER_LATE = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-"""Java's own thresholds, ten times as high: its optimizing compiler is for what tables of millions of rows make hot."""
+"""Java's own thresholds, multiplied by ten: only tables of millions of rows profit from its optimizing compiler."""
 
 _MASTERS = (
     r"local",
@@ -64,19 +64,21 @@ _MASTERS = (
 
 
 class SparkUnavailable(Unavailable):
-    """Spark could not be started; the text is one sentence for the person at the terminal."""
+    """Raised if Spark can't start; the text is one sentence for the user at the terminal."""
 
 
 @attrs.frozen
 class SparkSettings:
-    """What a server wants of Spark.
+    """The Spark that a server needs.
 
-    - ``master``: a Spark master URL; ``None`` takes the one of the ambient configuration
-      (``spark-submit``, ``spark-defaults.conf``), else `DEFAULT_MASTER`.
-    - ``conf``: Spark properties of the user, which win over everything else.
-    - ``log_level``: level of Spark's own log lines: ``error``, ``warn``, ``info`` or ``debug``.
-    - ``session``: one that is there, to be used as it is and left running; ``None`` has one made.
-    - ``python_path``: what workers on this machine can import besides what Spark gives them, as in ``PYTHONPATH``.
+    Attributes:
+        master: a Spark master URL; ``None`` uses the one of the existing configuration
+            (``spark-submit``, ``spark-defaults.conf``), or `DEFAULT_MASTER`.
+        conf: the user's Spark properties, which override everything else.
+        log_level: the level of Spark's own log lines: ``error``, ``warn``, ``info`` or ``debug``.
+        session: an existing session to use and leave running; ``None`` creates one.
+        python_path: additional import paths for workers on this machine, in the form of
+            ``PYTHONPATH``.
     """
 
     master: str | None = None
@@ -87,10 +89,10 @@ class SparkSettings:
 
 
 def check_master(master: str) -> None:
-    """Refuses a master URL that Spark would not understand.
+    """Raises an error for a master URL that Spark doesn't understand.
 
     Raises:
-        SparkUnavailable: names the forms that work.
+        SparkUnavailable: the text names the valid forms.
     """
     if master.startswith("sc://"):
         raise SparkUnavailable(
@@ -104,20 +106,20 @@ def check_master(master: str) -> None:
 
 
 def is_on_this_machine(master: str) -> bool:
-    """Whether all of Spark runs here, so that nothing needs to be reachable from elsewhere."""
+    """Returns whether all of Spark runs on this machine, so that other machines need not reach the server."""
     return master.startswith("local")
 
 
 def is_one_process(master: str) -> bool:
-    """Whether Spark's own process runs the tasks, so that there are no executors to come and go."""
+    """Returns whether Spark's own process runs the tasks, so that no executors come and go."""
     return master == "local" or master.startswith("local[")
 
 
 def default_conf(master: str, folder: Path) -> dict[str, str]:
-    """Our settings for a session with ``master``, which keeps its files under ``folder``.
+    """Returns the server's settings for a session with ``master`` and files under ``folder``.
 
-    Spark's own scratch files (``spark.local.dir``) follow Java's folder for temporary files, which
-    `java_options` sets, unless the user has named another.
+    Spark's scratch files (``spark.local.dir``) are in Java's folder for temporary files, which
+    `java_options` sets, unless the user has selected another folder.
     """
     conf = {
         "spark.app.name": "beam-spark-jobserver",
@@ -126,7 +128,8 @@ def default_conf(master: str, folder: Path) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         _TABLES: str(folder / "warehouse"),
         "spark.scheduler.mode": "FAIR",
-        # A section begins with next to nothing on one executor, which others would wait three seconds to be far from.
+        # A section begins with little data on one executor. Without this setting, tasks elsewhere
+        # would wait 3 s for locality.
         "spark.shuffle.reduceLocality.enabled": "false",
         "spark.python.daemon.module": "beam_spark_executor.spark.python_daemon",
         "spark.python.worker.reuse": "true",
@@ -144,18 +147,20 @@ def default_conf(master: str, folder: Path) -> dict[str, str]:
 
 
 def _sockets_fit(master: str, folder: Path) -> bool:
-    """Whether paths of Unix sockets stay below what operating systems allow."""
+    """Returns whether paths of Unix sockets in the folder stay below the limit of operating systems."""
     path = str(folder) if is_on_this_machine(master) else tempfile.gettempdir()
     return len(path) + _SOCKET_NAME <= _LONGEST_SOCKET_PATH
 
 
 def chosen_conf(found: Mapping[str, str], settings: SparkSettings, folder: Path) -> dict[str, str]:
-    """All properties of the session: the user's, over those ``found`` in Java, over our defaults.
+    """Returns all properties of the session: the user's, then those ``found`` in Java, then the
+    server's defaults.
 
-    ``found`` is what ``spark-submit`` gathered: ``spark-defaults.conf`` and its command line.
+    ``found`` are the properties that ``spark-submit`` collected from ``spark-defaults.conf`` and
+    its command line.
 
     Raises:
-        SparkUnavailable: the master URL is not one.
+        SparkUnavailable: the master URL is invalid.
     """
     stated = {key: value for key, value in found.items() if _SET_BY_SPARK_SUBMIT.get(key) != value}
     stated.update(settings.conf)
@@ -176,9 +181,9 @@ def chosen_conf(found: Mapping[str, str], settings: SparkSettings, folder: Path)
 
 
 def with_slots(master: str) -> tuple[str, int | None]:
-    """The master URL with more slots than cores, and the number of cores it stands for.
+    """Returns the master URL with more slots than cores, and its number of cores.
 
-    Other masters than ``local`` ones stay as they are: their cores are the cluster's to tell.
+    Masters other than ``local`` stay as they are, because the cluster knows its cores.
     """
     found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*(\d+))?\])?", master)
     if found is None:
@@ -189,13 +194,13 @@ def with_slots(master: str) -> tuple[str, int | None]:
 
 
 def slots_of(master: str) -> int | None:
-    """How many tasks run at once under a master URL of ``with_slots``; None if a cluster knows."""
+    """Returns how many tasks run at once under a master URL of ``with_slots``; None if it depends on a cluster."""
     found = re.fullmatch(r"local\[(\d+),\d+\]", master)
     return None if found is None else int(found[1])
 
 
 def java_options(folder: Path, log4j_file: Path, log_level: str, user_options: str) -> str:
-    """Options of the Java process, without those that ``user_options`` would contradict."""
+    """Returns the options of the Java process, without those that contradict ``user_options``."""
     options = [
         f"-Djava.io.tmpdir={folder}",
         f"-Dlog4j2.configurationFile={log4j_file}",
@@ -210,9 +215,11 @@ def java_options(folder: Path, log4j_file: Path, log_level: str, user_options: s
 
 
 def driver_memory(cores: int, limit: int) -> str:
-    """Heap of a driver that runs the tasks of ``cores`` itself, as a Spark property's value.
+    """Returns the heap of a driver that runs the tasks of ``cores`` itself, as a Spark property's
+    value.
 
-    At most a quarter of the memory in bytes that all processes may use, but what Spark starts with.
+    The heap is at most a quarter of the memory (bytes) that all processes may use, but at least
+    Spark's minimum.
     """
     wanted = max(1024, 512 * cores)
     return f"{max(_LEAST_HEAP_MB, min(wanted, limit // 4 >> 20))}m"

@@ -1,4 +1,4 @@
-"""One job's dealings with Spark: its slot, its job group, and the Spark jobs that are its lanes, sections and tables."""
+"""The Spark side of one Beam job: its slot, its job group, and the Spark jobs for its lanes, sections and tables."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from beam_spark_executor.spark.threads import start_job_thread
 
 
 class SparkJobs:
-    """All Spark jobs of one Beam job, and from the first one on its slot.
+    """All Spark jobs of one Beam job, and its slot from the first Spark job on.
 
-    Methods belong to the job's own thread, but `is_alive` and `heard` to any.
+    Only the job's own thread may call the methods, except `is_alive` and `heard`.
 
     Args:
-        spark: of the server.
-        pools: of Python workers.
-        stand_bys: the tasks that wait for a job.
-        endpoint: of the channel, for the job's processes.
-        job_id: the job's.
+        spark: the server's Spark.
+        pools: the pools of Python workers.
+        stand_bys: the standby tasks.
+        endpoint: the channel's address for the job's processes.
+        job_id: the job's id.
         cores: how many tasks Spark can run at once.
-        name: what Spark's own pages call the job.
+        name: the job's name on Spark's pages.
     """
 
     def __init__(
@@ -61,24 +61,24 @@ class SparkJobs:
 
     @property
     def loss(self) -> str:
-        """What to say if Spark has ended and nobody has stopped it."""
+        """The error text for the case that Spark has ended although it was not stopped."""
         return "Spark has ended unexpectedly"
 
     @property
     def interface(self) -> str:
-        """The address of Spark's own pages; empty where they are not served."""
+        """The address of Spark's own pages; empty if Spark doesn't serve them."""
         return str(self._spark.context.uiWebUrl or "")
 
     @property
     def is_alive(self) -> bool:
-        """Whether Spark itself runs; costs about a millisecond."""
+        """Returns whether Spark itself runs; takes about 1 ms."""
         return self._spark.is_alive
 
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
-        """Runs a lane as a Spark job of one task, on a thread of its own.
+        """Runs a lane as a Spark job of one task, on a separate thread.
 
-        The first one may go to the task that stands by. ``on_end`` is called with the lane's number
-        when it has ended, and with Spark's error in a few words, or nothing.
+        The first lane may go to the standby task. When the lane ends, ``on_end`` is called with its
+        number, and with Spark's error in a few words or an empty text.
         """
         if self._slot is None:
             self._stand_by = self._stand_bys.take()
@@ -95,7 +95,7 @@ class SparkJobs:
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
-        """Runs a section as one Spark job, or a bundle that is Spark's own, on a thread of its own, which calls ``on_end`` at last."""
+        """Runs a section as one Spark job, or a table bundle, on a separate thread, which calls ``on_end`` at last."""
         runner = self._sections(work) if order.bundle.parts else self._table_bundles(work)
         start_job_thread(
             f"section-{order.bundle.number}",
@@ -106,11 +106,13 @@ class SparkJobs:
         )
 
     def heard(self, message: FromWorker) -> bool:
-        """A worker process has said something: whether it is about a section that runs, and for nobody else."""
+        """Handles a message of a worker process; returns whether it belongs to a running section, and
+        to no other component.
+        """
         return self._runner is not None and self._runner.heard(message)
 
     def section_tasks(self) -> Tasks:
-        """How far the Spark jobs are that are no lanes, together; costs some milliseconds."""
+        """Returns the combined progress of the Spark jobs that are not lanes; takes some milliseconds."""
         tracker = self._spark.context.statusTracker()
         done = running = known = 0
         mine = set(tracker.getJobIdsForGroup(self._group))
@@ -118,7 +120,7 @@ class SparkJobs:
             info = tracker.getJobInfo(job)
             stages = [] if info is None else list(map(tracker.getStageInfo, info.stageIds))
             if len(stages) == 1 and stages[0] is not None and stages[0].numTasks == 1:
-                continue  # a lane
+                continue  # the job is a lane
             for stage in filter(None, stages):
                 done += stage.numCompletedTasks
                 running += stage.numActiveTasks
@@ -134,7 +136,7 @@ class SparkJobs:
             self._spark.context.cancelJobGroup(self._stand_by.group)
 
     def close(self, *, workers_gone: bool) -> None:
-        """Gives the slot back; for good if some of its Python workers may still be there."""
+        """Returns the slot to the pool, or retires it if some of its Python workers may still run."""
         if self._slot is None:
             return
         if workers_gone:
@@ -148,7 +150,9 @@ class SparkJobs:
         on_end(number, self._pools.call_once(lane, slot, self._group, title))
 
     def _section_tasks_per_core(self) -> int:
-        """Tasks that run one after the other share a process; all side by side, as on one machine, each starts its own."""
+        """Consecutive tasks share a process. If all tasks run at once, as on one machine, each starts
+        its own process.
+        """
         return TUNING.section_tasks_per_core if self._spark.slots is None else 1
 
     def _taken_slot(self) -> Slot:

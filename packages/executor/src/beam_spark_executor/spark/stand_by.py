@@ -1,8 +1,8 @@
-"""The stand-by: a Spark task in a warm worker process that waits for the next job's first lane.
+"""The standby: a Spark task in a warm worker process that waits for the next job's first lane.
 
-Until Spark runs a task it takes a tenth of a second: a job is planned, a worker forked, and the
-worker looks for the server. A small job would spend most of its time on that. So where Spark has a
-place to spare, one task is always there already; it belongs to no job before it is given a lane.
+Spark takes 0.1 s to start a task: it plans a job, forks a worker, and the worker connects to the
+server. A small job would spend most of its time on that. So if Spark has a free slot, one task
+always waits there. It belongs to no job before it gets a lane.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class StandBy:
-    """One task that waits; all methods may be called from any thread.
+    """One waiting task. Any thread may call any method.
 
     Args:
-        number: names it.
-        slot: where its worker process is, for whoever takes it.
+        number: the task's number.
+        slot: the slot of its worker process, which the job that uses the task takes over.
 
     Attributes:
-        group: of its Spark job.
+        group: the job group of its Spark job.
     """
 
     def __init__(self, number: int, slot: Slot) -> None:
@@ -47,7 +47,9 @@ class StandBy:
         self._ended = False
 
     def serve(self, lane: ServeLane, on_end: Callable[[int, str], None]) -> bool:
-        """Gives it a lane, whose end ``on_end`` is told; False if it has its order or has ended."""
+        """Gives the task a lane, and calls ``on_end`` at the lane's end; returns False if the task is
+        assigned or has ended.
+        """
         with self._changed:
             if self._ended or self._order is not None:
                 return False
@@ -56,22 +58,22 @@ class StandBy:
             return True
 
     def stand_down(self) -> None:
-        """Ends it, unless it was given a lane."""
+        """Ends the task, unless it has a lane."""
         with self._changed:
             self._order = self._order or StandDown()
             self._changed.notify_all()
 
     def order(self, seconds: float) -> StandByOrder:
-        """What it is to do, as soon as that is known; None if not within the limit.
+        """Returns the task's assignment when it is known; None after the limit.
 
-        The same again for a process in which Spark repeats the task.
+        If Spark repeats the task in another process, that process gets the same assignment.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._order is not None, seconds)
             return self._order
 
     def ended(self, error: str) -> None:
-        """Spark has ended its task."""
+        """Called when Spark has ended the task."""
         with self._changed:
             self._ended = True
             order, on_end = self._order, self._on_end
@@ -82,12 +84,12 @@ class StandBy:
 
 
 class StandBys:
-    """Keeps one task waiting, where that is wanted; all methods may be called from any thread.
+    """Keeper of one waiting task, if a standby is wanted. Any thread may call any method.
 
     Args:
-        pools: of the server's Python workers.
-        endpoints: of the channel, which asks `order` for the tasks.
-        wanted: whether there is a place to spare in Spark.
+        pools: the server's pools of Python workers.
+        endpoints: the channel's addresses, where the tasks call `order`.
+        wanted: returns whether Spark has a free slot.
     """
 
     def __init__(self, pools: WorkerPools, endpoints: Endpoints, *, wanted: bool) -> None:
@@ -101,7 +103,7 @@ class StandBys:
         self._waiting: StandBy | None = None
 
     def renew(self) -> None:
-        """Has a task wait if none does; returns at once."""
+        """Starts a waiting task if none exists; returns at once."""
         with self._lock:
             if not self._wanted or self._waiting is not None:
                 return
@@ -115,21 +117,21 @@ class StandBys:
             self._broke(one, failure)
 
     def take(self) -> StandBy | None:
-        """The task that waits, if one does: it and its slot are the caller's from now on."""
+        """Returns the waiting task, if one exists. The caller owns it and its slot from now on."""
         with self._lock:
             taken, self._waiting = self._waiting, None
             return taken
 
     def order(self, number: int) -> StandByOrder:
-        """What a task is to do; None if it should ask again."""
+        """Returns the assignment of a task; None if the task should ask again."""
         with self._lock:
             one = self._running.get(number)
         return StandDown() if one is None else one.order(_ASK_AGAIN_SECONDS)
 
     def close(self) -> None:
-        """Has no task wait any more, and waits a moment until those that did have left.
+        """Ends all waiting tasks, and waits a moment for their exit.
 
-        One that can't ask any more, because the channel is gone, fails in Spark's eyes and log.
+        A task that can't ask again, because the channel is closed, would fail in Spark's log.
         """
         with self._lock:
             self._wanted = False
@@ -150,7 +152,7 @@ class StandBys:
         one.ended(reason_of(error))
 
     def _forget(self, one: StandBy) -> None:
-        """It has ended, or has not begun."""
+        """Removes a task that has ended, or has not started."""
         with self._ended:
             self._running.pop(one.number, None)
             self._ended.notify_all()

@@ -1,8 +1,9 @@
-"""Streams are read in turns: each is a bundle that goes on from a position, and commits the next one with what it has read.
+"""Micro-batches of Spark streams: each is a bundle that continues from a position, and commits its
+rows with the next one.
 
-A turn is a query of Spark's Structured Streaming, whose checkpoint is a folder of this attempt's own, filled from the position that
-was committed. It reads one batch. Whatever ends meanwhile, another attempt begins where this one did, so that each row is
-committed once.
+A micro-batch is one batch of a Structured Streaming query. The query's checkpoint is in a folder of
+this attempt, created from the committed position. If the attempt ends early, another one starts
+from the same position, so each row is committed once.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ _LOOK_SECONDS = 0.05
 
 @attrs.define(eq=False)
 class StreamTurns:
-    """Takes the turns of one job at its streams.
+    """Reader of the micro-batches of one job's streams.
 
     Args:
-        session: whose sources are meant.
-        pools: of Python workers.
-        slot: the job's.
-        data: where the job's files are.
-        go_on: raises once the job ends.
+        session: the Spark session with the sources.
+        pools: the pools of Python workers.
+        slot: the job's slot.
+        data: the location of the job's files.
+        go_on: raises when the job ends.
     """
 
     _session: SparkSession
@@ -55,31 +56,31 @@ class StreamTurns:
     def take(
         self, order: RunBundle, source: StreamSource, buffers: Sequence[BufferPlan], title: str
     ) -> BundleDone:
-        """Reads a batch, if there is one.
+        """Reads a batch, if one exists.
 
-        What is left is a residual: the next position, and as the state of its watermark's estimator the latest time that was
-        seen. A turn that is to truncate it leaves nothing.
+        The residual has the next position, and the latest timestamp so far as the state of its
+        watermark estimator. A bundle that truncates the stream leaves no residual.
 
         Args:
-            order: a bundle whose one input is a position, or the empty element.
-            source: what is read.
-            buffers: what the stage writes to.
-            title: what Spark's own pages call it.
+            order: a bundle whose only input is a position, or the empty element.
+            source: the source of the stream.
+            buffers: the buffers that the stage writes to.
+            title: the name on Spark's pages.
 
         Raises:
-            WrongTable: it can't be read so.
-            Exception: the job ends, or whatever Spark has to say against it.
+            WrongTable: the source can't be read in this way.
+            Exception: the job ends, or Spark raised an error.
         """
         number, attempt = order.bundle.number, order.bundle.attempt
         (before,) = order.bundle.inputs
         self._go_on()
         if before.truncate:
             return BundleDone(number, attempt)
-        # All rows of a turn that have no time of their own have that at which it began.
+        # Rows without a timestamp get the start time of their micro-batch.
         times = RowTimes(source.timestamp, order.bundle.processing_time)
 
         def write(frame: DataFrame) -> Written:
-            # On a thread of the query, whose Spark jobs are to be of the Beam job.
+            # This runs on a thread of the query, whose Spark jobs must belong to the Beam job.
             self._pools.begin_job(self._slot, f"beam-{self._data.job_id}", title)
             return write_rows(frame, self._pools, self._slot, order, self._data, buffers, times)
 
@@ -115,7 +116,8 @@ class StreamTurns:
         position: Position,
         write: Callable[[DataFrame], Written],
     ) -> _Turn:
-        # In the job's folder, so that it goes with the job where the server is killed.
+        # The checkpoint is in the job's folder, so that it is removed with the job if the server is
+        # killed.
         folder = Path(self._data.folder).absolute() / f"{order.name}-checkpoint"
         turn = _Turn(folder, write)
         frame = stream_of(self._session, source)
@@ -129,7 +131,7 @@ class StreamTurns:
             except Exception as error:
                 if turn.error is None:
                     raise
-                # What the query says of it is where in Java it came to that.
+                # The query's own error describes only the place in Java where the error appeared.
                 raise turn.error from error
             finally:
                 query.stop()
@@ -142,16 +144,18 @@ class StreamTurns:
 
 
 class _Turn:
-    """What a query calls with each of its batches, on a thread of its own: the first is written, and ends the turn.
+    """The function that a query calls for each of its batches, on a separate thread. It writes the
+    first batch only.
 
-    The second one comes once it is on record which rows are in it, and the first is done: then the checkpoint is
-    a position, from which these very rows are read next.
+    The second call comes after Spark has recorded the rows of the second batch, and has finished
+    the first. At that moment the checkpoint is a position, from which a query reads exactly these
+    rows next.
 
     Attributes:
-        written: of the first.
-        position: where the next turn goes on.
-        more: whether there is a second.
-        error: why the first was not written.
+        written: the elements of the first batch.
+        position: the position of the next micro-batch.
+        more: whether a second batch exists.
+        error: why the first batch was not written.
     """
 
     def __init__(self, folder: Path, write: Callable[[DataFrame], Written]) -> None:
@@ -164,7 +168,7 @@ class _Turn:
         self.error: Exception | None = None
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        """Takes a batch."""
+        """Handles a batch."""
         self._batches += 1
         if self._batches == 1:
             try:
@@ -185,6 +189,6 @@ def _residual(
     elif latest is None:
         watermark = None
     else:
-        # The end of time would say that nothing comes any more.
+        # The maximum timestamp would say that the stream has ended.
         watermark = min(max(latest - source.max_lateness, MIN_TIMESTAMP), MAX_TIMESTAMP - 1)
     return Residual(data, delay, watermark, estimator_state=latest)

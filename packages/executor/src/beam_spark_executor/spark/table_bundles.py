@@ -1,7 +1,7 @@
-"""Bundles that are Spark's own: what reads a table, and what writes one.
+"""Bundles that Spark itself runs, which read or write a table.
 
-What crosses between Spark and the stages beside it are batches in Arrow's format, each one element, so that nobody
-here needs to know a coder of rows.
+The data between Spark and other stages is batches in Arrow's format, one for each element, so that
+this module needs no coder of rows.
 """
 
 from __future__ import annotations
@@ -55,27 +55,27 @@ _MISTAKES = (
     IllegalArgumentException,
     UnsupportedOperationException,
 )
-"""What is wrong with a table itself, so that it stays wrong."""
+"""Errors of a table itself, which a retry doesn't fix."""
 _PACKAGES = {"kafka": "spark-sql-kafka-0-10", "avro": "spark-avro"}
-"""Those of Spark's for formats that it does not bring along."""
+"""Spark's packages for formats that are not part of Spark."""
 _LACKING = re.compile(rf"Failed to find data source: ({'|'.join(_PACKAGES)})\b", re.IGNORECASE)
 _NO_FORMAT = "DATA_SOURCE_NOT_FOUND"
-"""The same, which PySpark has no class for."""
+"""The error class of a missing format, for which PySpark has no exception class."""
 
 
 class JobEnds(Exception):
-    """The job ends, and with it its bundles."""
+    """Raised when the job, and with it its bundles, must end."""
 
 
 class TableBundles:
-    """Runs the bundles of one job that are Spark's own.
+    """Runner of the bundles of one job that Spark itself runs.
 
     Args:
-        session: whose readers and writers, catalog and settings are meant.
-        pools: of Python workers.
-        slot: the job's.
-        plan: the job's.
-        data: where the job's files are.
+        session: the Spark session with readers, writers, catalog and settings.
+        pools: the pools of Python workers.
+        slot: the job's slot.
+        plan: the job's plan.
+        data: the location of the job's files.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class TableBundles:
         self._streams = StreamTurns(self._session, pools, slot, data, self._go_on)
 
     def stop(self) -> None:
-        """Has bundles end, also where Spark runs nothing for them, and databases take nothing more; for any thread."""
+        """Ends bundles, even between Spark jobs, and stops writes to databases. Any thread may call it."""
         self._stopped.set()
 
     def _go_on(self) -> None:
@@ -104,13 +104,13 @@ class TableBundles:
             raise JobEnds("the job ends")
 
     def run(self, order: RunBundle, title: str) -> BundleReply | BundleBroke:
-        """Runs a bundle in the calling thread, which is to be one of its own; never raises.
+        """Runs a bundle in the calling thread, which must be a job thread; never raises.
 
-        It also ends when Spark is told to cancel the job's group.
+        The bundle also ends when Spark cancels the job's group.
 
         Args:
             order: a bundle of a stage that has a table.
-            title: what Spark's own pages call it.
+            title: the name on Spark's pages.
         """
         stage = self._plan.stages[order.bundle.stage]
         table = stage.table
@@ -212,13 +212,13 @@ class TableBundles:
         elif target.table:
             files = catalog_tables.made(self._session, target)
             publish(self._session, files, staged)
-            # Where a program has the session, it may have read the table before.
+            # A program that owns the session may have read and cached the table before.
             catalog_tables.refresh(self._given, target, files)
         else:
             publish(self._session, target, staged)
 
     def _rows(self, order: RunBundle, target: TableTarget) -> DataFrame:
-        """What stages have written, as rows; for a database with what tells one attempt from another."""
+        """Returns the output of stages as rows; for a database, with columns that identify the attempt."""
         schema = struct_of(target.schema)
         if target.is_database:
             schema = schema.add(databases.SHARE, "long").add(databases.ATTEMPT, "long")
@@ -228,7 +228,7 @@ class TableBundles:
         return self._pools.map_in_arrow(numbers, read, schema, self._slot)
 
     def _with_advice(self, text: str) -> str:
-        """What is wrong, and what to start a server with if that is a format which Spark has in a package of its own."""
+        """Returns the error, and the flag for starting a server if the format needs a package of Spark."""
         lacking = _LACKING.search(text)
         if lacking is None:
             return text
@@ -249,7 +249,7 @@ def _read_share(
     told_apart: bool,
     numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """In a task: reads shares of what stages have written; if asked to, with their numbers and the attempt's."""
+    """Reads parts of the output of stages inside a task; if requested, with their numbers and the attempt's."""
     files: JobFiles = files_of(data)
     try:
         for batch in numbers:
@@ -270,7 +270,7 @@ def _told_apart(rows: pa.RecordBatch, share: int) -> pa.RecordBatch:
 
 
 def _shares(inputs: Sequence[Input], most: int) -> tuple[tuple[Input, ...], ...]:
-    """The inputs in their order, dealt into runs of about the same size."""
+    """Returns the inputs in order, divided into runs of about the same size."""
     aim = sum(one.data.facts.size for one in inputs) / most
     shares: list[list[Input]] = [[]]
     size = 0
@@ -290,7 +290,7 @@ def _count_of(pcollection_id: str, count: int) -> MonitoringInfo:
 
 
 def _in_short(error: Exception) -> str:
-    """What an error says, without the stack that Java adds to it."""
+    """Returns the text of an error, without the stack trace that Java adds."""
     if getattr(error, "java_exception", None) is not None:
         return reason_of(error)
     text = str(error).split("\n\tat ")[0].split("\nJVM stacktrace")[0].strip()

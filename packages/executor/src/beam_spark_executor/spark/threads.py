@@ -1,4 +1,4 @@
-"""Threads that run Spark jobs of their own."""
+"""Threads that run Spark jobs."""
 
 from __future__ import annotations
 

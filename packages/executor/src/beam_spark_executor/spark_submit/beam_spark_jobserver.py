@@ -1,4 +1,4 @@
-"""The server as ``spark-submit`` wants it, which takes files only; in a folder that may be on the path of modules."""
+"""The server as a script for ``spark-submit``, in a folder that may be on the import path."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What Spark itself does for tables and streams, on the server."""
+"""Server side of Spark's tables and streams."""

@@ -1,7 +1,8 @@
-"""Tables of Spark's catalog that are files in a folder: where these go, and what the catalog is told of them.
+"""Tables of Spark's catalog that are files in a folder: the location of the files, and updates of the
+catalog.
 
-Rows get there as into any folder (`publishing`), each once. What Spark's own INSERT would see to beyond that, and files
-alone do not, is refused.
+Rows reach the folder as they reach any other folder (`publishing`), exactly once. A table is
+refused if Spark's own INSERT would do more than writing files.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
 _CATALOG = "spark_catalog"
 _USUAL_FORMAT = "parquet"
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
-"""What Spark notes of columns whose texts have a length."""
+"""The metadata key that Spark sets for columns of type CHAR and VARCHAR."""
 
 
 def found(session: SparkSession, target: TableTarget) -> TableTarget | None:
-    """The files of a table that is there, as what is to be written; None if there is none of that name.
+    """Returns the files of an existing table as the target of a write; None if the table doesn't
+    exist.
 
     Raises:
-        WrongTable: such rows can't be written to it so that each is there once.
+        WrongTable: the table can't be written exactly once.
     """
     catalog, name = _catalog(session), _identifier(session, target)
     if not catalog.tableExists(name):
@@ -56,10 +58,11 @@ def found(session: SparkSession, target: TableTarget) -> TableTarget | None:
 
 
 def waiting(session: SparkSession, target: TableTarget) -> TableTarget:
-    """Files of a table that is not there yet, as what is to be written: beside its place.
+    """Returns the files of a table that doesn't exist yet as the target of a write, next to the
+    table's location.
 
     Raises:
-        WrongTable: its place is taken.
+        WrongTable: the location is in use.
     """
     place = _path(session, _catalog(session).defaultTablePath(_identifier(session, target)))
     usual = attrs.evolve(target, table="", format=target.format or _USUAL_FORMAT, path=place)
@@ -72,10 +75,10 @@ def waiting(session: SparkSession, target: TableTarget) -> TableTarget:
 
 
 def made(session: SparkSession, target: TableTarget) -> TableTarget:
-    """The files of the table, which is made if it is not there.
+    """Returns the files of the table, which is created if it doesn't exist.
 
     Raises:
-        WrongTable: another one has come to be there meanwhile.
+        WrongTable: another table with this name was created meanwhile.
     """
     if (files := found(session, target)) is None:
         nothing = session.createDataFrame([], struct_of(target.schema)).write
@@ -87,14 +90,14 @@ def made(session: SparkSession, target: TableTarget) -> TableTarget:
 
 
 def columns_of(session: SparkSession, target: TableTarget, frame: DataFrame) -> DataFrame:
-    """Rows with the columns of a table that is there, in its order, as its files have them."""
+    """Returns rows with the columns of an existing table, in its order and with the types of its files."""
     spelt = {name.lower(): name for name in frame.columns}
     names = session.table(target.table).columns
     return frame.select(*(frame[quoted(spelt[name.lower()])].alias(name) for name in names))
 
 
 def refresh(session: SparkSession, target: TableTarget, files: TableTarget) -> None:
-    """Tells the catalog that files were added, or are gone."""
+    """Updates the catalog after files were added or removed."""
     if files.partition_by:
         session.catalog.recoverPartitions(target.table)
     session.catalog.refreshTable(target.table)
@@ -105,10 +108,10 @@ def refresh(session: SparkSession, target: TableTarget, files: TableTarget) -> N
 
 
 def _identifier(session: SparkSession, target: TableTarget) -> Any:
-    """The name of a table, as Spark's catalog takes it.
+    """Returns the identifier of a table in Spark's catalog.
 
     Raises:
-        WrongTable: it is one of another catalog, of a view, or of nothing.
+        WrongTable: the name belongs to another catalog or to a view, or is invalid.
     """
     state: Any = session._jsparkSession.sessionState()
     name = state.sqlParser().parseMultipartIdentifier(target.table)
@@ -190,13 +193,13 @@ def _path(session: SparkSession, location: Any) -> str:
 
 
 def _each(scala: Any) -> Iterator[Any]:
-    """What is in a collection of Scala's."""
+    """Yields the items of a Scala collection."""
     left = scala.iterator()
     while left.hasNext():
         yield left.next()
 
 
 def _pairs(scala: Any) -> Iterator[tuple[str, str]]:
-    """What is in a map of Scala's."""
+    """Yields the entries of a Scala map."""
     for pair in _each(scala):
         yield str(pair._1()), str(pair._2())

@@ -1,9 +1,10 @@
-"""How rows get into a table of a database, each once, however often it is tried.
+"""Exactly-once writes of rows to a database table.
 
-Spark's tasks write with a connection and a transaction each, and one that is killed after its commit writes its rows
-once more. So they write to a table beside the one that is meant, each row with the share of the input that it is of
-and with the attempt at it: what an attempt has written is there as a whole, so that one of them counts. Then one
-transaction copies these rows and makes a row about that in `WRITES`, whose key can be there only once.
+Each of Spark's tasks writes with its own connection and transaction. A task that is killed after
+its commit writes its rows again. So tasks write to a staging table, and mark each row with its
+input partition and its attempt. The rows of an attempt appear together, so the writer can select
+one complete attempt. Then one transaction copies these rows and adds a row to `WRITES`. The key of
+that row is unique, so the transaction can succeed only once.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 SHARE = "beam_share"
 ATTEMPT = "beam_attempt"
-"""Columns of the table beside."""
+"""Columns of the staging table."""
 WRITES = "beam_spark_writes"
-"""The table that tells what was done: a row for each write."""
+"""The table of completed writes, with one row for each write."""
 _STAGING = "beam_staging_"
 _KEY = "staging"
 _DROP_SECONDS = 30
@@ -36,23 +37,23 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class DatabaseRefused(RuntimeError):
-    """A database does not do what it is asked; the text has its words."""
+    """Raised if a database refuses an operation; the text contains the database's message."""
 
 
 def staging_table(target: TableTarget, writer: str) -> str:
-    """The name of the table beside a target's, for a writer's attempt: as short as all databases want it."""
+    """Returns the name of the staging table of a writer's attempt, short enough for all databases."""
     number = hashlib.sha256(writer.encode()).hexdigest()[:16]
     return _beside(target.dbtable, f"{_STAGING}{number}")
 
 
 def is_there(session: SparkSession, target: TableTarget) -> bool:
-    """Whether the target's table is there."""
+    """Returns whether the target's table exists."""
     with _connected(session, target) as connection:
         return _exists(session, connection, target)
 
 
 def check(session: SparkSession, target: TableTarget, columns: Sequence[str]) -> None:
-    """Looks whether rows with these columns can be written.
+    """Checks that rows with these columns can be written.
 
     Raises:
         WrongTable: the database has no transactions, or the table lacks a column.
@@ -67,9 +68,9 @@ def check(session: SparkSession, target: TableTarget, columns: Sequence[str]) ->
 
 
 def stage(session: SparkSession, target: TableTarget, table: str, frame: DataFrame) -> None:
-    """Writes rows, which have `SHARE` and `ATTEMPT`, to the table beside, which is made.
+    """Creates the staging table and writes rows, which include `SHARE` and `ATTEMPT`.
 
-    What there is of it if that fails is removed, if that can be done.
+    If the write fails, the function tries to remove the staging table.
     """
     try:
         _written(frame, target.beside(table), "error")
@@ -86,18 +87,19 @@ def publish(
     table: str,
     go_on: Callable[[], None],
 ) -> None:
-    """Puts what is in the table beside into the target's, which is made if need be; again does nothing.
+    """Copies the staging table to the target table, which is created if needed. A repeated call does
+    nothing.
 
     Args:
-        session: Spark's.
-        target: the table.
-        schema: of its rows.
-        table: the name of the one beside.
-        go_on: raises if that is not wanted any more; asked last before the commit.
+        session: the Spark session.
+        target: the target table.
+        schema: the schema of its rows.
+        table: the name of the staging table.
+        go_on: raises if the write was cancelled; called last before the commit.
 
     Raises:
         WrongTable: the table lacks a column.
-        DatabaseRefused: whatever the database has to say against it. Nothing was done then.
+        DatabaseRefused: the database reports an error. Nothing was written then.
     """
     with _connected(session, target) as connection:
         if not _exists(session, connection, target):
@@ -105,28 +107,29 @@ def publish(
         writes = _beside(target.dbtable, WRITES)
         if not _exists(session, connection, target.beside(writes)):
             _run(connection, f"CREATE TABLE {writes} ({_KEY} VARCHAR(255) NOT NULL PRIMARY KEY)")
-        # Asks by another connection, which may not find the table locked.
+        # This query uses another connection, which must not find the table locked.
         copy = _copy(session, target, schema.fieldNames(), table)
         connection.setAutoCommit(False)
         if not _has(connection, f"SELECT 1 FROM {writes} WHERE {_KEY} = '{table}'"):
-            # Whoever else does the same waits here, and then fails.
+            # A concurrent writer of the same write waits here, and then fails.
             _run(connection, f"INSERT INTO {writes} VALUES ('{table}')")
             if target.mode == "overwrite":
                 _run(connection, f"DELETE FROM {target.dbtable}")
             _run(connection, copy)
-        # Databases don't hear of a cancel, and who was told of that may begin again.
+        # Check for a cancel here: databases don't notice one, and a user whose job was cancelled
+        # may start it again.
         go_on()
         connection.commit()
         connection.setAutoCommit(True)
         try:
             _drop(session, connection, target.beside(table))
         except DatabaseRefused as error:
-            # A task that Spark has given up may still hold it.
+            # A task that Spark has abandoned may still hold the table.
             _LOGGER.warning("a table is left: %s", error)
 
 
 def _copy(session: SparkSession, target: TableTarget, columns: Sequence[str], table: str) -> str:
-    """A statement that copies one attempt's rows of each share."""
+    """Returns a statement that copies one attempt's rows of each partition."""
     dialect = _java(session).jdbc.JdbcDialects.get(target.option("url"))
     quoted = dialect.quoteIdentifier
     into = ", ".join(map(quoted, _columns_there(session, target, columns)))
@@ -142,7 +145,7 @@ def _copy(session: SparkSession, target: TableTarget, columns: Sequence[str], ta
 def _columns_there(
     session: SparkSession, target: TableTarget, columns: Sequence[str]
 ) -> tuple[str, ...]:
-    """The columns as the target's table spells them: Spark does not tell upper from lower case."""
+    """Returns the columns in the target table's spelling, because Spark ignores case."""
     there = session.read.format(target.format).options(**target.options).load().columns
     spelt = {name.lower(): name for name in there} | {name: name for name in there}
     found = [spelt.get(name) or spelt.get(name.lower()) for name in columns]
@@ -160,13 +163,13 @@ def _written(frame: DataFrame, target: TableTarget, mode: str) -> None:
 
 @contextlib.contextmanager
 def _connected(session: SparkSession, target: TableTarget) -> Iterator[Any]:
-    """A connection to the database, made as Spark makes it."""
+    """Yields a connection to the database, opened in the same way as Spark opens it."""
     dialect = _java(session).jdbc.JdbcDialects.get(target.option("url"))
     connection = dialect.createConnectionFactory(_options(session, target)).apply(-1)
     try:
         yield connection
     except BaseException:
-        with contextlib.suppress(Exception):  # there is none to roll back, say
+        with contextlib.suppress(Exception):  # for example, no transaction is open
             connection.rollback()
         raise
     finally:
@@ -220,6 +223,6 @@ def _statement(connection: Any, text: str) -> Iterator[Any]:
 
 
 def _beside(table: str, name: str) -> str:
-    """The name of a table in the same schema."""
+    """Returns the name of a table in the same schema."""
     schema, dot, _ = table.rpartition(".")
     return f"{schema}{dot}{name}"

@@ -1,4 +1,4 @@
-"""The DataFrame of what is to be read, at once or as it comes."""
+"""DataFrames of a source, batch or streaming."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _BY_SCHEMA = frozenset({"csv", "json", "text"})
-"""Formats that don't tell types themselves, so that Spark is told."""
+"""Formats without types, which need the schema from the user."""
 _ALIKE = {
     **dict.fromkeys(("byte", "short", "integer", "long"), "an integer"),
     **dict.fromkeys(("float", "double"), "a floating point number"),
@@ -21,21 +21,22 @@ _ALIKE = {
 
 
 def frame_of(session: SparkSession, source: TableSource) -> DataFrame:
-    """What is to be read, with the columns that are wanted.
+    """Returns the DataFrame of a source, with the selected columns.
 
     Raises:
-        WrongTable: it has other columns than were declared.
-        Exception: whatever Spark has to say against it.
+        WrongTable: its columns differ from the declared ones.
+        Exception: any error of Spark.
     """
     return _wanted(_whole(session, source), source)
 
 
 def stream_of(session: SparkSession, source: StreamSource) -> DataFrame:
-    """What is to be read as it comes, with the columns that are wanted.
+    """Returns the streaming DataFrame of a source, with the selected columns.
 
     Raises:
-        WrongTable: it has other columns than were declared, or no such column of times.
-        Exception: whatever Spark has to say against it.
+        WrongTable: its columns differ from the declared ones, or the timestamp column doesn't
+            exist.
+        Exception: any error of Spark.
     """
     reader = session.readStream.format(source.format).options(**source.share)
     reader = reader.options(**source.options)
@@ -59,14 +60,14 @@ def stream_of(session: SparkSession, source: StreamSource) -> DataFrame:
 
 
 def struct_of(schema: str) -> StructType:
-    """Spark's type of rows, of its JSON."""
+    """Returns Spark's row type for a schema as JSON."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(schema))
 
 
 def quoted(name: str) -> str:
-    """A column's name as expressions have it, whatever is in it."""
+    """Returns a column's name quoted for expressions."""
     return f"`{name.replace('`', '``')}`"
 
 
@@ -95,7 +96,8 @@ def _wanted(frame: DataFrame, source: TableSource) -> DataFrame:
 
 def _whole(session: SparkSession, source: TableSource) -> DataFrame:
     if source.sql:
-        # A command would be carried out at once, whoever else uses what it changes. This knows queries alone.
+        # Spark would execute a command at once, with its side effects. This parser accepts queries
+        # only.
         session._jsparkSession.sessionState().sqlParser().parseQuery(source.sql)
         return session.sql(source.sql)
     reader = session.read.options(**source.options)
@@ -113,13 +115,13 @@ def _whole(session: SparkSession, source: TableSource) -> DataFrame:
 
 
 def _missing(wanted: tuple[str, ...], frame: DataFrame) -> list[str]:
-    # Spark does not tell upper from lower case in names, unless it was asked to.
+    # Spark ignores case in names by default.
     known = {name.lower() for name in frame.columns}
     return [name for name in wanted if name.lower() not in known]
 
 
 def _is_alike(declared: Any, found: Any) -> bool:
-    """Whether values of both types are the same in Python."""
+    """Returns whether values of both types are the same in Python."""
     if isinstance(declared, str) or isinstance(found, str):
         return _kind(declared) == _kind(found)
     if declared["type"] != found["type"]:
@@ -131,7 +133,7 @@ def _is_alike(declared: Any, found: Any) -> bool:
 
 
 def _parts(told: Any) -> Iterator[tuple[str, Any]]:
-    """Name and type of what a type is made of."""
+    """Returns the names and types of a type's parts."""
     if told["type"] == "struct":
         for field in told["fields"]:
             yield field["name"], field["type"]

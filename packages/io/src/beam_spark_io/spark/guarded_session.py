@@ -1,4 +1,4 @@
-"""A session for queries of others: one whose SQL calls no Java, however the function that would is spelt."""
+"""A Spark session for queries of clients: its SQL can't call Java methods, however the query spells the function."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ if TYPE_CHECKING:
 
 
 def guarded(session: SparkSession) -> SparkSession:
-    """A copy of a session, with its views and settings, that does not know `REFLECTION`; costs some milliseconds.
+    """Returns a copy of a session, with its views and settings, but without the functions in
+    `REFLECTION`.
 
-    The text of a query does not tell all that it calls: ``IDENTIFIER('ref' || 'lect')`` is a function's name, too.
+    The copy takes a few milliseconds. The text of a query doesn't show all functions that it calls:
+    ``IDENTIFIER('ref' || 'lect')`` is a function's name, too.
     """
     context: Any = session.sparkContext
     copy = session._jsparkSession.cloneSession()
     functions = copy.sessionState().functionRegistry()
     known = functions.listFunction()
-    # One call for all names, of which there are some hundreds, of the form system.builtin.abs.
+    # One call returns all names, some hundreds of the form system.builtin.abs.
     for number, name in enumerate(known.mkString("\n").split("\n")):
         if name.rpartition(".")[2].strip("`").lower() in REFLECTION:
             functions.dropFunction(known.apply(number))

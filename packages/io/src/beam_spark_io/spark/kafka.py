@@ -1,4 +1,4 @@
-"""What is wrong with a Kafka, soon and in a sentence: its own clients, which Spark has, try for minutes, and then tell a stack."""
+"""Early checks of Kafka sources. Spark's Kafka client would retry for minutes and then print a stack trace."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _NO_TOPIC = ("UnknownTopicOrPartition", "does not host this topic-partition")
 
 @contextlib.contextmanager
 def explained(source: TableSource, *, anew: bool = True) -> Iterator[None]:
-    """Within it Spark reads a source; of one that is no Kafka it sees nothing.
+    """Checks a Kafka source while Spark reads it; does nothing for other sources.
 
     Args:
-        source: what is read.
-        anew: whether nothing was read of it yet: then somebody is to answer, who later on may be away for a while.
+        source: the source of the read.
+        anew: whether the read starts from the beginning. Only then must a broker answer at once,
+            because a running stream tolerates an outage.
 
     Raises:
-        WrongTable: nobody listens at any of its addresses, or it has no such topic.
+        WrongTable: no broker answers at any of the addresses, or the topic doesn't exist.
     """
     if source.format.lower() != _KAFKA:
         yield

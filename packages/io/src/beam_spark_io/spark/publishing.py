@@ -1,7 +1,8 @@
-"""How files that a job has written become those of a table: each once, however often it is tried.
+"""Publication of written files into a table, exactly once, whatever is retried.
 
-They were written to a folder beside, of which Spark takes no notice, and the job has on record which they
-are. Each is moved by its name; that it is gone there and is here means that it was moved before.
+The files were written to a staging folder that Spark ignores, and the job has recorded their names.
+Each file is moved by its name. If a file is missing in the staging folder and exists in the table,
+an earlier attempt has moved it.
 """
 
 from __future__ import annotations
@@ -18,33 +19,33 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Staged:
-    """What was written.
+    """The written files.
 
     Attributes:
-        folder: where it is; empty if nothing was to be.
-        files: relative to that.
+        folder: the staging folder; empty if nothing was written.
+        files: the paths relative to the folder.
     """
 
     folder: str
     files: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
-        """As an element."""
+        """Returns the record as an element."""
         return json.dumps(attrs.asdict(self)).encode()
 
     @classmethod
     def from_bytes(cls, element: bytes) -> Staged:
-        """What `to_bytes` gave."""
+        """Returns the record that `to_bytes` encoded."""
         told = json.loads(element)
         return cls(told["folder"], tuple(told["files"]))
 
 
 class LostFile(RuntimeError):
-    """A file that was written is neither where it was nor where it goes."""
+    """Raised if a written file is neither in the staging folder nor in the table."""
 
 
 def is_there(session: SparkSession, target: TableTarget) -> bool:
-    """Whether a table has files already, or is one."""
+    """Returns whether the target has files already, or is a file."""
     system, root = _opened(session, target.path)
     if not system.exists(root):
         return False
@@ -53,22 +54,22 @@ def is_there(session: SparkSession, target: TableTarget) -> bool:
 
 
 def staged_files(session: SparkSession, folder: str) -> tuple[str, ...]:
-    """The files of rows in a folder that Spark has written, relative to it."""
+    """Returns the data files in a folder that Spark has written, as relative paths."""
     system, root = _opened(session, folder)
     return tuple(sorted(name for name in _files(system, root) if not _is_hidden(name)))
 
 
 def discard(session: SparkSession, folder: str) -> None:
-    """Removes what an attempt has written."""
+    """Removes the files of an attempt."""
     system, root = _opened(session, folder)
     system.delete(root, True)
 
 
 def publish(session: SparkSession, target: TableTarget, staged: Staged) -> None:
-    """Moves what was written to where it was meant for; whatever was done of that before counts.
+    """Moves written files to their target, and skips files that an earlier attempt has moved.
 
     Raises:
-        LostFile: somebody has removed what was written.
+        LostFile: another process has removed a written file.
     """
     system, root = _opened(session, target.path)
     _, source = _opened(session, staged.folder)
@@ -91,14 +92,14 @@ def _move(session: SparkSession, system: Any, source: Any, target: Any) -> None:
             raise LostFile(f"{source} was written, and is gone: somebody has removed it")
         return
     system.mkdirs(target.getParent())
-    # Where a store can't rename, a copy may have been cut off.
+    # A store without atomic rename can contain a truncated copy.
     system.delete(target, False)
     if not system.rename(source, target):
         raise OSError(f"{source} can't be moved to {target}")
 
 
 def _opened(session: SparkSession, path: str) -> tuple[Any, Any]:
-    """The file system of a path, and the path."""
+    """Returns the file system of a path, and the path."""
     java: Any = session.sparkContext._jvm
     root = java.org.apache.hadoop.fs.Path(path)
     return root.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()), root
@@ -110,7 +111,7 @@ def _path(session: SparkSession, root: Any, name: str) -> Any:
 
 
 def _files(system: Any, root: Any) -> list[str]:
-    """All files below a folder, relative to it, but for those of jobs that are not done."""
+    """Returns all files below a folder as relative paths, except files of unfinished jobs."""
     base = system.makeQualified(root).toString().rstrip("/") + "/"
     if not system.exists(root):
         return []

@@ -1,4 +1,4 @@
-"""What Spark reports of a failure, in a line."""
+"""One-line reasons of failures in Spark."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 
 def reason_of(failure: BaseException) -> str:
-    """Returns what Spark says of a failure, in a line: the bridge to Java begins with what was called.
+    """Returns Spark's message of a failure on one line, without the prefix of the Java bridge.
 
-    Of a Python worker that raised, Spark's first line ends where the traceback begins. The error at
-    the traceback's end follows then.
+    If a Python worker raised an error, Spark's first line ends before the traceback. The result
+    then also has the error at the end of the traceback.
     """
     java = getattr(failure, "java_exception", None)
     text = str(java.toString() if java is not None else failure).strip()
@@ -21,7 +21,7 @@ def reason_of(failure: BaseException) -> str:
 
 
 def error_of_worker(text: str) -> str:
-    """Returns the error of a Python worker in what Spark says of it; empty if it was none."""
+    """Returns the error of a Python worker in a message of Spark; empty if no worker raised an error."""
     _, _, traceback = text.rpartition(_TRACEBACK)
     lines = traceback.splitlines()[1:]
     return next((line.strip() for line in lines if line.strip() and not line[0].isspace()), "")

@@ -1,7 +1,8 @@
-"""How far a stream was read: what Spark has written into the checkpoint of a query, as one element.
+"""The position of a stream: the checkpoint files of a Spark query, as one element.
 
-So any attempt can go on from there, in a folder of its own. Of a log that grows it has what a query that goes on reads:
-the last two batches, and the files of a source from the last one on that has all before it.
+With the element, any attempt can continue the stream in a new folder. Checkpoint logs grow, so the
+element holds only the files that a continued query reads: the last two batches, and the source's
+files from the last complete one on.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ _ALWAYS = (1980, 1, 1, 0, 0, 0)
 
 @attrs.frozen
 class Position:
-    """Where a stream is to be read on; without any files, at its beginning.
+    """The position at which to continue a stream. Without files, it is the beginning.
 
     Attributes:
-        files: what is in the checkpoint's folder, by path.
+        files: the contents of the checkpoint's files by path.
     """
 
     files: Mapping[str, bytes] = attrs.field(factory=dict, repr=False)
 
     @classmethod
     def of_folder(cls, folder: Path) -> Position:
-        """What the checkpoint in a folder says. No query may be writing there but one that waits."""
+        """Returns the position in a checkpoint folder. No query may be writing there, except a waiting one."""
         found = {
             path.relative_to(folder).as_posix(): path
             for path in sorted(folder.rglob("*"))
@@ -42,14 +43,14 @@ class Position:
 
     @classmethod
     def from_bytes(cls, element: bytes) -> Position:
-        """What `to_bytes` gave; of the empty element the beginning."""
+        """Returns the position that `to_bytes` encoded; the empty element is the beginning."""
         if not element:
             return cls()
         with zipfile.ZipFile(io.BytesIO(element)) as archive:
             return cls({name: archive.read(name) for name in archive.namelist()})
 
     def to_bytes(self) -> bytes:
-        """As an element; equal positions give equal ones."""
+        """Returns the position as an element; equal positions have equal elements."""
         written = io.BytesIO()
         with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, content in sorted(self.files.items()):
@@ -57,7 +58,7 @@ class Position:
         return written.getvalue()
 
     def restore(self, folder: Path) -> None:
-        """Makes a checkpoint of it in a folder that is not there yet."""
+        """Creates a checkpoint with this position in a new folder."""
         folder.mkdir(parents=True)
         for name, content in self.files.items():
             path = folder / name
@@ -66,7 +67,7 @@ class Position:
 
 
 def _superfluous(names: Mapping[str, Path]) -> Iterator[str]:
-    """Of files in a checkpoint those that a query which goes on does not read."""
+    """Returns the checkpoint files that a continued query doesn't read."""
     logs: dict[str, dict[int, list[str]]] = {}
     for name in names:
         path = PurePosixPath(name)

@@ -1,1 +1,1 @@
-"""The border to Beam's protos: messages become records here, and records messages."""
+"""Conversion between Beam's protos and the records of this package."""

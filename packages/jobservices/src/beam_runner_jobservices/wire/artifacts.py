@@ -1,4 +1,4 @@
-"""Messages of the artifact services and artifacts in pipelines, to records and back."""
+"""Conversion of messages of the artifact services, and of artifacts in pipelines."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _STAGING_TO: str = artifact_roles.STAGING_TO.urn
 
 
 def dependency(information: Any) -> Dependency:
-    """Decode an `ArtifactInformation`.
+    """Decodes an `ArtifactInformation`.
 
     Raises:
-        InvalidRequest: its payload is not the one of its type or role.
+        InvalidRequest: the payload doesn't fit its type or role.
     """
     staged_name = ""
     where = f"an artifact of type {information.type_urn!r}"
@@ -97,7 +97,7 @@ def _dependency_information(item: Dependency) -> Any:
 
 
 def staging_request(request: Request) -> Any:
-    """Encode the server's next request to the staging client."""
+    """Encodes the server's next request to the staging client."""
     information = _dependency_information(request.dependency)
     if isinstance(request, GetRequest):
         return beam_artifact_api_pb2.ArtifactRequestWrapper(
@@ -109,7 +109,7 @@ def staging_request(request: Request) -> Any:
 
 
 def staging_answer(message: Any) -> Answer:
-    """Decode the client's answer. A bare end-of-content mark is an empty last chunk."""
+    """Decodes the client's answer. A bare end-of-content mark is an empty last chunk."""
     if message.WhichOneof("response") == "resolve_artifact_response":
         replacements = message.resolve_artifact_response.replacements
         return Resolved(tuple(dependency(information) for information in replacements))
@@ -121,7 +121,7 @@ def staging_token_message(token: str) -> Any:
 
 
 def staging_question(message: Any) -> Request | None:
-    """Decode the server's request, on the client's side; None for a kind that is not known."""
+    """Decodes the server's request on the client's side; returns None for an unknown kind."""
     kind = message.WhichOneof("request")
     if kind == "get_artifact":
         return GetRequest(dependency(message.get_artifact.artifact))
@@ -131,7 +131,7 @@ def staging_question(message: Any) -> Request | None:
 
 
 def staging_reply(answer: Answer) -> Any:
-    """Encode the client's answer."""
+    """Encodes the client's answer."""
     if isinstance(answer, Chunk):
         return beam_artifact_api_pb2.ArtifactResponseWrapper(
             get_artifact_response=beam_artifact_api_pb2.GetArtifactResponse(data=answer.data),
@@ -157,7 +157,7 @@ def get_artifact_response(data: bytes) -> Any:
 
 
 def file_path(item: Dependency) -> str:
-    """The path in a file artifact, '' for any other type."""
+    """Returns the path in a file artifact; '' for any other type."""
     if item.type_urn != FILE_TYPE:
         return ""
     return str(parse(beam_runner_api_pb2.ArtifactFilePayload, item.type_payload, str(item)).path)

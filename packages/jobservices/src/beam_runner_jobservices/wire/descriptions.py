@@ -1,4 +1,4 @@
-"""Serialized pipelines, to descriptions for people. What cannot be read is left out, not refused."""
+"""Conversion of serialized pipelines to descriptions for people. Unreadable parts are left out."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _CODER_DEPTH = 6
 
 
 def describe_pipeline(pipeline: bytes) -> PipelineDescription:
-    """What a serialized `beam_runner_api.Pipeline` consists of.
+    """Returns the description of a serialized `beam_runner_api.Pipeline`.
 
     Raises:
-        InvalidRequest: it is not one.
+        InvalidRequest: the bytes are not a pipeline.
     """
     message = _parsed(beam_runner_api_pb2.Pipeline, pipeline)
     if message is None:
@@ -63,7 +63,9 @@ def describe_pipeline(pipeline: bytes) -> PipelineDescription:
 
 
 def step_names(pipeline: bytes) -> StepNames:
-    """The steps of a serialized `beam_runner_api.Pipeline` by their names; none where it is not one."""
+    """Returns the steps of a serialized `beam_runner_api.Pipeline` by their names; none if the bytes
+    are not a pipeline.
+    """
     message = _parsed(beam_runner_api_pb2.Pipeline, pipeline)
     transforms = {} if message is None else message.components.transforms
     return StepNames({key: node.unique_name for key, node in transforms.items()})
@@ -107,7 +109,7 @@ def _display(items: Any) -> list[tuple[str, str]]:
 
 
 def _coder(coder_id: str, coders: Any, depth: int) -> str:
-    """A coder in words, as in `kv<string_utf8, varint>`; one of an SDK's own by its URN's name."""
+    """Returns a coder in words, such as `kv<string_utf8, varint>`; an SDK's own coder by the name in its URN."""
     if coder_id not in coders or not depth:
         return "..."
     coder = coders[coder_id]
@@ -157,7 +159,7 @@ def _environment(node: Any) -> str:
 
 
 def _word(urn: str) -> str:
-    """The name in a URN, as `varint` in `beam:coder:varint:v1`."""
+    """Returns the name in a URN, such as `varint` in `beam:coder:varint:v1`."""
     parts = urn.split(":")
     return parts[-2] if len(parts) > 2 else urn
 

@@ -1,4 +1,4 @@
-"""Messages of the Job API, to records and back."""
+"""Conversion of messages of the Job API to records and back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from beam_runner_jobservices._protos import (
 )
 from beam_runner_jobservices.history import Entry
 
-# Messages that have fields as they are known here.
+# These messages have the same fields as the records.
 run_message = beam_job_api_pb2.RunJobRequest
 ran_message = beam_job_api_pb2.RunJobResponse
 jobs_message = beam_job_api_pb2.GetJobsRequest
@@ -46,7 +46,7 @@ describe_request = beam_job_api_pb2.DescribePipelineOptionsRequest
 
 @attrs.frozen
 class Prepared:
-    """The answer to Prepare: where and with which token to stage artifacts, and the id to run."""
+    """The answer to Prepare: the endpoint and token for staging artifacts, and the id for Run."""
 
     preparation_id: str
     staging_endpoint: str
@@ -78,10 +78,10 @@ def prepared(message: Any) -> Prepared:
 
 
 def with_staging_endpoint(prepared: bytes, endpoint: str) -> bytes:
-    """A serialized `PrepareJobResponse` with another address for artifacts.
+    """Returns a serialized `PrepareJobResponse` with another address for artifacts.
 
     Raises:
-        DecodeError: it is none.
+        DecodeError: the bytes are not a `PrepareJobResponse`.
     """
     message = beam_job_api_pb2.PrepareJobResponse.FromString(prepared)
     message.artifact_staging_endpoint.url = endpoint
@@ -172,10 +172,10 @@ def metrics_bytes(metrics: JobMetrics) -> bytes:
 
 
 def metrics_of_bytes(data: bytes) -> JobMetrics:
-    """What `metrics_bytes` was given.
+    """Returns the metrics that `metrics_bytes` encoded.
 
     Raises:
-        ValueError: `data` is not what it gave.
+        ValueError: `data` is not a result of `metrics_bytes`.
     """
     try:
         return job_metrics(beam_job_api_pb2.GetJobMetricsResponse.FromString(data))
@@ -233,6 +233,6 @@ def struct(values: Mapping[str, Any]) -> Any:
 
 
 def options(message: Any) -> dict[str, Any]:
-    """A `Struct` as a mapping; whole numbers are ints."""
+    """Returns a `Struct` as a mapping; whole numbers become ints."""
     decoded: dict[str, Any] = json.loads(json_format.MessageToJson(message))
     return decoded

@@ -1,4 +1,4 @@
-"""Submitted pipelines: their references, their artifacts, and the rewriting of these."""
+"""Submitted pipelines: their references, their artifacts, and the replacement of the artifacts."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def _artifact_bytes(dependencies: Mapping[str, tuple[Dependency, ...]]) -> int:
 
 @attrs.frozen
 class PrepareRequest:
-    """A Prepare request whose pipeline was checked: `dependencies` per environment id.
+    """A Prepare request with a checked pipeline; `dependencies` are by environment id.
 
-    It may wait for an hour, so what is large of it is packed; `pipeline`, `options` and `options_json`, the
-    Struct as JSON text, unpack it each time.
+    The request may wait for an hour, so its large parts are packed. `pipeline`, `options` and
+    `options_json` (the Struct as JSON text) unpack them by each access.
     """
 
     job_name: str
@@ -63,7 +63,7 @@ class PrepareRequest:
     _pipeline: bytes = attrs.field(repr=False, converter=_packed)
     _options_json: bytes = attrs.field(repr=False, converter=_packed)
     size: int
-    """About how many bytes of memory it needs as a job."""
+    """The approximate memory that the request needs as a job, in bytes."""
 
     @property
     def pipeline(self) -> bytes:
@@ -81,17 +81,17 @@ class PrepareRequest:
 
     @property
     def held(self) -> int:
-        """About how many bytes of memory it holds while it waits."""
+        """The approximate memory that the request holds while it waits, in bytes."""
         packed = len(self._pipeline) + len(self._options_json)
         return packed + len(self.job_name) + _artifact_bytes(self.dependencies)
 
 
 def prepare_request(message: Any) -> PrepareRequest:
-    """Decode and check a `PrepareJobRequest`.
+    """Decodes and checks a `PrepareJobRequest`.
 
     Raises:
-        InvalidRequest: it has no pipeline, a payload in it cannot be read, the pipeline is malformed,
-            see `graph.check`, or the job's name is too long.
+        InvalidRequest: the request has no pipeline, a payload can't be parsed, the pipeline is
+            malformed (see `graph.check`), or the job's name is too long.
     """
     pipeline = message.pipeline
     if len(message.job_name) > PIPELINE_LIMITS.job_name_chars:
@@ -124,7 +124,7 @@ def check_pipeline(data: bytes) -> None:
     """Checks the references within a serialized pipeline, and its size.
 
     Raises:
-        InvalidRequest: the bytes can't be read, or the text names the first few problems.
+        InvalidRequest: the bytes can't be parsed, or the text names the first few problems.
     """
     try:
         pipeline = beam_runner_api_pb2.Pipeline.FromString(data)
@@ -134,10 +134,10 @@ def check_pipeline(data: bytes) -> None:
 
 
 def pipeline_graph(pipeline: Any) -> PipelineGraph:
-    """The references within a `beam_runner_api.Pipeline`.
+    """Returns the references within a `beam_runner_api.Pipeline`.
 
     Raises:
-        InvalidRequest: the payload of a transform cannot be read; names the transform.
+        InvalidRequest: the payload of a transform can't be parsed; the text names the transform.
     """
     components = pipeline.components
     return PipelineGraph(
@@ -182,9 +182,10 @@ def _transform(transform: Any) -> TransformNode:
 
 
 def _coder_ids(message: Message) -> Iterator[str]:
-    """The values of all fields, at any depth, that hold the id of a coder.
+    """Yields the values of all fields, at any depth, that hold the id of a coder.
 
-    Others are not looked at: to look at bytes copies them, and a function may be hundreds of megabytes.
+    The function skips other fields, because reading bytes copies them, and a function may have
+    hundreds of megabytes.
     """
     for field in message.DESCRIPTOR.fields:
         if field.message_type is None and not field.name.endswith("coder_id"):
@@ -226,7 +227,7 @@ def _alternatives(environment_id: str, environment: Any, depth: int) -> list[Any
 
 
 def dependencies_of(pipeline: bytes) -> frozenset[Dependency]:
-    """The dependencies of all environments of a serialized pipeline."""
+    """Returns the dependencies of all environments of a serialized pipeline."""
     message = beam_runner_api_pb2.Pipeline.FromString(pipeline)
     return frozenset(
         item
@@ -236,9 +237,7 @@ def dependencies_of(pipeline: bytes) -> frozenset[Dependency]:
 
 
 def with_staged(pipeline: bytes, staged: Staged) -> bytes:
-    """The serialized pipeline with each environment's dependencies replaced by what became of
-    them.
-    """
+    """Returns the serialized pipeline with each environment's dependencies replaced by their staged artifacts."""
     if not staged:
         return pipeline
     message = beam_runner_api_pb2.Pipeline.FromString(pipeline)

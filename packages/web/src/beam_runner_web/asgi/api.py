@@ -1,4 +1,4 @@
-"""JSON for scripts under `/api/v1`, metrics for Prometheus, and whether the server is well."""
+"""JSON for scripts under `/api/v1`, metrics for Prometheus, and a health check."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from beam_runner_web.html.pages import Pages
 
 
 class Api:
-    """Answers scripts. What a job's parts are is in the package's README."""
+    """The API for scripts. The package's README lists the parts of a job."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
 
     def answers(self) -> Mapping[str, Callable[[Request], Response]]:
-        """What answers by address, each a blocking call."""
+        """Returns the handlers by address; each of them is a blocking call."""
         return {
             "/api/v1/jobs": self._jobs,
             "/api/v1/jobs/{job_id}": self._job,
@@ -37,7 +37,7 @@ class Api:
         }
 
     def error(self, status: int, text: str) -> Response:
-        """An error as scripts read it."""
+        """Returns an error as JSON."""
         return _json({"error": text}, status)
 
     def _jobs(self, request: Request) -> Response:
@@ -54,7 +54,7 @@ class Api:
         return _json({request.path_params["part"]: plain(found)})
 
     def _log_text(self, request: Request) -> Response:
-        """The log as a file, filtered as the page is; terminal escapes stay, for it is a file."""
+        """Returns the log as a file, with the page's filter. Terminal escapes stay in the file."""
         view = self._pages.view(request.path_params["job_id"])
         lines = all_lines(view, _log_filter(request))
         text = "".join(
@@ -86,7 +86,7 @@ class Api:
 
 
 def summary(view: JobView) -> dict[str, Any]:
-    """A job in few words."""
+    """Returns a summary of a job."""
     snapshot = view.snapshot
     return {
         "id": view.id,
@@ -140,7 +140,7 @@ _PARTS: Mapping[str, Callable[[JobView, Request], Any]] = {
 
 
 def plain(value: Any) -> Any:
-    """Records as JSON has them."""
+    """Returns records as values that JSON supports."""
     if attrs.has(type(value)):
         fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
         return plain(fields)
@@ -181,7 +181,7 @@ _OF_STAGES = (
 
 
 def _exposition(views: Iterable[JobView]) -> Iterator[str]:
-    """Figures of jobs in Prometheus' text format."""
+    """Returns metrics of jobs in Prometheus' text format."""
     found = list(views)
     yield "# HELP beam_step_elements_total Elements that came out of the step."
     yield "# TYPE beam_step_elements_total counter"

@@ -1,8 +1,8 @@
-"""Live pages: one stream of server-sent events for each, which carries the parts that have changed.
+"""Live pages: one stream of server-sent events for each page, with the parts that have changed.
 
-A part is rendered by the template that rendered the page, so what is live is what a reload shows.
-Event `parts` has a JSON object of HTML by element id; `end` says that nothing will change any more;
-`gone` that the server does not know the job (it was started again without its jobs, say).
+The template of the page also renders the parts, so a live page shows the same as a reload. The
+event `parts` has a JSON object of HTML by element id. `end` says that nothing will change any more.
+`gone` says that the server doesn't know the job, for example after a restart without its jobs.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _Rendered = tuple[dict[str, str], float, bool]
 
 
 class Events:
-    """Serves the streams; at most `MOST_STREAMS` at once, beyond which pages are as they were loaded.
+    """Server of the streams, at most `MOST_STREAMS` at once. Beyond the limit, pages stay as they were
+    loaded.
 
-    `in_thread` runs what blocks.
+    `in_thread` runs blocking calls.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Events:
         self._open = 0
 
     async def of_the_list(self, request: Request) -> Response:
-        """The stream of the list of jobs."""
+        """Returns the stream of the list of jobs."""
 
         def render() -> _Rendered:
             values = self._pages.jobs(request.query_params)
@@ -52,7 +53,7 @@ class Events:
         return await self._answer(request, render)
 
     async def of_a_job(self, request: Request) -> Response:
-        """The stream of one of a job's pages, which the parameter `page` names."""
+        """Returns the stream of one of a job's pages; the parameter `page` names it."""
         job_id = request.path_params["job_id"]
         page = request.query_params.get("page", "")
         if page not in JOB_PAGES:
@@ -68,7 +69,7 @@ class Events:
         return await self._answer(request, render)
 
     async def _answer(self, request: Request, render: Callable[[], _Rendered]) -> Response:
-        """A stream, or with the parameter `once` all parts as they are, for pages that ask again."""
+        """Returns a stream, or with the parameter `once` all current parts, for pages that poll."""
         if "once" in request.query_params:
             parts, _, over = await self._in_thread(render)
             return JSONResponse({"parts": parts, "over": over})

@@ -1,4 +1,4 @@
-"""The page at which a browser shows the token once, where the server needs one."""
+"""The login page, at which a browser sends the token once, if the server requires one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_BODY = 4_096
 
 
 class Login:
-    """An ASGI application: a form, and a cookie for who knows the token."""
+    """An ASGI application with a form, which sets a cookie if the token is right."""
 
     def __init__(self, renderer: Renderer, settings: WebSettings) -> None:
         self._renderer = renderer

@@ -1,7 +1,7 @@
-"""Who may ask for what: guards around the application, and the headers of each answer.
+"""Access control around the application, and the security headers of each answer.
 
-A page on another site must not be able to end jobs, nor to read them by a name of its own that
-leads to this machine (DNS rebinding); and what users wrote must never run as script.
+A page on another site must not be able to end jobs, or to read them under its own host name that
+leads to this machine (DNS rebinding). Texts of users must never run as a script.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _HEADERS = {
 
 
 class Guard:
-    """Refuses what must not be asked, before the application sees it.
+    """ASGI middleware that refuses forbidden requests before the application sees them.
 
-    - a Host that is not this machine's or one of `allowed_hosts`: 421;
-    - an unsafe method from another origin: 403, or in `read_only` mode at all: 403;
-    - where there is a `token`, a request without it: 401, or for pages the way to the login.
+    - A Host that isn't this machine's or one of `allowed_hosts`: 421.
+    - An unsafe method from another origin, or in `read_only` mode: 403.
+    - If there is a `token`, a request without it: 401, or for pages a redirect to the login.
     """
 
     def __init__(
@@ -96,20 +96,22 @@ class Guard:
 
 
 def _caching(scope: Scope) -> str:
-    """What is asked for by its version stays as it is for ever; all else is only true now."""
+    """Returns the caching header: resources with a version in the address never change; others are not cached."""
     versioned = "/static/" in scope["path"] and scope["query_string"].startswith(b"v=")
     return "public, max-age=31536000, immutable" if versioned else "no-store"
 
 
 def matches(shown: str, token: str) -> bool:
-    """Whether the token that was shown is the right one; takes as long for any."""
+    """Returns whether the token is the right one, in constant time."""
     return hmac.compare_digest(shown.encode(), token.encode())
 
 
 def _same_origin(headers: Headers, host: str) -> bool:
-    """As `http.CrossOriginProtection` of Go: browsers say where a request comes from.
+    """Returns whether a request is from the same origin, with the rules of Go's
+    `http.CrossOriginProtection`.
 
-    One that says nothing is no browser, and has no one's cookies to misuse.
+    Browsers send the origin of a request. A client that sends none is not a browser, so it has no
+    cookies to misuse.
     """
     site = headers.get("sec-fetch-site")
     if site is not None:
@@ -119,7 +121,7 @@ def _same_origin(headers: Headers, host: str) -> bool:
 
 
 def _name(host: str) -> str:
-    """The host without its port."""
+    """Returns the host without its port."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a job that runs well is doing, in a few words."""
+"""Short descriptions of what a healthy job is doing."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ _MOST_NAMES = 2
 
 
 def at_work(facts: Facts) -> str:
-    """A sentence without its beginning and its end: of a stream how much comes in and how late it is, else which
-    steps are at work and how far the job is.
+    """Returns the middle part of a sentence.
+
+    For a stream, it has the input rate and the delay. For a batch, it has the active steps and the
+    progress.
     """
     if not facts.snapshot.figures.stages:
         return _NOTHING_SPECIAL

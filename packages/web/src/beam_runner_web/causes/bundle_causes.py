@@ -1,4 +1,4 @@
-"""Sentences about bundles that run for long: those that come no further, and those that take longer than others."""
+"""Sentences about long-running bundles: those without progress, and those that are slower than others."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ _UNSEEN = (
 
 
 def _long_bundles(facts: Facts) -> Iterator[Cause]:
-    """Bundles that have run for long, by the runner that tells of them: a sentence for each stage.
+    """Yields one sentence for each stage with bundles that have run for long, as the runner reports
+    them.
 
-    Waits tell of those whose process doesn't answer, or whose harness still starts.
+    Other sentences, about waits, cover bundles whose process doesn't answer or whose harness is
+    starting.
     """
     execution = facts.snapshot.execution
     if execution is None:
@@ -41,7 +43,7 @@ def _long_bundles(facts: Facts) -> Iterator[Cause]:
 
 
 def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningBundle]) -> Cause:
-    """What is said of bundles of one stage, which all stand, or none of them does."""
+    """Returns the sentence about bundles of one stage, all of them without progress or all of them with progress."""
     tree = facts.snapshot.tree
     one = max(bundles, key=lambda bundle: bundle.seconds)
     steps = [step for step in map(tree.find, one.steps) if step]
@@ -73,7 +75,7 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
 
 
 def _no_further(facts: Facts, one: RunningBundle, process: str) -> str:
-    """Since when a bundle stands, and where."""
+    """Returns for how long a bundle has made no progress, and in which step."""
     for_all = abs(one.seconds - one.still) < STILL_SECONDS
     still = "without coming any further" if for_all else f"no further for {duration(one.still)}"
     thread = thread_of(one, facts.snapshot.threads)

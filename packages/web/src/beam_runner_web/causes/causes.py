@@ -1,4 +1,4 @@
-"""Why a job failed, is slow or stuck: a sentence for each reason, the worst first."""
+"""Reasons why a job failed, is slow or is stuck: one sentence for each, the worst first."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _WHY_LOST = (
     "machine. The step whose bundles were tried again is the one that ran in it"
 )
 _WHY: Mapping[str, str] = {FailureCause.LOST_PROCESS: _WHY_LOST}
-"""By the cause of a failure, what may be behind it."""
+"""Possible explanations by the cause of a failure."""
 
 
 def causes_of(facts: Facts) -> tuple[Cause, ...]:
-    """The sentences, the worst first; at least one."""
+    """Returns the sentences, at least one, the worst first."""
     found = [cause for rule in _RULES for cause in rule(facts)]
     if not any(cause.weight <= Weight.GOOD for cause in found):
         found.append(Cause(CauseKind.WELL, Weight.GOOD, _all_is_well(facts)))
@@ -87,7 +87,7 @@ def _failed(facts: Facts) -> Iterator[Cause]:
 def _failure(facts: Facts, group: FailureGroup, kind: CauseKind, what: str) -> Cause:
     failure = group.failure
     raised = ": ".join(part for part in (failure.type, one_line(failure.text, 600)) if part)
-    # A clause within commas goes on only where a step is named.
+    # The clause between commas is part of the sentence only if a step is named.
     if failure.step:
         said = f"{what} in {facts.snapshot.tree.steps[failure.step].name}"
     else:
@@ -113,7 +113,7 @@ def _errors_so_far(facts: Facts) -> Iterator[Cause]:
 
 
 def _drain_waits(facts: Facts) -> Iterator[Cause]:
-    """What keeps a job from the end of its drain: bundles that stand, which nothing interrupts."""
+    """Yields the sentence about bundles that delay the end of a drain: nothing interrupts bundles without progress."""
     execution = facts.snapshot.execution
     if facts.snapshot.state is not JobState.DRAINING or execution is None:
         return
@@ -152,7 +152,7 @@ def _backlog_grows(facts: Facts) -> Iterator[Cause]:
 
 
 def _retried(facts: Facts) -> Iterator[Cause]:
-    """Attempts that failed without an error that is told."""
+    """Yields sentences about failed attempts without a reported error."""
     if facts.snapshot.state is JobState.FAILED:
         return
     told = {group.failure.step for group in facts.failures if group.retried} | failing_steps(facts)

@@ -1,6 +1,4 @@
-"""Sentences about event time in streams: which stage holds it back, whether it comes nearer, what came too late,
-and what waits for its window to close.
-"""
+"""Sentences about event time in streams: the stage that holds it back, its progress, late data, and open windows."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _MOST_TOLD = 3
 
 
 def _late(facts: Facts) -> Iterator[Cause]:
-    """Stages of a stream that are late by themselves, and not since those before them are."""
+    """Yields the stages of a stream that cause a delay, and not those that only inherit it."""
     snapshot = facts.snapshot
     if snapshot.state.is_terminal or not snapshot.streaming:
         return
@@ -41,7 +39,8 @@ def _late(facts: Facts) -> Iterator[Cause]:
 
 def _of_stage(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause | None:
     ahead = stage.input_watermark
-    # What a source reads has no event time: it is at the end, or at the start where some of it was put off.
+    # The input of a source has no event time: its watermark is at the end, or at the start if some
+    # input was deferred.
     is_source = ahead is None or is_end(ahead) or is_start(ahead)
     if is_start(mark):
         return _untold(facts, stage) if is_source else None
@@ -61,8 +60,10 @@ def _of_stage(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause
 
 
 def _given(facts: Facts, stage: StageFigures, ahead: int) -> int:
-    """How far event time has come in what gives to a stage: `ahead`, the watermark of its input, is held by what waits
-    for it and by what is in its bundles.
+    """Returns the event time that the stages before a stage have reached.
+
+    `ahead` is the watermark of the stage's input. Elements that wait for the stage or are in its
+    bundles hold it.
     """
     told = (one.output_watermark for one in facts.before_stage(stage))
     marks = [mark for mark in told if mark is not None and not is_end(mark)]
@@ -70,7 +71,7 @@ def _given(facts: Facts, stage: StageFigures, ahead: int) -> int:
 
 
 def _untold(facts: Facts, stage: StageFigures) -> Cause | None:
-    """A source that gives elements, and no event time with them."""
+    """Returns the sentence about a source that emits elements but reports no watermark."""
     source = _source(facts, stage)
     if not source or stage.waits or (facts.snapshot.seconds or 0) < _STANDS_SECONDS:
         return None
@@ -79,7 +80,7 @@ def _untold(facts: Facts, stage: StageFigures) -> Cause | None:
 
 
 def _of_source(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause | None:
-    """A stage with a source that is late: it is too slow, catches up, or waits for its source."""
+    """Returns the sentence about a late stage with a source: too slow, catching up, or waiting for its source."""
     source = _source(facts, stage)
     if not source:
         return None
@@ -113,7 +114,7 @@ def _of_source(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Caus
 
 
 def _busy(facts: Facts, stage: StageFigures) -> bool:
-    """Whether the steps of a stage were at work most of the time lately."""
+    """Returns whether the steps of a stage were active for most of the recent time."""
     before = facts.before(_TREND_SECONDS)
     if before is None:
         return False
@@ -122,13 +123,15 @@ def _busy(facts: Facts, stage: StageFigures) -> bool:
 
 
 def _source(facts: Facts, stage: StageFigures) -> str:
-    """The first source of something unbounded in a stage; empty where none is."""
+    """Returns the first source of an unbounded PCollection in a stage; empty if none exists."""
     sources = facts.snapshot.tree.sources
     return next((key for key in stage.steps if key in sources), "")
 
 
 def _dropped(facts: Facts) -> Iterator[Cause]:
-    """Groupings and stateful steps that have dropped something: people miss it in the results."""
+    """Yields sentences about groupings and stateful steps that have dropped late data, because users
+    miss it in the results.
+    """
     names = facts.snapshot.tree.steps
     for stage in facts.snapshot.figures.stages:
         if stage.dropped and stage.steps:
@@ -143,7 +146,9 @@ def _dropped(facts: Facts) -> Iterator[Cause]:
 
 
 def _gathers(facts: Facts) -> Iterator[Cause]:
-    """Groupings that have given nothing yet, since all their windows are open: it looks as if they stood."""
+    """Yields sentences about groupings without output, because all their windows are open. They look
+    stuck otherwise.
+    """
     snapshot = facts.snapshot
     if snapshot.state is not JobState.RUNNING or not snapshot.streaming:
         return
@@ -163,7 +168,7 @@ def _gathers(facts: Facts) -> Iterator[Cause]:
 
 
 def _gatherer(facts: Facts, stage: StageFigures) -> str:
-    """What groups in a stage: the grouping before it, or the combine that it ends; empty where nothing does."""
+    """Returns the grouping of a stage: the GroupByKey before it, or the combine that it ends; empty if none exists."""
     tree = facts.snapshot.tree
     first = next(iter(stage.steps), "")
     if found := facts.grouping(stage):

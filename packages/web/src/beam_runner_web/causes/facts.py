@@ -1,4 +1,4 @@
-"""What the sentences about a job are made of, and what a sentence is."""
+"""Facts about a job, and the sentences that are derived from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_NAMES = 3
 
 
 class Weight(enum.IntEnum):
-    """How bad it is."""
+    """The severity of a sentence."""
 
     BAD = 0
     WARN = 1
@@ -30,7 +30,7 @@ class Weight(enum.IntEnum):
 
 
 class CauseKind(enum.StrEnum):
-    """What a sentence about a job is about, if it is not a `WaitKind`."""
+    """The subject of a sentence about a job, if the subject isn't a `WaitKind`."""
 
     WELL = "well"
     IDLE = "idle"
@@ -53,14 +53,14 @@ class CauseKind(enum.StrEnum):
 
 @attrs.frozen
 class Cause:
-    """A sentence, and where to read more.
+    """A sentence with a link to details.
 
     Attributes:
-        kind: what it is about, for programs.
-        weight: how bad it is.
+        kind: the subject of the sentence, for programs.
+        weight: the severity.
         text: the sentence.
-        page: one of the pages of the job, and a place on it.
-        step: the id of the step that it is about.
+        page: the page of the job with details, and an anchor on it.
+        step: the id of the step that the sentence is about.
         more: a second sentence.
     """
 
@@ -74,32 +74,32 @@ class Cause:
 
 @attrs.frozen(slots=False)
 class Facts:
-    """What the sentences are made of."""
+    """The facts from which the sentences are derived."""
 
     snapshot: Snapshot
     failures: Sequence[FailureGroup]
     states: dict[str, StepState]
 
     def name(self, stage: StageFigures) -> str:
-        """A stage by the step that people would look at."""
+        """Returns a name for a stage: the step that users would look at."""
         return self.names(stage.steps) or stage.name
 
     def step(self, stage: StageFigures) -> str:
-        """The step in a stage that takes most of its time; the last one where none has told of time."""
+        """Returns the step of a stage that takes most of its time; without times, the last step."""
         return self.hottest(stage.steps)
 
     def card(self, stage: StageFigures) -> str:
-        """Where more is told of a stage: its place on the page of stages."""
+        """Returns the link to the stage's card on the page of stages."""
         return f"stages#{quote(stage.anchor, safe='')}"
 
     def names(self, steps: Sequence[str]) -> str:
-        """The step among these that takes most of the time; where none has told of time, all it may be."""
+        """Returns the name of the step that takes most of the time; without times, the names of all candidates."""
         if any(self.wall(key) for key in steps):
             return self.snapshot.tree.steps[self.hottest(steps)].name
         return self.any_of(steps)
 
     def any_of(self, steps: Sequence[str]) -> str:
-        """These steps, one of which is meant: by the outermost composites that they are in."""
+        """Returns a phrase for one of these steps, with the outermost composites that contain them."""
         tree = self.snapshot.tree
         if len(steps) == 1:
             return tree.steps[steps[0]].name
@@ -110,7 +110,7 @@ class Facts:
         return " or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
 
     def hottest(self, steps: Sequence[str]) -> str:
-        """Which of these steps takes most time, lately if that is known; empty where none is known."""
+        """Returns the step that takes most time, recently if known; empty if unknown."""
         figures = self.snapshot.figures.steps
         known = [(at, key) for at, key in enumerate(steps) if key in figures]
         if not known:
@@ -118,7 +118,7 @@ class Facts:
         return max(known, key=lambda one: (self._lately(one[1]), self.wall(one[1]), one[0]))[1]
 
     def grouping(self, stage: StageFigures) -> str:
-        """The grouping by key before a stage, which its bundles do, too; empty where there is none."""
+        """Returns the GroupByKey before a stage, whose work the stage's bundles do; empty if none exists."""
         tree = self.snapshot.tree
         inputs = tree.steps[stage.steps[0]].description.inputs.values() if stage.steps else ()
         makers = [tree.producers[one] for one in inputs if one in tree.producers]
@@ -126,7 +126,7 @@ class Facts:
         return next((key for key in groupings if key not in stage.steps), "")
 
     def before_stage(self, stage: StageFigures) -> list[StageFigures]:
-        """The stages that give to a stage, past groupings and the like, which no stage runs."""
+        """Returns the stages whose output a stage reads, also through steps that no stage runs, such as groupings."""
         tree = self.snapshot.tree
         pending, seen, found = list(stage.steps), set(stage.steps), dict[str, StageFigures]()
         while pending:
@@ -143,7 +143,7 @@ class Facts:
 
     @cached_property
     def _stages_of(self) -> Mapping[str, Sequence[StageFigures]]:
-        """By step the stages that it is in: a flatten is in all that give to it."""
+        """The stages of each step. A Flatten belongs to all stages that write to it."""
         found: dict[str, list[StageFigures]] = defaultdict(list)
         for one in self.snapshot.figures.stages:
             for key in one.steps:
@@ -151,17 +151,17 @@ class Facts:
         return dict(found)
 
     def wall(self, key: str, at: Sample | None = None) -> int:
-        """For how many ms a step had been at work, then or by now."""
+        """Returns for how many ms a step had been active, then or by now."""
         steps = (at or self.snapshot).figures.steps
         return (steps[key].wall or 0) if key in steps else 0
 
     def _lately(self, key: str) -> int:
-        """For how many ms a step was at work lately; 0 where nobody has looked for long enough."""
+        """Returns for how many ms a step was active recently; 0 if the samples don't reach back far enough."""
         before = self.before(_LATELY_SECONDS)
         return 0 if before is None else max(0, self.wall(key) - self.wall(key, before))
 
     def before(self, seconds: float) -> Sample | None:
-        """The job as it was so long ago, or somewhat longer; None where nobody has looked then."""
+        """Returns the job as it was the given time ago or somewhat earlier; None if no sample is so old."""
         snapshot = self.snapshot
         return next(
             (s for s in reversed(snapshot.samples) if s.time <= snapshot.taken - seconds), None

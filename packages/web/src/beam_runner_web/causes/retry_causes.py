@@ -13,14 +13,14 @@ from .facts import Cause, CauseKind, Facts, Weight
 from .wait_causes import KEEPS, weight_of_outage
 
 _OFTEN = 4
-"""After so many failed attempts a bundle is no passing trouble."""
+"""The number of failed attempts after which a bundle counts as more than a temporary problem."""
 _MOST_STEPS = 3
 _LONGEST = 600
 _OTHERS = "Other keys and steps go on; windows that wait for its watermark don't fire meanwhile"
 
 
 def failing_steps(facts: Facts) -> frozenset[str]:
-    """The steps of which a sentence here says that they fail."""
+    """Returns the steps that a sentence of this module names as failing."""
     execution = facts.snapshot.execution
     failed = () if execution is None else execution.failed
     return frozenset(
@@ -47,7 +47,7 @@ def _failed_bundles(facts: Facts) -> Iterator[Cause]:
 
 
 def _step(facts: Facts, one: FailedBundle) -> str:
-    """The step in which a bundle failed; empty if the job's server doesn't know it."""
+    """Returns the step in which a bundle failed; empty if the job's server doesn't know it."""
     tree = facts.snapshot.tree
     if one.step and (found := tree.find(one.step)):
         return found

@@ -1,4 +1,4 @@
-"""Sentences about the shape of a job's work: sources that give nothing, bundles that are far too small, a key with
+"""Sentences about the shape of a job's work: idle sources, bundles that are too small, and a key with
 most of the values.
 """
 
@@ -22,7 +22,7 @@ _BUSY_SHARE = 0.3
 
 
 def _idle(facts: Facts) -> Iterator[Cause]:
-    """A stream that waits for its sources, and for nothing else."""
+    """Returns the sentence about a stream that waits only for its sources."""
     snapshot = facts.snapshot
     stages = snapshot.figures.stages
     if snapshot.state is not JobState.RUNNING or not stages or not snapshot.samples:
@@ -47,7 +47,7 @@ def _idle(facts: Facts) -> Iterator[Cause]:
 
 
 def _small_bundles(facts: Facts) -> Iterator[Cause]:
-    """Stages that spend most of their time between the elements: with bundles of next to nothing."""
+    """Yields the stages that spend most of their time between elements, because their bundles are almost empty."""
     snapshot = facts.snapshot
     seconds = snapshot.seconds
     if snapshot.state.is_terminal or not seconds:
@@ -70,13 +70,13 @@ def _small_bundles(facts: Facts) -> Iterator[Cause]:
 
 
 def _elements(facts: Facts, stage: StageFigures) -> int:
-    """How many elements have come to that step of a stage to which most came: a source's own are few."""
+    """Returns the largest number of input elements of a stage's steps. A source itself has few input elements."""
     figures = facts.snapshot.figures.steps
     return max((figures[key].elements_in or 0 for key in stage.steps if key in figures), default=0)
 
 
 def _wall(facts: Facts, stage: StageFigures) -> int:
-    """For how many ms the steps of a stage were at work."""
+    """Returns for how many ms the steps of a stage were active."""
     figures = facts.snapshot.figures.steps
     return sum(figures[key].wall or 0 for key in stage.steps if key in figures)
 

@@ -1,4 +1,4 @@
-"""Sentences about what a job waits for: a table says of each kind of wait what becomes of it."""
+"""Sentences about the waits of a job: a table defines what happens for each kind of wait."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _is_short(facts: Facts, execution: Execution, wait: Wait) -> bool:
 
 
 def _bundles_are_told(facts: Facts, execution: Execution, wait: Wait) -> bool:
-    # A source of a stream may run a bundle in which it waits: that is nothing to report.
+    # A source of a stream may run a bundle that waits for data, which needs no report.
     return any(map(stands, execution.bundles)) or (
         facts.snapshot.streaming and bool(execution.bundles)
     )
@@ -52,13 +52,14 @@ def _failures_are_told(facts: Facts, execution: Execution, wait: Wait) -> bool:
 
 @attrs.frozen
 class _Row:
-    """What becomes of waits of one kind.
+    """How to report waits of one kind.
 
     Attributes:
-        at_once: whether they are told at once; else only when nothing has been committed for some seconds.
-        is_told: whether other sentences tell of them already, or nobody wants to know.
-        page: where to read more; empty for the stage's place on its page.
-        more: what a reader should know besides.
+        at_once: whether to report them at once; otherwise only if nothing was committed for some
+            seconds.
+        is_told: whether other sentences cover them, or users don't need them.
+        page: the page with details; empty for the stage's card on its page.
+        more: an additional explanation.
     """
 
     at_once: bool
@@ -88,7 +89,7 @@ _TABLE: Mapping[WaitKind, _Row] = {
 
 
 def waits_of_job(facts: Facts) -> Iterator[Cause]:
-    """What the whole job waits for: a neighbour, or places on the cluster."""
+    """Yields sentences about waits of the whole job: for a neighbour, or for slots of the cluster."""
     execution = facts.snapshot.execution
     if execution is not None:
         for wait in _news(facts, execution):
@@ -97,7 +98,9 @@ def waits_of_job(facts: Facts) -> Iterator[Cause]:
 
 
 def waits_of_stages(facts: Facts) -> Iterator[Cause]:
-    """What stages wait for; of what may pass by itself only if nothing moves."""
+    """Yields sentences about waits of stages. Waits that can end by themselves count only if nothing
+    else progresses.
+    """
     execution = facts.snapshot.execution
     if execution is None:
         return
@@ -113,7 +116,7 @@ def waits_of_stages(facts: Facts) -> Iterator[Cause]:
 
 
 def _news(facts: Facts, execution: Execution) -> list[Wait]:
-    """The waits of which no other sentence tells."""
+    """Returns the waits that no other sentence covers."""
     return [
         wait
         for wait in execution.waits
@@ -123,12 +126,12 @@ def _news(facts: Facts, execution: Execution) -> list[Wait]:
 
 
 def _cause(facts: Facts, execution: Execution, wait: Wait) -> Cause:
-    """The sentence about a wait."""
+    """Returns the sentence about a wait."""
     row, tree, stage = _TABLE[wait.kind], facts.snapshot.tree, _stage(facts, wait)
     step = _step(facts, wait, stage)
     who = tree.steps[step].name if step else ""
     if wait.kind is WaitKind.PROCESS:
-        # It has not told of the times of its steps either.
+        # The stage hasn't reported the times of its steps either.
         found = tuple(one for one in map(tree.find, wait.steps) if one)
         who = facts.any_of(stage.steps if stage and stage.steps else found)
     text = render(wait, who=who, now=execution.now)
@@ -142,12 +145,12 @@ def _cause(facts: Facts, execution: Execution, wait: Wait) -> Cause:
 def _weight(wait: Wait, stage: StageFigures | None) -> Weight:
     if wait.kind is WaitKind.NEIGHBOUR:
         return weight_of_outage(wait.seconds)
-    # A step to which next to nothing has come yet may only wait for its turn.
+    # A step with almost no input so far may only wait for a free worker.
     return Weight.NOTE if wait.stage and _is_little(stage) else Weight.WARN
 
 
 def weight_of_outage(seconds: float) -> Weight:
-    """How bad it is that a neighbour has been unavailable for so long."""
+    """Returns the severity of a neighbour's outage of the given length."""
     return Weight.BAD if seconds >= _LONG_SECONDS else Weight.WARN
 
 
@@ -157,7 +160,7 @@ def _is_little(stage: StageFigures | None) -> bool:
 
 
 def _step(facts: Facts, wait: Wait, stage: StageFigures | None) -> str:
-    """The id of the step that waits; empty if no step of the pipeline does."""
+    """Returns the id of the waiting step; empty if no step of the pipeline waits."""
     if len(wait.steps) == 1 and (found := facts.snapshot.tree.find(wait.steps[0])):
         return found
     return "" if stage is None else facts.step(stage) or next(iter(stage.steps), "")
@@ -168,9 +171,9 @@ def _stage(facts: Facts, wait: Wait) -> StageFigures | None:
 
 
 def _is_turn_in_composite(facts: Facts, wait: Wait) -> bool:
-    """Whether a step to which little has come waits for a part of the same composite.
+    """Returns whether a step with little input waits for a part of the same composite.
 
-    Combining globally waits for its default in this way, and goes on by itself.
+    A global combine waits for its default value in this way, and the wait ends by itself.
     """
     tree, stage = facts.snapshot.tree, _stage(facts, wait)
     step = _step(facts, wait, stage)

@@ -1,6 +1,7 @@
-"""A view as a drawing: composites that are open with their parts inside, and a line for each edge.
+"""Layout of a view: open composites with their parts inside, and a line for each edge.
 
-It is laid out from the inside out: what lies directly in a composite is a graph of its own.
+The layout works from the inside to the outside: the direct parts of a composite form a separate
+graph.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _FOOT = 10
 
 @attrs.frozen
 class Shape:
-    """A step: within which one it is drawn (empty where in none), how many lines it has below its
-    name, and whether its parts are drawn instead.
+    """A step to draw: its enclosing step (empty for none), its number of text lines below the name,
+    and whether its parts are drawn instead.
     """
 
     key: str
@@ -33,7 +34,7 @@ class Shape:
 
 @attrs.frozen
 class Box:
-    """Where a step is drawn."""
+    """The position of a step in the drawing."""
 
     x: float
     y: float
@@ -43,7 +44,7 @@ class Box:
 
 @attrs.frozen
 class Line:
-    """An edge as a path in SVG's words; its text stands at `x`, `y`."""
+    """An edge as an SVG path; its text is at `x`, `y`."""
 
     path: str
     x: float
@@ -52,7 +53,7 @@ class Line:
 
 @attrs.frozen
 class Drawing:
-    """Boxes and lines in the order in which they were asked for, within `width` and `height`."""
+    """Boxes and lines in the order of the request, within `width` and `height`."""
 
     boxes: tuple[Box, ...]
     lines: tuple[Line, ...]
@@ -62,9 +63,9 @@ class Drawing:
 
 @functools.lru_cache(maxsize=64)
 def drawing(shapes: tuple[Shape, ...], edges: tuple[Edge, ...]) -> Drawing:
-    """Draws steps, each before those that are in it, and edges between those that are not open.
+    """Draws steps, each before its parts, and edges between steps that are not open.
 
-    Figures change more often than what is drawn: drawings are kept.
+    The function caches drawings, because metrics change more often than the graph.
     """
     return _Drawer(shapes, edges).drawing()
 
@@ -118,7 +119,9 @@ class _Drawer:
 
 
 def _lifted(source: Sequence[str], target: Sequence[str]) -> tuple[str, Edge]:
-    """In which composite an edge counts, and between which of its parts, by the ways to its ends."""
+    """Returns the composite to which an edge belongs, and the two parts that it connects, from the
+    paths to its ends.
+    """
     parent = ""
     for one, other in zip(source, target, strict=False):
         if one != other:
@@ -128,7 +131,7 @@ def _lifted(source: Sequence[str], target: Sequence[str]) -> tuple[str, Edge]:
 
 
 def _line(source: Box, target: Box, passing: Sequence[tuple[float, float, float]]) -> Line:
-    """A line from the lower side of a box to the upper side of another, through the layers between."""
+    """Returns a line from the lower side of a box to the upper side of another, through the layers between."""
     x, y = source.x + source.width / 2, source.y + source.height
     end_x, end_y = target.x + target.width / 2, target.y
     bends = [*passing, (end_x, end_y - 5, end_y - 5)]

@@ -1,4 +1,4 @@
-"""The graph of a pipeline as a view of it: which composites are open, and what flows between what is seen."""
+"""Views of a pipeline's graph: the open composites, and the edges between visible steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_NODES = 200
 
 @attrs.frozen
 class Edge:
-    """PCollections from one visible step to another; `side` where all of them are side inputs."""
+    """PCollections from one visible step to another; `side` if all of them are side inputs."""
 
     source: str
     target: str
@@ -25,11 +25,12 @@ class Edge:
 
 @attrs.frozen
 class View:
-    """What is seen of a pipeline.
+    """The visible part of a pipeline.
 
-    - `opened`: the composites of which the parts are seen.
-    - `visible`: steps that are seen closed, and those opened, each before its parts.
-    - `edges`: between steps that are seen closed.
+    Attributes:
+        opened: the composites whose parts are visible.
+        visible: visible closed steps, and open ones, each before its parts.
+        edges: the edges between visible closed steps.
     """
 
     opened: frozenset[str]
@@ -38,15 +39,16 @@ class View:
 
     @property
     def too_large(self) -> bool:
-        """Whether nobody could read it."""
+        """Whether the view has too many steps to be readable."""
         return len(self.visible) > _MOST_NODES
 
 
 def default_open(tree: StepTree, must_see: Iterable[str] = ()) -> frozenset[str]:
-    """The composites that are open where the reader has not chosen any.
+    """Returns the composites that are open by default.
 
-    The way to the steps in `must_see` is; for the rest, the user's own steps are seen closed. A
-    pipeline of one outermost step is opened until it says something.
+    The composites around the steps in `must_see` are open. Otherwise, the user's own steps are
+    visible and closed. A pipeline with a single outermost step is opened until several steps are
+    visible.
     """
     opened = {above for step in must_see for above in tree.way_to(step)}
     level = list(tree.top)
@@ -61,7 +63,7 @@ def default_open(tree: StepTree, must_see: Iterable[str] = ()) -> frozenset[str]
 
 
 def view(tree: StepTree, opened: Iterable[str]) -> View:
-    """The view in which the composites `opened` are open, as far as those around them are."""
+    """Returns the view with the composites `opened`, if their enclosing composites are open, too."""
     wanted = {key for key in opened if key in tree.steps and tree.steps[key].children}
     seen: list[str] = []
     really: set[str] = set()
@@ -76,8 +78,10 @@ def view(tree: StepTree, opened: Iterable[str]) -> View:
 
 
 def _edges(tree: StepTree, closed: frozenset[str]) -> tuple[Edge, ...]:
-    """What flows between steps that are seen closed: each PCollection from the step that makes it to
-    those that read it, both lifted to what is seen of them.
+    """Returns the edges between visible closed steps.
+
+    Each PCollection connects its producer to its readers, both replaced by the visible steps that
+    contain them.
     """
     producers = tree.producers
     shown: dict[str, str] = {}

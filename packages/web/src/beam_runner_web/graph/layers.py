@@ -1,6 +1,8 @@
-"""Boxes of a graph in layers, each below all that give to it, with room for the edges that pass between them.
+"""Layout of a graph in layers: each box is below the boxes of its inputs, with room for the edges that
+pass between them.
 
-What stands in a layer is put where what it is connected to stands, as far as there is room.
+Within a layer, the position of a box is near the boxes to which it is connected, as far as there is
+room.
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ Edge = tuple[str, str]
 
 @attrs.frozen
 class Layers:
-    """Where boxes stand within `size`.
+    """The positions of boxes within `size`.
 
-    - `corners`: for each box where its upper left one is.
-    - `passing`: for each edge where it passes a layer: across, and from the layer's top to its bottom.
+    Attributes:
+        corners: by box, its upper left corner.
+        passing: by edge, the positions at which it passes layers: the horizontal position, and the
+            top and the bottom of the layer.
     """
 
     corners: Mapping[str, tuple[float, float]]
@@ -39,7 +43,7 @@ class Layers:
 
 @attrs.frozen
 class _Place:
-    """A box in a layer, or an edge that passes through one."""
+    """A box in a layer, or an edge that passes through the layer."""
 
     layer: int
     key: str
@@ -48,7 +52,7 @@ class _Place:
 
 
 def in_layers(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> Layers:
-    """Places boxes by their keys, of which edges go from one to another."""
+    """Returns the layout of boxes, given by their keys and sizes, and of the edges between them."""
     layers, ahead = _layers(tuple(sizes), tuple(dict.fromkeys(edges)))
     boxes = {key: _Place(layer, key, sizes[key][0] / 2) for key, layer in layers.items()}
     ways = {edge: _way(boxes[edge[0]], boxes[edge[1]]) for edge in ahead}
@@ -75,9 +79,10 @@ def in_layers(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> Layers:
 
 
 def _layers(keys: Sequence[str], edges: Iterable[Edge]) -> tuple[dict[str, int], tuple[Edge, ...]]:
-    """For each box its layer, below all that give to it; and the edges but for those that close a cycle.
+    """Returns the layer of each box, below its inputs, and the edges without those that close a cycle.
 
-    Closed composites may give to each other both ways. Of a cycle the edge that leads furthest back is left out.
+    Closed composites can depend on each other. Of each cycle, the function removes the edge that
+    leads furthest back.
     """
     at = {key: number for number, key in enumerate(keys)}
     above: dict[str, list[str]] = {key: [] for key in keys}
@@ -107,7 +112,7 @@ def _way(source: _Place, target: _Place) -> tuple[_Place, ...]:
 
 
 def _rows(places: Iterable[_Place]) -> list[list[_Place]]:
-    """What stands in each layer."""
+    """Returns the content of each layer."""
     rows: dict[int, list[_Place]] = defaultdict(list)
     for place in places:
         rows[place.layer].append(place)
@@ -115,9 +120,10 @@ def _rows(places: Iterable[_Place]) -> list[list[_Place]]:
 
 
 def _middles(rows: list[list[_Place]], ways: Iterable[Sequence[_Place]]) -> dict[_Place, float]:
-    """Where the middle of each place is, from left to right; puts the rows in that order.
+    """Returns the middle of each place; sorts the rows from left to right.
 
-    Each is drawn to the average of those that it is connected to, above and below by turns: few edges cross then.
+    The function alternately moves each place to the mean position of its neighbours above and
+    below, which reduces crossing edges.
     """
     above, below = defaultdict[_Place, list[_Place]](list), defaultdict[_Place, list[_Place]](list)
     for way in ways:
@@ -142,9 +148,10 @@ def _middles(rows: list[list[_Place]], ways: Iterable[Sequence[_Place]]) -> dict
 def _set_apart(
     row: Sequence[_Place], wanted: Sequence[float], middles: dict[_Place, float]
 ) -> None:
-    """Puts places near where they are wanted, in their order, with room between them.
+    """Moves places near their wanted positions, in order, with room between them.
 
-    Pushed apart from the left, and from the right; the average of both keeps the distances, too.
+    The result is the mean of two passes, one that pushes from the left and one that pushes from the
+    right.
     """
     rooms = [
         one.half + next_.half + (_OF_PASSING if one.to and next_.to else _BETWEEN)

@@ -1,4 +1,4 @@
-"""The list of jobs: filtered and sorted as the address says."""
+"""The list of jobs, filtered and sorted as the address says."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _RUNNING = (JobState.STARTING, JobState.RUNNING, JobState.DRAINING, JobState.CAN
 
 @attrs.frozen
 class JobLine:
-    """A job in the list; times are wall-clock seconds, None where the server does not tell.
+    """A job in the list. Times are wall-clock seconds, or None if the server doesn't report them.
 
-    `kept_until` is the time at which the state of a job that has ended is removed, if it is kept.
+    `kept_until` is the time at which the server removes the state of a finished job, if it keeps
+    the state.
     """
 
     id: str
@@ -35,13 +36,15 @@ class JobLine:
 
     @property
     def seconds(self) -> float | None:
-        """How long the job has run, or runs; None where the server does not tell."""
+        """The job's run time in seconds so far; None if the server doesn't report it."""
         return None if self.started is None else (self.ended or time.time()) - self.started
 
 
 @attrs.frozen
 class JobList:
-    """A page of the list: `counts` are jobs by filter, `total` is how many the filter leaves."""
+    """A page of the list. `counts` are numbers of jobs by filter, and `total` is the number of jobs
+    after the filter.
+    """
 
     lines: tuple[JobLine, ...]
     counts: Mapping[str, int]
@@ -51,10 +54,10 @@ class JobList:
 
 
 def lines_of(client: JobClient) -> list[JobLine]:
-    """The jobs of a server, oldest first; with times where it tells them.
+    """Returns the jobs of a server, oldest first, with times if the server reports them.
 
     Raises:
-        JobApiError: the server does not answer.
+        JobApiError: the server doesn't answer.
     """
     try:
         times = {one.job_id: one for one in client.job_times()}
@@ -67,8 +70,10 @@ def lines_of(client: JobClient) -> list[JobLine]:
 
 
 def _in_order(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:
-    """Jobs as they came: by their numbers where ids are a word and a number, since Prism tells its jobs
-    in any order; else as the server tells them.
+    """Returns jobs in the order of their submission.
+
+    If ids consist of a word and a number, the order is by number, because Prism lists its jobs in
+    any order. Otherwise, the order is the server's.
     """
     found = [_NUMBERED.match(job.job_id) for job in jobs]
     words = {one["word"] if one else None for one in found}
@@ -94,7 +99,7 @@ def _line(job: JobInfo, times: JobTimes) -> JobLine:
 
 
 def job_list(lines: Iterable[JobLine], state: str = "", name: str = "", page: int = 1) -> JobList:
-    """The jobs that a filter leaves, those that came last first."""
+    """Returns the jobs that match a filter, the latest first."""
     named = [line for line in lines if name.lower() in f"{line.name}\n{line.id}".lower()]
     named.reverse()
     counts = {one: sum(_is(line, one) for line in named) for one in STATES}

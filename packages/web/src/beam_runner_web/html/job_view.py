@@ -1,4 +1,4 @@
-"""What the pages of a job show, worked out of a snapshot: the same records for HTML, JSON and the report."""
+"""The content of a job's pages, computed from a snapshot: the same records for HTML, JSON and the report."""
 
 from __future__ import annotations
 
@@ -27,8 +27,12 @@ _SORTS = ("name", "in", "out", "rate", "wall")
 
 @attrs.frozen
 class Row:
-    """A step in the table: `rate` is elements out per second, `stage` the one in it that is furthest
-    behind, `waiting` the bytes that wait to come into it.
+    """A step in the table.
+
+    Attributes:
+        rate: the number of output elements per second.
+        stage: the stage of the step that is furthest behind.
+        waiting: the number of bytes that wait for the step.
     """
 
     step: Step
@@ -41,14 +45,14 @@ class Row:
 
 
 class JobView:
-    """A job for a page. Not thread-safe; made for each request."""
+    """A job for one page. Not thread-safe; created for each request."""
 
     def __init__(
         self, snapshot: Snapshot, ask_logs: Callable[[LogQuery], Logs | None] = lambda query: None
     ) -> None:
         self.snapshot = snapshot
         self.ask_logs = ask_logs
-        """Gives a part of the log as the server tells it; None where it does not."""
+        """Returns a part of the server's log; None if the server has no such call."""
         self.tree = snapshot.tree
         self.figures = snapshot.figures
 
@@ -58,7 +62,7 @@ class JobView:
 
     @cached_property
     def name(self) -> str:
-        """The name that its user gave, which some servers tell only among the options."""
+        """The user's name for the job, which some servers report only among the options."""
         named = masking.option(self.snapshot.job.options, masking.JOB_NAME)
         return str(named or self.snapshot.job.job_name or self.id)
 
@@ -76,7 +80,7 @@ class JobView:
 
     @cached_property
     def streaming(self) -> bool:
-        """Whether it is a stream."""
+        """Whether the job is a stream."""
         return self.snapshot.streaming
 
     @cached_property
@@ -104,7 +108,7 @@ class JobView:
 
     @cached_property
     def stages_by_step(self) -> Mapping[str, StageFigures]:
-        """For each step the stage in it that is furthest behind."""
+        """By step, the stage of the step that is furthest behind."""
         found: dict[str, StageFigures] = {}
         for stage in self.figures.stages:
             for key in stage.steps:
@@ -115,7 +119,7 @@ class JobView:
 
     @cached_property
     def waiting(self) -> Mapping[str, int]:
-        """The bytes that wait for each step with which a stage begins, and for those around it."""
+        """By step, the bytes that wait for the stages that begin with the step, or with a part of it."""
         found: dict[str, int] = {}
         for stage in self.figures.stages:
             for key in (stage.steps[0], *self.tree.way_to(stage.steps[0])) if stage.steps else ():
@@ -123,12 +127,12 @@ class JobView:
         return found
 
     def view(self, opened: Sequence[str] | None) -> View:
-        """What is seen with these composites open; by default what says most."""
+        """Returns the view with these composites open; by default the most informative one."""
         chosen = default_open(self.tree, self.failed_steps) if opened is None else opened
         return view(self.tree, chosen)
 
     def row(self, key: str, opened: frozenset[str] = frozenset()) -> Row:
-        """A step's line in the table."""
+        """Returns a step's row of the table."""
         figures = self.figures.steps.get(key, StepFigures())
         return Row(
             self.tree.steps[key],
@@ -141,7 +145,7 @@ class JobView:
         )
 
     def rows(self, seen: View, sort: str = "") -> list[Row]:
-        """The lines of the table: the tree as it is seen, or all steps without parts, sorted."""
+        """Returns the rows of the table: the visible tree, or all steps without parts, sorted."""
         descending = sort.startswith("-")
         by = sort.removeprefix("-")
         if by not in _SORTS:
@@ -153,7 +157,7 @@ class JobView:
 
     @cached_property
     def slowest(self) -> list[Row]:
-        """The steps without parts in which most time was spent."""
+        """Returns the steps without parts that took the most time."""
         walls = [
             (figures.wall or 0, key)
             for key, figures in self.figures.steps.items()
@@ -162,28 +166,28 @@ class JobView:
         return [self.row(key) for _, key in sorted(walls, reverse=True)[:_SLOWEST]]
 
     def stage_state(self, stage: StageFigures) -> StepState:
-        """How a stage is getting on, or how it ended."""
+        """Returns the state of a stage, also of a finished one."""
         if not self.state.is_terminal:
             return of_stage(stage)
         return StepState.DONE if self.state in ENDED_WELL else StepState.IDLE
 
     @cached_property
     def stages(self) -> list[StageFigures]:
-        """The stages, those that wait or work first."""
+        """Returns the stages, with waiting and active ones first."""
         return sorted(self.figures.stages, key=lambda one: (not one.waits, not one.open_bundles))
 
     @cached_property
     def timeline(self) -> Timeline | None:
-        """When each stage was at work; None where the server does not tell."""
+        """Returns the active times of each stage; None if the server doesn't report them."""
         return timeline_of(self.snapshot)
 
     def charts(self, stage_id: str) -> tuple[Chart, ...]:
-        """How a stage has been getting on, as small charts."""
+        """Returns small charts of a stage's history."""
         return charts_of(self.snapshot, stage_id)
 
     @cached_property
     def latest_stage(self) -> StageFigures | None:
-        """Of a stream that runs the stage that is furthest behind; None where none tells of event time."""
+        """Returns the stage of a running stream that is furthest behind; None if no stage reports event time."""
         if self.state.is_terminal or not self.streaming:
             return None
         marks = ((one.output_watermark, one) for one in self.figures.stages)

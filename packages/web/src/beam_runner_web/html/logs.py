@@ -1,4 +1,6 @@
-"""The log of a job by step, severity and text: as the server filters it, or its messages where it does not."""
+"""The log of a job by step, severity and text. If the server has no log call, the log consists of the
+job's messages.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,13 @@ _MOST_STEPS = 400
 
 @attrs.frozen
 class LogFilter:
-    """What lines are wanted: those of `step` and what is in it, at least as important as `severity`
-    (a name of `Importance`), that contain `text`, whatever its case, and came before the line with the id
-    `before`; empty asks for nothing.
+    """A filter for lines.
+
+    Attributes:
+        step: selects the lines of a step and of its parts.
+        severity: the lowest severity to select (a name of `Importance`).
+        text: a text that the lines contain, case-insensitive.
+        before: selects the lines before the line with this id. Empty values select everything.
     """
 
     step: str = ""
@@ -36,7 +42,9 @@ class LogFilter:
 
 @attrs.frozen
 class LogLine:
-    """A line of the log; `time` is ISO 8601, `step` a step's id, `worker` the process it came from; empty where not known."""
+    """A line of the log. `time` is ISO 8601, `step` a step's id, and `worker` the process of the line;
+    empty if unknown.
+    """
 
     id: int
     time: str
@@ -48,7 +56,8 @@ class LogLine:
 
 @attrs.frozen
 class LogPart:
-    """Lines, oldest first, the last of `total`; `dropped` older ones are not kept any more.
+    """The last lines of `total` selected ones, oldest first. The server has dropped `dropped` older
+    lines.
 
     `steps` are the ids of steps that have lines.
     """
@@ -60,7 +69,7 @@ class LogPart:
 
 
 def last_lines(job: JobView, chosen: LogFilter, most: int = _MOST_LINES) -> LogPart:
-    """The last of the lines that a filter leaves, as many as a page holds."""
+    """Returns the last lines that match a filter, up to the size of a page."""
     found = _ask(job, _query(job, chosen, most, _MOST_CHARACTERS))
     steps = dict.fromkeys(job.tree.find(name) for name in found.steps)
     return LogPart(
@@ -69,7 +78,7 @@ def last_lines(job: JobView, chosen: LogFilter, most: int = _MOST_LINES) -> LogP
 
 
 def all_lines(job: JobView, chosen: LogFilter) -> list[LogLine]:
-    """All lines that a filter leaves, oldest first."""
+    """Yields all lines that match a filter, oldest first."""
     parts: list[tuple[LogRecord, ...]] = []
     query = _query(job, chosen)
     while found := _ask(job, query).lines:
@@ -79,7 +88,7 @@ def all_lines(job: JobView, chosen: LogFilter) -> list[LogLine]:
 
 
 def steps_to_choose(job: JobView, chosen: LogFilter, found: LogPart) -> list[Step]:
-    """The steps to filter by: all, or in a large pipeline those with lines, and those around them."""
+    """Returns the steps to filter by: all steps, or in a large pipeline those with lines, and their composites."""
     steps = job.tree.steps
     if len(steps) <= _MOST_STEPS:
         return list(steps.values())
@@ -111,7 +120,7 @@ def _ask(job: JobView, query: LogQuery) -> Logs:
 
 
 def _of_stream(job: JobView) -> Iterator[JobMessage]:
-    """The messages of a server that tells no more, numbered here; what they are about is in their text."""
+    """Returns the messages of a server without a log call, numbered here; the text names the step."""
     for number, message in enumerate(job.snapshot.messages, 1):
         step, text = job.tree.names.step_of(message.text)
         name = message.text[1 : -len(text) - 2] if step else ""

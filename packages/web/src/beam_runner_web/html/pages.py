@@ -1,4 +1,4 @@
-"""The pages: for each its template, and what is put into it."""
+"""The pages: the template of each page, and the values for the template."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _METRICS = 400
 
 @attrs.frozen
 class JobPage:
-    """A page of a job: `values` makes what the template needs beyond the job itself."""
+    """A page of a job; `values` returns the values for the template, in addition to the job."""
 
     template: str
     label: str
@@ -60,13 +60,13 @@ def _overview(job: JobView, query: QueryParams) -> Values:
 
 
 def _first(query: QueryParams, total: int) -> int:
-    """Where a part of a long list begins, as the address says."""
+    """Returns the start of a part of a long list, from the address."""
     first = whole_number(query.get("from", ""), 0)
     return first if first < total else 0
 
 
 def _part(name: str, found: Sequence[object], query: QueryParams, length: int) -> Values:
-    """A part of a long list, under its name, and which part that is."""
+    """Returns a part of a long list by its name, and the position of the part."""
     first = _first(query, len(found))
     part = found[first : first + length]
     return {name: part, "first": first, "total": len(found), "length": length}
@@ -108,7 +108,7 @@ JOB_PAGES: Mapping[str, JobPage] = {
 
 
 class Pages:
-    """What each page shows now. Blocking calls; thread-safe."""
+    """The current content of each page. Blocking calls; thread-safe."""
 
     def __init__(self, watches: Watches, settings: WebSettings) -> None:
         self.watches = watches
@@ -122,10 +122,10 @@ class Pages:
         }
 
     def jobs(self, query: QueryParams) -> Values:
-        """The list of jobs.
+        """Returns the list of jobs.
 
         Raises:
-            JobApiError: the server does not answer.
+            JobApiError: the server doesn't answer.
         """
         state, name = query.get("state", ""), query.get("name", "")
         page = query.get("page", "1")
@@ -142,19 +142,19 @@ class Pages:
         }
 
     def view(self, job_id: str) -> JobView:
-        """A job as it is.
+        """Returns the current state of a job.
 
         Raises:
-            JobApiError: there is none, or the server does not answer.
+            JobApiError: the job doesn't exist, or the server doesn't answer.
         """
         watch = self.watches.get(job_id)
         return JobView(watch.snapshot(), watch.logs)
 
     def stacks(self, job_id: str, query: QueryParams) -> Values:
-        """What the threads of a job's workers do at this moment.
+        """Returns the current stacks of a job's worker threads.
 
         Raises:
-            JobApiError: UNIMPLEMENTED where the server does not tell; else as `view`.
+            JobApiError: UNIMPLEMENTED if the server has no such call; otherwise as `view`.
         """
         found = self.watches.client.stacks(job_id)
         everything = "all" in query
@@ -167,7 +167,7 @@ class Pages:
         }
 
     def job(self, job_id: str, page: str, query: QueryParams) -> Values:
-        """What a page of a job shows. Raises as `view`."""
+        """Returns the content of a page of a job. Raises the same errors as `view`."""
         view = self.view(job_id)
         return {
             **self._common(),

@@ -1,4 +1,4 @@
-"""The graph of a view, ready to be shown: steps as boxes with their figures, and what flows between them."""
+"""The graph of a view, ready for display: steps as boxes with their metrics, and edges between them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from .job_view import JobView, Row
 _LINE_CHARACTERS = 29
 _DESCRIBED_CHARACTERS = 1_000
 _CHARACTER = 7.3
-"""How wide one of a label is, about."""
+"""The approximate width of a character in a label."""
 
 
 @attrs.frozen
 class Node:
-    """A step: what it is called in its box, its figures in lines, and the first sentence that warns of
-    something in it, if one does.
-    """
+    """A step: its label, its metrics in lines, and the first warning about the step or a part of it."""
 
     row: Row
     box: Box
@@ -35,7 +33,7 @@ class Node:
 
 @attrs.frozen
 class Flow:
-    """What flows from a step to another: how much, and what it is."""
+    """An edge from one step to another: the amount of data, and its type."""
 
     edge: Edge
     line: Line
@@ -46,7 +44,7 @@ class Flow:
 
 @attrs.frozen
 class Picture:
-    """Nodes, each composite before what is in it, and what flows between those that are closed."""
+    """Nodes, each composite before its parts, and the edges between closed steps."""
 
     nodes: tuple[Node, ...]
     flows: tuple[Flow, ...]
@@ -55,7 +53,7 @@ class Picture:
 
 
 def picture(job: JobView, seen: View) -> Picture | None:
-    """What is seen of a job; None where that are too many steps to be read, or none."""
+    """Returns the picture of the visible steps; None if no step is visible, or too many steps to be readable."""
     if seen.too_large or not seen.visible:
         return None
     rows = [job.row(key, seen.opened) for key in seen.visible]
@@ -86,7 +84,7 @@ def _node(row: Row, box: Box, lines: tuple[str, ...], alarm: str) -> Node:
 
 
 def _alarms(job: JobView, seen: View) -> dict[str, str]:
-    """The first sentence that warns of something within each step that is seen closed; one that failed is red as it is."""
+    """Returns the first warning within each visible closed step. A failed step is red without a warning."""
     closed = frozenset(seen.visible) - seen.opened
     found: dict[str, str] = {}
     for cause in job.causes:
@@ -99,7 +97,7 @@ def _alarms(job: JobView, seen: View) -> dict[str, str]:
 
 
 def _fitting(parts: list[str]) -> list[str]:
-    """Parts on as few lines as hold them, at least one."""
+    """Returns the texts on as few lines as possible, at least one."""
     lines = [""]
     for part in parts:
         longer = f"{lines[-1]} · {part}" if lines[-1] else part

@@ -1,4 +1,4 @@
-"""Templates to HTML: whatever is put into one is made harmless, then escaped."""
+"""Rendering of templates to HTML. All inserted values are sanitized, then escaped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LIVE = "live_"
 
 
 class Renderer:
-    """Renders the templates; `root_path` stands before all links."""
+    """Renderer of the templates; `root_path` is the prefix of all links."""
 
     def __init__(self, root_path: str = "") -> None:
         self._root = root_path
@@ -60,8 +60,8 @@ class Renderer:
         self._env.globals["ui"] = self._env.get_template("macros.html").module
 
     def link(self, path: str, *parts: str, **query: Any) -> Markup:
-        """A path of this server: `parts` are put into `path` in place of `{}`; what is None in
-        `query` is left out.
+        """Returns a link to a path of this server, with `parts` in place of each `{}`, and `query`
+        without None values.
         """
         whole = path.format(*(quote(part, safe="") for part in parts))
         pairs = [
@@ -73,11 +73,11 @@ class Renderer:
         return Markup.escape(f"{self._root}{whole}" + (f"?{urlencode(pairs)}" if pairs else ""))
 
     def page(self, template: str, values: Mapping[str, Any]) -> str:
-        """A whole page."""
+        """Returns a complete page."""
         return self._env.get_template(template).render(values)
 
     def live_parts(self, template: str, values: Mapping[str, Any]) -> dict[str, str]:
-        """The parts of a page that change, by the ids of their elements."""
+        """Returns the changing parts of a page by the ids of their elements."""
         parts: dict[str, str] = {}
         for name in self._with_bases(template):
             loaded = self._env.get_template(name)
@@ -88,7 +88,7 @@ class Renderer:
         return parts
 
     def _with_bases(self, template: str) -> tuple[str, ...]:
-        """A template, and those that it extends."""
+        """Returns a template, and the templates that it extends."""
         if template not in self._bases:
             source = (_TEMPLATES / template).read_text(encoding="utf-8")
             found = _EXTENDS.match(source)
@@ -97,7 +97,7 @@ class Renderer:
 
 
 def _finalize(value: Any) -> Any:
-    """Makes texts harmless wherever a template shows one; what is markup already stays."""
+    """Sanitizes texts in templates; markup stays unchanged."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return texts.harmless(value)
     return value

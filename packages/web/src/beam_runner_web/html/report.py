@@ -1,4 +1,4 @@
-"""A job as one HTML file, for a ticket: figures, errors, options and the last of the log; no script."""
+"""A job as one HTML file for a ticket: metrics, errors, options and the end of the log, without scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LAST_LINES = 1_000
 
 
 def report(renderer: Renderer, view: JobView) -> str:
-    """The file's text; options are masked as on the pages."""
+    """Returns the file's text; options are masked as on the pages."""
     values = {
         "job": view,
         "graph": picture(view, view.view(None)),

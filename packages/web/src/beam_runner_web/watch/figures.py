@@ -1,6 +1,6 @@
-"""What a job's metrics say of its steps and stages, read by their URNs.
+"""Metrics of a job by step and stage, selected by their URNs.
 
-Whatever a runner does not tell is None here, and left out of the pages.
+Metrics that a runner doesn't report are None, and the pages leave them out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OWN = (_COUNT, _BYTES, _WALL, "beam:metric:pardo_execution_time:")
 
 @attrs.frozen
 class StepFigures:
-    """What a step has done: elements in and out, what they weigh on average, and wall time (ms)."""
+    """Metrics of a step: the numbers of elements in and out, their mean size, and wall time (ms)."""
 
     elements_in: int | None = None
     elements_out: int | None = None
@@ -46,11 +46,15 @@ class StepFigures:
 
 @attrs.frozen
 class StageFigures:
-    """A fused stage of a runner that tells of them: watermarks in event time (ms), lag in ms; when it
-    began and was last at work in wall-clock ms.
+    """Metrics of a fused stage, if the runner reports stages.
 
-    `steps` are the ids of the pipeline's steps in it; `paused` bundles failed and run again later. `waits` are what
-    it waits for, if that is more than its turn.
+    Watermarks are event times in ms, the lag is in ms, and the start and the last activity are
+    wall-clock ms.
+
+    Attributes:
+        steps: the ids of the pipeline's steps in the stage.
+        paused: the number of failed bundles that will run again after a pause.
+        waits: what the stage is waiting for, except a free worker.
     """
 
     id: str
@@ -73,13 +77,13 @@ class StageFigures:
 
     @property
     def anchor(self) -> str:
-        """The id of its place on the page of stages."""
+        """The anchor of the stage on the page of stages."""
         return self.steps[0] if self.steps else self.id
 
 
 @attrs.frozen
 class UserMetric:
-    """A metric of the user's own; `step` is an id, or a name that no step has."""
+    """A metric of user code; `step` is an id, or a name that doesn't match a step."""
 
     step: str
     namespace: str
@@ -90,7 +94,7 @@ class UserMetric:
 
 @attrs.frozen
 class OtherMetric:
-    """A metric that none of the pages is about."""
+    """A metric that no page shows otherwise."""
 
     urn: str
     labels: Mapping[str, str]
@@ -99,7 +103,7 @@ class OtherMetric:
 
 @attrs.frozen
 class Figures:
-    """All that a job's metrics say; `counts` are elements by PCollection, `samples` some of them."""
+    """All metrics of a job. `counts` are numbers of elements by PCollection, and `samples` are some of the elements."""
 
     steps: Mapping[str, StepFigures] = attrs.field(factory=dict)
     stages: tuple[StageFigures, ...] = ()
@@ -110,7 +114,7 @@ class Figures:
 
 
 def figures_of(metrics: JobMetrics, tree: StepTree, waits: Sequence[Wait] = ()) -> Figures:
-    """Reads metrics; attempted ones where a figure is only one. `waits` are those of the job."""
+    """Returns metrics by step and stage; attempted values if a metric has only one. `waits` are those of the job."""
     infos = metrics.attempted or metrics.committed
     counts: dict[str, int] = defaultdict(int)
     sizes: dict[str, Distribution] = {}
@@ -151,7 +155,7 @@ def _steps(
 ) -> dict[str, StepFigures]:
     total = sum(walls.values())
     summed = dict(walls)
-    for key in reversed(list(tree.steps)):  # parts before composites
+    for key in reversed(list(tree.steps)):  # parts come before composites
         parent = tree.steps[key].parent
         if parent and key in summed:
             summed[parent] = summed.get(parent, 0) + summed[key]

@@ -1,4 +1,4 @@
-"""Pipeline options for showing: by their plain names, with secrets masked."""
+"""Pipeline options for display: with plain names, and with secrets masked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _NAMES = (
 )
 _SECRET = re.compile(_NAMES, re.IGNORECASE)
 _WITHIN = re.compile(
-    # Bounded, so that a long text takes no longer than its length says.
+    # The repetition is bounded, so that the time is linear in the length of the text.
     rf"(?:\bsig|(?:{_NAMES})[\w.-]{{0,40}})[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?P<secret>[^\s\"'&;,}}]+)",
     re.IGNORECASE,
 )
-"""A secret beside its name in a text: of a URL's query, a connection string, or JSON."""
+"""Matches a secret after its name within a text: in a URL's query, a connection string, or JSON."""
 _URL_SECRET = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 _PLAIN = re.compile(r"[\w.-]+")
 MASK = "••••••"
@@ -26,13 +26,13 @@ JOB_NAME = "job_name"
 
 
 def plain_name(key: str) -> str:
-    """An option's name, as `job_name` in `beam:option:job_name:v1`."""
+    """Returns an option's plain name, such as `job_name` for `beam:option:job_name:v1`."""
     found = _OPTION.match(key)
     return found["name"] if found else key
 
 
 def shown(options: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Name and value of all options that are set, by name; values that look secret are masked."""
+    """Returns the names and values of all options that are set, by name, with probable secrets masked."""
     named = {plain_name(key): value for key, value in options.items()}
     return [
         (name, _masked(name, value))
@@ -48,7 +48,7 @@ def _masked(name: str, value: Any) -> Any:
 
 
 def _masked_item(value: Any) -> Any:
-    """A value of no name of its own: `key=value` is one that has, in experiments and the like."""
+    """Returns a masked item of a list; in experiments and similar options, `key=value` has its own name."""
     if isinstance(value, Mapping):
         return {key: _masked(str(key), inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -66,5 +66,5 @@ def _without_secret(found: re.Match[str]) -> str:
 
 
 def option(options: Mapping[str, Any], name: str) -> Any:
-    """The value of the option with a plain name, None where it is not set."""
+    """Returns the value of the option with a plain name; None if the option isn't set."""
     return options.get(f"beam:option:{name}:v1", options.get(name))

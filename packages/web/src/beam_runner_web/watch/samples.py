@@ -1,7 +1,7 @@
-"""Elements that SDKs have sampled, as texts: decoded by Beam's own simple coders, and by no user's.
+"""Sampled elements as texts, decoded only with Beam's own simple coders.
 
-A user's coder may be any code, and what it would decode any bytes; so what is in none of the simple
-coders is shown as bytes are written in Python.
+A user's coder can run any code on any bytes. So an element with another coder is shown as Python's
+notation of bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LONGEST_TEXT = 400
 
 
 def samples_of(info: MonitoringInfo) -> tuple[bytes, ...]:
-    """The encoded elements of a metric of this URN, oldest first; none where it is broken."""
+    """Returns the encoded elements of a metric of this URN, oldest first; none if the payload is malformed."""
     try:
         data = Payload(info.payload)
         return tuple(data.piece() for _ in range(data.count()))[-_MOST:]
@@ -25,7 +25,7 @@ def samples_of(info: MonitoringInfo) -> tuple[bytes, ...]:
 
 
 def shown(element: bytes, coder: str) -> str:
-    """An element as text; `coder` is in the words of `describe_pipeline`, as in `kv<bytes, varint>`."""
+    """Returns an element as text; `coder` is in the form of `describe_pipeline`, such as `kv<bytes, varint>`."""
     data = Payload(element)
     try:
         text = _read(coder, data)
@@ -37,10 +37,10 @@ def shown(element: bytes, coder: str) -> str:
 
 
 def _read(coder: str, data: Payload) -> str:
-    """The text of what comes next.
+    """Returns the text of the next value.
 
     Raises:
-        LookupError: the coder is none of the simple ones; or as `BROKEN` says.
+        LookupError: the coder isn't one of the simple coders; or an error of `BROKEN`.
     """
     name, _, inner = coder.partition("<")
     match name:
@@ -62,7 +62,7 @@ def _read(coder: str, data: Payload) -> str:
 
 
 def _two(parts: str) -> tuple[str, str]:
-    """The two coders in `a, b`, either of which may have parts of its own."""
+    """Returns the two coders in `a, b`; both may have component coders."""
     depth = 0
     for at, character in enumerate(parts):
         depth += {"<": 1, ">": -1}.get(character, 0)

@@ -1,4 +1,4 @@
-"""Where code stands while a bundle comes no further: found out by itself, so that the reason is there at once."""
+"""Stacks of bundles without progress, collected automatically so that the reason is visible at once."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ _PAUSE_SECONDS = 10.0
 
 
 def stands(bundle: RunningBundle) -> bool:
-    """Whether a bundle has run for long, and comes no further."""
+    """Returns whether a bundle has run for long without progress."""
     return bundle.seconds >= OLD_SECONDS and bundle.still > STILL_SECONDS
 
 
 def is_silent(bundle: RunningBundle) -> bool:
-    """Whether the process that runs a bundle does not answer any more."""
+    """Returns whether the process that runs a bundle no longer answers."""
     return bundle.silent > STILL_SECONDS
 
 
 class Standing:
-    """Asks for the stacks of a job in which a bundle stands, on a thread of its own: a worker may take
-    seconds to answer. Thread-safe.
+    """Collector of the stacks of a job with a bundle without progress. Thread-safe.
+
+    A separate thread requests the stacks, because a worker may take seconds to answer.
     """
 
     def __init__(self, client: JobClient, job_id: str) -> None:
@@ -44,7 +45,7 @@ class Standing:
         self._threads: tuple[Thread, ...] = ()
 
     def threads(self, execution: Execution | None) -> tuple[Thread, ...]:
-        """Threads that were in the user's code when they were asked last; none where no bundle stands."""
+        """Returns the threads that were in user code at the last request; none if no bundle is stuck."""
         if execution is None or not any(map(stands, execution.bundles)):
             self._threads = ()
         elif time.monotonic() - self._asked >= _PAUSE_SECONDS and self._asking.acquire(False):
@@ -57,15 +58,16 @@ class Standing:
             found: Sequence[ThreadStack] = self._client.stacks(self._job_id)
             self._threads = tuple(one for one in map(Thread.of, found) if one.is_users)
         except (JobApiError, ValueError):
-            # A server that does not tell, or is away: whoever looks is told by other calls. Or the
-            # client was closed meanwhile, since nobody looks any more.
+            # The server has no such call or is unavailable, which other calls report. Or the client
+            # was closed
+            # meanwhile, because no page is open.
             self._threads = ()
         finally:
             self._asking.release()
 
 
 def thread_of(bundle: RunningBundle, threads: Sequence[Thread]) -> Thread | None:
-    """The thread that stands in the user's code for a bundle; None where several lines could be its."""
+    """Returns the thread whose user code belongs to a bundle; None if several threads are possible."""
     found = [one for one in threads if (one.host, one.pid) == (bundle.host, bundle.pid)]
     found = found or [one for one in threads if one.sdk and one.host == bundle.host]
     places = {(one.own[0].file, one.own[0].line): one for one in found}

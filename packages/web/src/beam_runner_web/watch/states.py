@@ -1,4 +1,4 @@
-"""How each step of a job is getting on: from its errors, and from the stages that run it."""
+"""The state of each step of a job, from its errors and from the stages that run it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .steps import StepTree
 
 
 class StepState(enum.Enum):
-    """State of a step; where a runner tells of no stages, that of the job decides."""
+    """The state of a step. If the runner reports no stages, it follows from the job's state."""
 
     FAILED = "failed"
     RUNNING = "running"
@@ -35,8 +35,10 @@ def step_states(
     failed: frozenset[str],
     moving: frozenset[str] = frozenset(),
 ) -> Mapping[str, StepState]:
-    """The state of each step; `failed` are the steps in which something was raised that ended the
-    job, `moving` those that elements came out of just now.
+    """Returns the state of each step.
+
+    `failed` are the steps whose error ended the job, and `moving` those that emitted elements just
+    now.
     """
     found: dict[str, StepState] = {}
     if not state.is_terminal:
@@ -56,7 +58,7 @@ def step_states(
             found.setdefault(key, usual)
             continue
         worst = next((one for one in _OF_COMPOSITES if one in children), None)
-        # Steps that no stage names, as an impulse, do not count.
+        # Steps that no stage names, such as an impulse, don't count.
         leaves = [found[leaf] for leaf in tree.leaves(key) if leaf in told]
         if worst is None and leaves:
             is_done = all(leaf is StepState.DONE for leaf in leaves)
@@ -66,7 +68,7 @@ def step_states(
 
 
 def _between_stages(tree: StepTree, told: Mapping[str, StepState]) -> Mapping[str, StepState]:
-    """The states of steps that no stage runs, as a grouping: those of the steps that read what they give."""
+    """Returns the states of steps that no stage runs, such as a grouping, from the steps that read their output."""
     if not told:
         return {}
     readers: dict[str, list[str]] = defaultdict(list)
@@ -87,7 +89,7 @@ def _between_stages(tree: StepTree, told: Mapping[str, StepState]) -> Mapping[st
 
 
 def of_stage(stage: StageFigures) -> StepState:
-    """How a stage that has not ended is getting on."""
+    """Returns the state of an unfinished stage."""
     if stage.open_bundles:
         return StepState.RUNNING
     if stage.backlog_bytes or stage.waits or stage.paused:

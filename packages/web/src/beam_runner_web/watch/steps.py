@@ -11,7 +11,7 @@ from beam_runner_jobservices import PipelineDescription, StepDescription, StepNa
 
 @attrs.frozen
 class Step:
-    """A step of the tree: `label` is its name within its composite, `depth` that below the top."""
+    """A step of the tree. `label` is its name within its composite, and `depth` its depth below the top."""
 
     id: str
     name: str
@@ -23,10 +23,11 @@ class Step:
 
 
 class StepTree:
-    """The steps of a pipeline, without roots that only wrap all others.
+    """The steps of a pipeline, without roots that only wrap all other steps.
 
-    - `top`: the ids of the outermost steps that are left.
-    - `steps`: all by id, each composite before what is in it.
+    Attributes:
+        top: the ids of the outermost remaining steps.
+        steps: all steps by id, each composite before its parts.
     """
 
     def __init__(self, pipeline: PipelineDescription) -> None:
@@ -40,7 +41,7 @@ class StepTree:
         for root in self.top:
             self._add(root, "", 0)
         self.names = StepNames({step.id: step.name for step in self.steps.values()})
-        """How names in metrics and messages find these steps."""
+        """The lookup of these steps by the names in metrics and messages."""
 
     def _add(self, root: str, parent: str, depth: int) -> None:
         pending = [(root, parent, depth)]
@@ -55,16 +56,16 @@ class StepTree:
             pending += [(child, key, level + 1) for child in reversed(children)]
 
     def find(self, name: str) -> str:
-        """The id of the step that a metric or a message means by `name`; empty if it means none."""
+        """Returns the id of the step that a metric or a message refers to as `name`; empty if no step matches."""
         return self.names.find(name)
 
     def label_of(self, name: str) -> str:
-        """The full name of the step that is meant by `name`, else `name` itself."""
+        """Returns the full name of the step that `name` refers to, or `name` itself."""
         found = self.find(name)
         return self.steps[found].name if found else name
 
     def leaves(self, step: str) -> Iterator[str]:
-        """The ids of the steps without parts in `step`, itself included."""
+        """Returns the ids of the steps without parts in `step`, including itself."""
         pending = [step]
         while pending:
             key = pending.pop()
@@ -75,7 +76,7 @@ class StepTree:
                 yield key
 
     def way_to(self, step: str) -> Iterator[str]:
-        """The composites that `step` is in, innermost first."""
+        """Returns the composites that contain `step`, innermost first."""
         above = self.steps[step].parent if step in self.steps else ""
         while above:
             yield above
@@ -83,18 +84,18 @@ class StepTree:
 
     @cached_property
     def producers(self) -> Mapping[str, str]:
-        """The innermost step that gives each PCollection."""
+        """The innermost step that produces each PCollection."""
         found: dict[str, str] = {}
         for step in self.steps.values():
             for pcollection in step.description.outputs.values():
-                # A composite stands before what is in it.
+                # A composite comes before its parts.
                 if pcollection not in step.description.inputs.values():
                     found[pcollection] = step.id
         return found
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
-        """The innermost steps that make something unbounded of what is not."""
+        """The innermost steps that produce an unbounded PCollection from bounded ones."""
         collections = self.pipeline.pcollections
         unbounded = {key for key, one in collections.items() if not one.bounded}
         return tuple(

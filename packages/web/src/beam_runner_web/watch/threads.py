@@ -1,4 +1,4 @@
-"""Stacks of worker threads, the lines of the user's own code first."""
+"""Stacks of worker threads, with the frames of user code first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _RUNS_BUNDLES = "/apache_beam/runners/worker/"
 
 @attrs.frozen
 class Thread:
-    """What a thread does: `frames` innermost first; `sdk` is the environment of its SDK harness."""
+    """A thread: `frames` are innermost first, and `sdk` is the environment of its SDK harness."""
 
     host: str
     pid: int
@@ -20,7 +20,7 @@ class Thread:
 
     @staticmethod
     def of(stack: ThreadStack) -> Thread:
-        """The thread that a stack describes."""
+        """Returns the thread that a stack describes."""
         frames = tuple(
             Frame(one.file, one.line, one.function, one.code, is_users(one.file))
             for one in reversed(stack.frames)
@@ -29,15 +29,15 @@ class Thread:
 
     @property
     def own(self) -> tuple[Frame, ...]:
-        """The lines of the user's own code, innermost first."""
+        """The frames of user code, innermost first."""
         frames = self.frames
         if self.sdk and any(frame.file.endswith(".py") for frame in frames):
-            # A harness may live in the user's own program, whose other threads run no bundle.
+            # A harness may run in the user's own program, whose other threads run no bundles.
             at_work = next((n for n, one in enumerate(frames) if _RUNS_BUNDLES in one.file), 0)
             frames = frames[:at_work]
         return tuple(frame for frame in frames if frame.users)
 
     @property
     def is_users(self) -> bool:
-        """Whether it runs code of the user's own."""
+        """Whether the thread runs user code."""
         return bool(self.own)

@@ -1,4 +1,4 @@
-"""How stages have been getting on: when each was at work, and lines of the last hour."""
+"""The history of stages: when each stage was active, and charts of the last hour."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_POINTS = 120
 
 @attrs.frozen
 class Bar:
-    """A stage in the timeline: `start` and `end` in seconds since the first began."""
+    """A stage in the timeline; `start` and `end` are seconds since the first stage began."""
 
     name: str
     anchor: str
@@ -31,7 +31,7 @@ class Bar:
 
 @attrs.frozen
 class Timeline:
-    """The stages in the order in which they began; `seconds` is how long all took."""
+    """The stages in the order in which they began; `seconds` is the total duration."""
 
     bars: tuple[Bar, ...]
     seconds: float
@@ -39,7 +39,7 @@ class Timeline:
 
 @attrs.frozen
 class Chart:
-    """A line: `points` within `width` and `height`, its value at last and at most as texts."""
+    """A chart line: `points` within `width` and `height`, and its last and largest values as texts."""
 
     label: str
     points: tuple[tuple[float, float], ...]
@@ -51,7 +51,7 @@ class Chart:
 
 
 def timeline_of(snapshot: Snapshot) -> Timeline | None:
-    """When the stages were at work; None where nothing is told of that."""
+    """Returns the active times of the stages; None if the server doesn't report them."""
     found = [one for one in snapshot.figures.stages if one.began is not None]
     if not found:
         return None
@@ -69,9 +69,7 @@ def timeline_of(snapshot: Snapshot) -> Timeline | None:
 
 
 def charts_of(snapshot: Snapshot, stage_id: str) -> tuple[Chart, ...]:
-    """Lines of a stage: how far its watermark was behind, what waited, and bundles per second; those
-    that say nothing are left out.
-    """
+    """Returns charts of a stage: watermark lag, waiting elements, and bundles per second, without empty charts."""
     points = tuple(points_of(snapshot, stage_id))
     lines: tuple[tuple[str, list[tuple[float, float]], Callable[[float], str]], ...] = (
         (
@@ -90,7 +88,7 @@ def charts_of(snapshot: Snapshot, stage_id: str) -> tuple[Chart, ...]:
 
 
 def points_of(snapshot: Snapshot, stage_id: str) -> Iterator[SeriesPoint]:
-    """How a stage was getting on before anybody looked, and what was seen since, oldest first."""
+    """Returns the history of a stage from the server and from later samples, oldest first."""
     yield from snapshot.history.get(stage_id, ())
     for sample in snapshot.samples:
         for one in sample.figures.stages:
@@ -110,7 +108,7 @@ def _lag(point: SeriesPoint) -> float | None:
 
 
 def _rates(points: tuple[SeriesPoint, ...]) -> Iterator[tuple[float, float]]:
-    """Bundles committed per second, over ten seconds or more each: less would only be noise."""
+    """Returns the bundles committed per second, over intervals of at least 10 s to reduce noise."""
     before = points[0] if points else None
     for point in points:
         if before is not None and point[0] - before[0] >= 9.0:

@@ -1,4 +1,4 @@
-"""What is known of a job that somebody looks at: asked for once for all who look, and only then."""
+"""Data of a job that is open in a page, requested once for all pages, and only while a page is open."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _RATE_SECONDS = 10.0
 _LEAST_RATE_SECONDS = 0.8
 _COST_FACTOR = 20
 _NOT_NOW = ("FAILED_PRECONDITION", "NOT_FOUND")
-"""What a server answers of a job that does not run, or of which it has no such thing."""
+"""The codes with which a server answers if a job doesn't run, or has no such data."""
 
 Told = TypeVar("Told")
 
 
 @attrs.frozen
 class Sample:
-    """Figures as they were at a time (wall-clock seconds)."""
+    """Metrics at a time (wall-clock seconds)."""
 
     time: float
     figures: Figures
@@ -58,15 +58,17 @@ class Sample:
 class Snapshot:
     """A job as it was at `taken` (wall-clock seconds).
 
-    - `events`: its states, oldest first.
-    - `messages`: its messages as far as they are kept here, oldest first.
-    - `samples`: earlier figures, oldest first, the present ones last.
-    - `execution`: what the job does now; None where the server does not tell, or nothing runs.
-    - `history`: how stages were getting on before anybody looked, oldest first.
-    - `failures`: its errors by type, step and line, the latest last.
-    - `threads`: those in the user's code, while a bundle comes no further.
-    - `warnings`: how many there were that tell of no failed attempt; `last_warning` is the latest.
-    - `away`: why the server does not answer now, empty if it does; the rest is then as it was.
+    Attributes:
+        events: its states, oldest first.
+        messages: the stored messages, oldest first.
+        samples: earlier metrics, oldest first, and the current ones last.
+        execution: what the job is doing now; None if the server doesn't report it, or nothing runs.
+        history: the history of stages before the page was opened, oldest first.
+        failures: its errors by type, step and line, the latest last.
+        threads: the threads in user code, while a bundle makes no progress.
+        warnings: the number of warnings that don't report a failed attempt.
+        last_warning: the latest of these warnings.
+        away: why the server doesn't answer now, or empty. The rest is then older.
     """
 
     job: JobInfo
@@ -90,7 +92,7 @@ class Snapshot:
 
     @property
     def streaming(self) -> bool:
-        """Whether the pipeline has anything unbounded in it, or was submitted as a stream."""
+        """Whether the pipeline has an unbounded PCollection, or was submitted as a stream."""
         collections = self.tree.pipeline.pcollections.values()
         return bool(option(self.job.options, "streaming")) or any(
             not one.bounded for one in collections
@@ -98,24 +100,24 @@ class Snapshot:
 
     @property
     def started(self) -> float | None:
-        """When the job came to run, or was submitted; None if the server does not tell."""
+        """When the job started to run, or was submitted; None if the server doesn't report it."""
         times = {event.state: event.time for event in reversed(self.events)}
         return times.get(JobState.RUNNING) or next(iter(times.values()), None) if times else None
 
     @property
     def ended(self) -> float | None:
-        """When the job ended; None if it has not."""
+        """When the job finished; None if it has not."""
         return next((event.time for event in self.events if event.state.is_terminal), None)
 
     @property
     def seconds(self) -> float | None:
-        """For how long the job has run."""
+        """The job's run time in seconds."""
         if self.started is None:
             return None
         return (self.ended or self.taken) - self.started
 
     def rate(self, count: Callable[[Figures], int | None]) -> float | None:
-        """How much a figure has grown per second, over the last ten seconds or so."""
+        """Returns how much a metric has grown per second, over about the last 10 s."""
         if self.state.is_terminal or not self.samples:
             return None
         last = self.samples[-1]
@@ -127,17 +129,19 @@ class Snapshot:
 
 
 def grown(name: str) -> Callable[[Figures], int | None]:
-    """A function of figures for `Snapshot.rate`: the elements out of the step `name`."""
+    """Returns a function of metrics for `Snapshot.rate`: the number of output elements of the step `name`."""
     return lambda figures: figures.steps[name].elements_out if name in figures.steps else None
 
 
 class JobWatch:
-    """Follows one job's messages, and asks for the rest when it is asked itself. Thread-safe.
+    """Follower of one job's messages, which requests the other data when a page asks for it.
+    Thread-safe.
 
-    `feed_client` is for the stream of messages alone, and closed with it. Made when somebody begins to look, to be closed when nobody does any more.
+    `feed_client` is for the stream of messages only, and is closed with it. Create a watch when a
+    page opens, and close it when no page is open.
 
     Raises:
-        JobApiError: there is no such job, or the server cannot be reached.
+        JobApiError: the job doesn't exist, or the server can't be reached.
     """
 
     def __init__(self, client: JobClient, feed_client: JobClient, job: JobInfo) -> None:
@@ -159,11 +163,11 @@ class JobWatch:
 
     @property
     def pause(self) -> float:
-        """How many seconds to wait between two looks: asking must not become the server's work."""
+        """The seconds between two requests, so that requests don't dominate the server's work."""
         return max(1.0, _COST_FACTOR * self._cost)
 
     def snapshot(self) -> Snapshot:
-        """The job as it is, no older than `pause`."""
+        """Returns the job's data, not older than `pause`."""
         self.used = time.monotonic()
         with self._lock:
             known = self._latest
@@ -184,7 +188,7 @@ class JobWatch:
             return self._latest
 
     def _ask(self) -> Snapshot:
-        # The state before the rest: what is told of an ended job is final then.
+        # Read the state first: if the job has finished, the data that follows is final.
         state = self._client.state(self._job_id).state
         execution = None if state.is_terminal else self._execution()
         waits = () if execution is None else execution.waits
@@ -211,9 +215,10 @@ class JobWatch:
         )
 
     def _told(self, what: str, ask: Callable[[], Told], *no_answers: str) -> Told | None:
-        """What the server tells, if it tells such things: else it is not asked again.
+        """Returns the server's answer to a call that the server may lack; if it lacks the call, it
+        isn't called again.
 
-        None, too, where it answers with one of these codes.
+        The result is also None if the server answers with one of these codes.
         """
         if what in self._untold:
             return None
@@ -227,15 +232,15 @@ class JobWatch:
             return None
 
     def _execution(self) -> Execution | None:
-        """What the job does now."""
+        """Returns what the job is doing now."""
         return self._told("execution", lambda: self._client.execution(self._job_id), *_NOT_NOW)
 
     def _errors(self, messages: tuple[JobMessage, ...]) -> Errors:
-        """The job's errors: those of all times where the server tells, else those among `messages`."""
+        """Returns the job's errors: all of them if the server reports them, otherwise those among `messages`."""
         found = self._told("errors", lambda: self._client.errors(self._job_id))
         if found is None:
             return errors_among(messages, self._tree.names)
-        # Steps that only wrap all others are not in the tree.
+        # The tree omits steps that only wrap all others.
         groups = (
             attrs.evolve(
                 one, failure=attrs.evolve(one.failure, step=self._tree.find(one.failure.step))
@@ -245,7 +250,7 @@ class JobWatch:
         return attrs.evolve(found, groups=tuple(groups))
 
     def _history(self) -> Mapping[str, tuple[SeriesPoint, ...]]:
-        """What was before anybody looked; asked for once, since from then on it is seen here."""
+        """Returns the history before the page was opened, requested once, because later data is sampled here."""
         if self._before is None:
             found = self._told("series", lambda: self._client.series(self._job_id), *_NOT_NOW) or ()
             began = self._samples[0].time
@@ -255,7 +260,7 @@ class JobWatch:
         return self._before or {}
 
     def logs(self, query: LogQuery) -> Logs | None:
-        """A part of the job's log; None where the server does not tell, or does not answer now."""
+        """Returns a part of the job's log; None if the server has no such call, or doesn't answer now."""
         away = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
         return self._told("logs", lambda: self._client.logs(self._job_id, query), *away)
 
@@ -265,7 +270,7 @@ class JobWatch:
 
 
 class _Feed:
-    """A job's stream of states and messages, read by a thread of its own."""
+    """A job's stream of states and messages, read by a separate thread."""
 
     def __init__(self, client: JobClient, job_id: str) -> None:
         self._client = client
@@ -290,14 +295,15 @@ class _Feed:
                         self._messages.append(entry)
                     self._last = time.monotonic()
         except JobApiError:
-            # Whoever looks is told by the calls that ask for the state.
+            # The calls that request the state report this error to the user.
             pass
         finally:
             self._over.set()
 
     def settle(self, *, ended: bool) -> None:
-        """Waits until what has happened so far is read: to the stream's end where the job has ended,
-        else until nothing comes for a moment."""
+        """Waits until all events so far are read: to the stream's end for a finished job, otherwise
+        until no event arrives for a moment.
+        """
         limit = time.monotonic() + _SETTLE_LIMIT_SECONDS
         if ended:
             self._over.wait(_SETTLE_LIMIT_SECONDS)
@@ -319,7 +325,7 @@ class _Feed:
 
 
 class Watches:
-    """The jobs that are looked at. Thread-safe.
+    """The jobs that are open in pages. Thread-safe.
 
     `connect` makes clients of the job server.
     """
@@ -332,10 +338,10 @@ class Watches:
         self._watches: dict[str, JobWatch] = {}
 
     def get(self, job_id: str) -> JobWatch:
-        """The watch of a job, made if there is none.
+        """Returns the watch of a job, created if it doesn't exist.
 
         Raises:
-            JobApiError: NOT_FOUND where there is no such job; or what the server answered.
+            JobApiError: NOT_FOUND if the job doesn't exist; or the server's error.
         """
         with self._lock:
             known = self._watches.get(job_id)
@@ -357,7 +363,7 @@ class Watches:
         return kept
 
     def close_unused(self) -> None:
-        """Closes those at which nobody has looked for a while."""
+        """Closes the watches that no page has used for a while."""
         limit = time.monotonic() - self._keep
         with self._lock:
             unused = [key for key, watch in self._watches.items() if watch.used < limit]
@@ -366,14 +372,14 @@ class Watches:
             watch.close()
 
     def forget(self, job_id: str) -> None:
-        """Closes the watch of a job that the server does not know any more."""
+        """Closes the watch of a job that the server no longer knows."""
         with self._lock:
             watch = self._watches.pop(job_id, None)
         if watch is not None:
             watch.close()
 
     def close(self) -> None:
-        """Closes all, and the client."""
+        """Closes all watches, and the client."""
         with self._lock:
             closing = list(self._watches.values())
             self._watches.clear()

@@ -1,7 +1,7 @@
-"""Assigns the windows of Beam's own window functions, which depend on an element's time alone.
+"""Assignment of Beam's own window functions, which depend only on an element's timestamp.
 
-Beam works them out anew for every element, in objects for times: 10 to 20 microseconds each. Here
-elements whose times fall into the same windows get one tuple of them, which is worked out once.
+Beam computes the windows of every element again, with timestamp objects, in 10 to 20 µs each. Here
+elements with the same windows share one tuple, which is computed once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from beam_runner_worker.embedded.runs import PutsOutRuns, named
 _KEPT = 4096
 
 WindowsOf = Callable[[int], tuple[BoundedWindow, ...]]
-"""The windows of a time in microseconds."""
+"""Returns the windows of a timestamp in microseconds."""
 
 
 def windows_by_time(window_fn: WindowFn) -> WindowsOf | None:
-    """What a window function assigns at each time; None if it is not one of Beam's own."""
+    """Returns a function from timestamps to windows; None for a window function that is not Beam's own."""
     name = _NAMES.get(type(window_fn))
     if name is None:
         return None
@@ -60,7 +60,7 @@ def _sliding(window_fn: window.SlidingWindows) -> Callable[[int], Hashable]:
     period = window_fn.period.micros
 
     def name(micros: int) -> Hashable:
-        # The latest window to begin, and the one that ends next: between them are all the others.
+        # The latest window to begin, and the one that ends next. All others are between them.
         return (micros - offset) // period, (micros - offset - size) // period
 
     return name
@@ -76,13 +76,14 @@ _NAMES: dict[type[WindowFn], Callable[[Any], Callable[[int], Hashable]]] = {
     window.SlidingWindows: _sliding,
     window.Sessions: _sessions,
 }
-"""For each window function what tells apart times that are in other windows."""
+"""By window function, the key that distinguishes timestamps with different windows."""
 
 
 class AssignWindows(PutsOutRuns, operations.DoOperation):
-    """Beam's operation for WindowInto, with windows assigned by time where that can be.
+    """Beam's operation for WindowInto, which assigns windows by timestamp if the window function
+    allows it.
 
-    What is assigned no window is put out nowhere.
+    Elements without a window are dropped.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -91,7 +92,7 @@ class AssignWindows(PutsOutRuns, operations.DoOperation):
         self._windows_of: WindowsOf | None = None
 
     def setup(self, data_sampler: Any = None) -> None:
-        """Finds out how windows are assigned."""
+        """Selects how windows are assigned."""
         with made_runners() as made:
             super().setup(data_sampler)
         if data_sampler is not None:
@@ -105,7 +106,7 @@ class AssignWindows(PutsOutRuns, operations.DoOperation):
         self.takes_runs = True
 
     def take(self, like: WindowedValue, values: list[Any]) -> None:
-        """Puts a run out in its new windows."""
+        """Emits a run in its new windows."""
         assert self._windows_of is not None and self._output is not None
         micros = like.timestamp_micros
         if windows := self._windows_of(micros):
@@ -122,7 +123,7 @@ class AssignWindows(PutsOutRuns, operations.DoOperation):
                     self.receivers[0].receive(windowed_value.create(element.value, micros, windows))
 
     def _process_by_element(self, element: WindowedValue) -> None:
-        """As Beam does, once for each window that the element has been in."""
+        """Assigns windows as Beam does, once for each window of the element."""
         value = element.value
         try:
             with self.scoped_process_state:

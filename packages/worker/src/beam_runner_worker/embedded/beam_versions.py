@@ -1,6 +1,7 @@
-"""What differs between the versions of Beam that this package runs with: all of it is here.
+"""All differences between the supported versions of Beam.
 
-``tools/check_versions.py`` of the repository finds more when a new version is out.
+``tools/check_versions.py`` of the repository searches for new differences when a version is
+released.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from apache_beam.transforms.window import WindowFn
 from apache_beam.version import __version__
 
 VERSION = tuple(int(part) for part in __version__.split(".")[:2])
-"""Major and minor."""
+"""Major and minor version."""
 
 STAGED_DIRECTORY: str = getattr(sdk_worker_main, "_STAGED_DIRECTORY", "staged")
-"""Where in its folder a harness looks for staged files; it has a name since 2.76."""
+"""The folder in which a harness looks for staged files, relative to its own; it has a name since 2.76."""
 
 CHECKS_RESULTS = VERSION >= (2, 76)
 """Whether Beam refuses strings, bytes and dicts as the results of a user's DoFn."""
@@ -30,6 +31,6 @@ def output_handler(
     *,
     check: bool,
 ) -> common._OutputHandler:
-    """Beam's handler of what a DoFn without batches returns; it refuses some with ``check``."""
+    """Returns Beam's handler for the results of a DoFn without batches; with ``check`` it refuses invalid types."""
     arguments: tuple[Any, ...] = (window_fn, main, receivers, None, None, False, False)
     return common._OutputHandler(*arguments, *([check] if CHECKS_RESULTS else []))

@@ -1,4 +1,4 @@
-"""Runs one bundle over the operations of a stage, from the first start to the last finish."""
+"""Execution of one bundle by the operations of a stage, from the first start to the last finish."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beam_runner_worker.ports import OutputPort
 
 
 class _HostError(Exception):
-    """Carries what the host's inputs raised through our own frames."""
+    """Wrapper that carries an error of the host's inputs through the frames of this package."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -31,16 +31,16 @@ def run_bundle(
     outputs: Mapping[str, OutputPort],
     stage_name: str,
 ) -> tuple[ResidualElement, ...]:
-    """Starts all operations, feeds them the inputs, and finishes them.
+    """Starts all operations, passes them the inputs, and finishes them.
 
-    Of the inputs no more is pulled than a split leaves to this bundle.
+    The function reads the inputs only as far as a split leaves them to this bundle.
 
     Returns:
-        what splittable DoFns deferred.
+        The residuals of splittable DoFns.
 
     Raises:
         BundleFailed: an operation raised.
-        BaseException: whatever ``inputs`` or another port of the host raised, as it was.
+        BaseException: an error of ``inputs`` or another port of the host, unchanged.
     """
     context = BundleContext(bundle_id)
     chunks = iter(inputs)
@@ -59,7 +59,7 @@ def run_bundle(
         if (failed := _host_error(processor)) is not None:
             raise _HostError(
                 failed
-            )  # User code has caught it: what it made of that must not count.
+            )  # user code has caught the host's error, so its results must not count
         return _residuals(processor, context)
     except _HostError as error:
         raise error.error from None
@@ -83,9 +83,9 @@ def error_for_host(
     stage_name: str,
     context: BundleContext | None = None,
 ) -> BaseException:
-    """What the host shall see of an error that came out of an operation.
+    """Returns the error that the host gets for an error of an operation.
 
-    An error of a port of the host or of this package, and a keyboard interrupt, stay what they are.
+    An error of the host's ports or of this package, and a keyboard interrupt, stay unchanged.
     """
     if (failed := _host_error(processor)) is not None:
         return failed
@@ -97,7 +97,7 @@ def error_for_host(
 
 
 def _host_error(processor: Processor) -> BaseException | None:
-    """Returns what one of the host's ports raised, if one did."""
+    """Returns an error that one of the host's ports raised, if one did."""
     errors = (processor.host.errors.first, *(s.port_error for s in processor.sinks.values()))
     return next((error for error in errors if error is not None), None)
 

@@ -1,4 +1,4 @@
-"""What Beam's operations are told of the bundle that they process; it is told at which element one of them failed."""
+"""The bundle's context for Beam's operations, which receives the element at which an operation failed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 
 class BundleContext(ExecutionContext):
-    """Beam's context of a bundle, which stands where exceptions are sampled.
+    """Beam's context of a bundle, in the place of a sampler of exceptions.
 
-    Beam's operations, whose frames in a traceback show no element, tell it there. That costs nothing
-    before there is an exception.
+    The frames of Beam's operations show no element in a traceback, but the operations pass the
+    element to this object. That costs nothing without an exception.
 
     Args:
         bundle_id: the bundle.
@@ -20,12 +20,12 @@ class BundleContext(ExecutionContext):
 
     def __init__(self, bundle_id: str) -> None:
         super().__init__(instruction_id=bundle_id)
-        # Not the exception itself: its traceback leads back here.
+        # Don't store the exception itself, because its traceback refers to this object.
         self._sampled_id: int | None = None
         self._sampled: WindowedValue | None = None
 
     def __getattribute__(self, name: str) -> Any:
-        # Beam sets that for each element, and asks for it only where there is an exception.
+        # Beam sets this attribute for each element, and reads it only after an exception.
         return self if name == "output_sampler" else super().__getattribute__(name)
 
     def sample_exception(
@@ -35,9 +35,9 @@ class BundleContext(ExecutionContext):
         transform_id: str,
         instruction_id: str,
     ) -> None:
-        """Called by Beam's operations, as they call a data sampler, from their handlers."""
+        """Called by the exception handlers of Beam's operations, which treat this object as a data sampler."""
         self._sampled_id, self._sampled = id(exc_info[1]), element
 
     def element_at(self, error: BaseException) -> WindowedValue | None:
-        """What was processed when that was raised; None if it was no element, or nobody told."""
+        """Returns the element that was processed when an exception was raised; None if no operation reported one."""
         return self._sampled if id(error) == self._sampled_id else None

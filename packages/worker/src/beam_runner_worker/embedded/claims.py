@@ -1,4 +1,4 @@
-"""Numbers a bundle's elements as they are taken, and takes back those that a split gives away."""
+"""Numbers of a bundle's elements, which the processing loop claims and a split takes away."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import attrs
 
 @attrs.define
 class Held:
-    """How far the loop is while it is held.
+    """The position of the loop while claims are paused.
 
     Attributes:
-        claimed: how many elements it has claimed; it may be at work on the last of them.
-        announced: how many the bundle has been given until now.
-        stop: the number of the first element that it must not claim, or None. May be lowered, not
-            below ``claimed``.
+        claimed: the number of claimed elements; the loop may be processing the last one.
+        announced: the number of elements that the bundle has so far.
+        stop: the number of the first element that the loop must not claim, or None. It may be
+            lowered, but not below ``claimed``.
     """
 
     claimed: int
@@ -27,15 +27,16 @@ class Held:
 
 
 class Claims:
-    """Who has which element: the loop claims them one by one, a split gives the last ones away.
+    """The owner of each element: the loop claims elements one by one, and a split gives the last ones
+    away.
 
-    Elements are numbered from 0 in the order of the bundle. Invariant: the numbers below
-    ``claimed`` were each given to the loop, once and in order; none from the stop on ever is.
+    Elements are numbered from 0 in the order of the bundle. Invariant: the loop gets each number
+    below ``claimed`` exactly once and in order, and no number from the stop on.
 
-    The loop claims by iterating over a range, without a lock, so claiming costs nothing. A split
-    drains the loop's iterator with one built-in function. No other thread runs meanwhile (that
-    takes the GIL, which it does not let go), so what it gets is exactly what is not claimed. The
-    loop then runs dry and asks for :meth:`more`, which waits for the split to end.
+    The loop claims by iterating over a range, without a lock, so a claim costs nothing. A split
+    drains the loop's iterator with one built-in function. That function holds the GIL, so no other
+    thread runs, and the result is exactly the unclaimed part. The loop's iterator is then
+    exhausted, so the loop calls :meth:`more`, which waits for the end of the split.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class Claims:
             self._left: Iterator[int] = iter(())
 
     def announce(self, count: int) -> Iterator[int]:
-        """So many more elements are there: iterate over what is returned to claim them."""
+        """Adds elements; iterate over the result to claim them."""
         with self._lock:
             start = self._end
             self._announced += count
@@ -58,30 +59,30 @@ class Claims:
             return self._left
 
     def more(self) -> Iterator[int] | None:
-        """What is left to claim when an iterator is exhausted: None, unless a split drained it."""
+        """Returns the rest to claim when an iterator is exhausted: None, unless a split drained the iterator."""
         with self._lock:
             return self._left if length_hint(self._left) else None
 
     def finish(self) -> None:
-        """No more elements will come, so nothing can be given away any more."""
+        """Ends the input, so that no element can be given away any more."""
         with self._lock:
             self._stop = self._end
 
     @property
     def claimed(self) -> int:
-        """How many elements were claimed since :meth:`restart`; right from any thread."""
+        """The number of elements claimed since :meth:`restart`; correct from any thread."""
         with self._lock:
             return self._end - length_hint(self._left)
 
     @property
     def stopped(self) -> bool:
-        """Whether no further element will be claimed, even if more are announced."""
+        """Whether no further element will be claimed, even if more are added."""
         with self._lock:
             return self._stop is not None and self._announced >= self._stop
 
     @contextmanager
     def held(self) -> Iterator[Held]:
-        """Within the block no element is claimed; the loop may go on with the one that it has."""
+        """Pauses claims within the block; the loop may continue with its current element."""
         with self._lock:
             claimed = min(self._left, default=self._end)
             held = Held(claimed, self._announced, self._stop)
@@ -93,5 +94,5 @@ class Claims:
 
     @property
     def _end(self) -> int:
-        """The number after the last element that the loop may claim of those announced."""
+        """The number after the last added element that the loop may claim."""
         return self._announced if self._stop is None else min(self._announced, self._stop)

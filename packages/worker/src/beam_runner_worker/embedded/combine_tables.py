@@ -1,8 +1,8 @@
-"""The first phase of a lifted combine, which gives up what it keeps before that takes too much memory.
+"""The first phase of a lifted combine, with a memory limit for its table.
 
-There is an accumulator for each key, as Beam's operation has, up to a number of keys. Here all of them are
-also put out when the process has grown by too much: what is combined less before the shuffle is combined
-after it.
+As in Beam's operation, each key has an accumulator, up to a number of keys. This operation also
+emits all accumulators when the process has grown by too much. Values that are not combined before
+the shuffle are combined after it.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_worker.embedded.runs import MOST_VALUES, PutsOutRuns, named
 
 TABLE_BYTES = 256 << 20
-"""How much memory the table of a combine may take unless the host says otherwise."""
+"""The default memory limit of a combine's table, in bytes."""
 _LOOK_SECONDS = 0.01
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PAGES = Path("/proc/self/statm")
 
 _MOST_WAITING = 10
-"""So many values of a key wait to be added together: as many as Beam keeps for a function of many values."""
+"""How many values of a key wait to be added together, the same number that Beam uses for functions of many values."""
 _MOST_KEYS = 100_000
 _MOST_KEYS_OF_SMALL = 1_000_000
 _ANY_GLOBAL = GlobalWindows.windowed_value(None)
 
 Table = dict[Any, list[Any]]
-"""For each key its accumulator, and behind it the values that wait to be added."""
+"""By key, its accumulator, followed by the values that wait to be added."""
 
 
 class TableCombine(PutsOutRuns, operations.PGBKCVOperation):
-    """Beam's operation with a table of its own, which takes runs, too.
+    """Beam's operation with its own table, which also takes runs.
 
-    Where a CombineFn has an ``add_inputs`` of its own, values wait for others of their key, to be added
-    together; those that come alone do not, as they may be changed.
+    If a CombineFn has its own ``add_inputs``, values wait for others of their key, to be added
+    together. Values that arrive one by one don't wait, because user code may change them.
 
     Args:
-        most_bytes: how much memory the process may take more than before there was a table.
+        most_bytes: by how many bytes the process may grow before the table is emptied.
     """
 
     def __init__(self, *args: Any, most_bytes: int) -> None:
@@ -65,11 +65,11 @@ class TableCombine(PutsOutRuns, operations.PGBKCVOperation):
         self._growth.restart()
 
     def process(self, element: WindowedValue) -> None:
-        """Takes a pair of a key and a value."""
+        """Processes a pair of a key and a value."""
         self.take(element, [element.value])
 
     def take(self, like: WindowedValue, values: list[Any]) -> None:
-        """Takes a run of pairs."""
+        """Processes a run of pairs."""
         add = self._add_run if len(values) > 1 else self._add_each
         try:
             with self.scoped_process_state:
@@ -83,14 +83,15 @@ class TableCombine(PutsOutRuns, operations.PGBKCVOperation):
             raise named(error, self)  # noqa: B904 - its context is what Beam looks at, too
 
     def finish(self) -> None:
-        """Puts the table out; called once at the end of a bundle."""
+        """Emits the table; called once at the end of a bundle."""
         for window, table in self._tables.items():
             self._put_out(window, table)
         self._tables, self._times, self._last = {}, {}, (None, [])
         self._keys = 0
 
     def _tables_of(self, windows: Any) -> list[Table]:
-        # Most elements hold the very tuple of windows of the one before them, and hashes of windows are slow.
+        # Most elements share the windows tuple of the previous element, and hashing windows is
+        # slow.
         known, tables = self._last
         if windows is not known:
             tables = [self._tables.setdefault(window, {}) for window in windows]
@@ -148,14 +149,14 @@ class TableCombine(PutsOutRuns, operations.PGBKCVOperation):
             self._output.take(like, pairs)
 
     def _accumulator(self, key: Any, entry: list[Any]) -> Any:
-        """What is put out for a key."""
+        """Returns the accumulator to emit for a key."""
         if len(entry) > 1:
             self._add_waiting(key, entry)
         return entry[0] if self.combine_fn_compact is None else self.combine_fn_compact(entry[0])
 
     def _look(self) -> None:
         if self._growth.is_too_much() or self._keys > self._most_keys:
-            # Puts the table out and begins a new one, and does nothing else.
+            # Emits the table and begins a new one.
             self.finish()
             _give_back()
             self._growth.restart()
@@ -168,19 +169,19 @@ def _has_small_accumulators(fn: core.CombineFn) -> bool:
 
 
 class _Growth:
-    """By how much this process has grown, looked at now and then; where no system tells, not at all."""
+    """The growth of this process, sampled at intervals; 0 if the system doesn't report memory."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
         self.restart()
 
     def restart(self) -> None:
-        """What there is at the next look is what it grows from."""
+        """Makes the next sample the baseline of the growth."""
         self._least: int | None = None
         self._next_look = time.perf_counter() + _LOOK_SECONDS
 
     def is_too_much(self) -> bool:
-        """Whether it has grown by more than it may."""
+        """Returns whether the process has grown by more than the limit."""
         now = time.perf_counter()
         if now < self._next_look:
             return False
@@ -191,7 +192,7 @@ class _Growth:
 
 
 def _own_bytes() -> int:
-    """The memory of this process that is no file's; 0 if the system does not tell."""
+    """Returns the anonymous memory of this process in bytes; 0 if the system doesn't report it."""
     try:
         _, resident, of_files, *_ = _PAGES.read_bytes().split()
     except (OSError, ValueError):
@@ -200,6 +201,6 @@ def _own_bytes() -> int:
 
 
 def _give_back() -> None:
-    """Has what was freed given back to the system, where that can be asked for."""
+    """Returns freed memory to the operating system, if the allocator supports that."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

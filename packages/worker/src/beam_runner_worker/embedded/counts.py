@@ -1,7 +1,7 @@
-"""How many elements each PCollection of a stage has had, and how large those are that were looked at.
+"""Element counts of a stage's PCollections, and the sizes of sampled elements.
 
-The same as Beam's operations tell, of which each bundle would pay 25 µs for every PCollection, most of it
-for protos.
+The values are the same as those of Beam's operations, which would cost each bundle 25 µs for every
+PCollection, mostly for protos.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 class Counts:
-    """The counts of a stage since its operations were reset.
+    """The counts of a stage since the reset of its operations.
 
     Args:
-        descriptor: the stage's.
-        ops: its operations by transform id; they have been set up.
+        descriptor: the stage's descriptor.
+        ops: its operations by transform id, after their set-up.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Counts:
                 self._counted += [(_labels(p), receiver.opcounter) for p, receiver in receivers]
 
     def infos(self) -> Iterator[MonitoringInfo]:
-        """An element count for every PCollection, and sizes where one was looked at."""
+        """Returns an element count for every PCollection, and sizes if elements were sampled."""
         for labels, source in self._given:
             yield _count(labels, source.claims.claimed)
             sizes = source.sampled_sizes
@@ -61,7 +61,7 @@ class Counts:
 def _receivers(
     op: operations.Operation, outputs: Mapping[str, str]
 ) -> dict[str, operations.ConsumerSet]:
-    """Beam's object for each output, by PCollection."""
+    """Returns Beam's receiver object for each output, by PCollection."""
     if len(op.receivers) == 1 and len(outputs) == 1:
         return {next(iter(outputs.values())): op.receivers[0]}
     tags = getattr(op.spec, "output_tags", ())
@@ -78,6 +78,6 @@ def _count(labels: _Labels, count: int) -> MonitoringInfo:
 
 
 def _sizes(labels: _Labels, *parts: int) -> MonitoringInfo:
-    """A distribution: how many, their sum, the least and the largest."""
+    """Returns an encoded distribution: count, sum, minimum and maximum."""
     payload = b"".join(_encode(int(part)) for part in parts)
     return MonitoringInfo(urns.SAMPLED_BYTE_SIZE, urns.DISTRIBUTION_INT64_TYPE, labels, payload)

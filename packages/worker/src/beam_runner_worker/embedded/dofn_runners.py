@@ -1,6 +1,7 @@
-"""Tells which DoFn one of Beam's operations runs, and where its results go.
+"""Access to the DoFn of one of Beam's operations, and to the receivers of its results.
 
-Beam keeps the object that runs a DoFn for an operation, and the DoFn with it, inside compiled code.
+Beam stores the object that runs a DoFn, and the DoFn, inside compiled code, so this module records
+them at their creation.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ _one_at_a_time = threading.RLock()
 
 @attrs.frozen
 class MadeRunner:
-    """What an object that runs a DoFn was made with.
+    """The arguments of an object that runs a DoFn.
 
     Attributes:
         fn: the DoFn.
-        process: what processes elements, whatever the DoFn's ``setup`` puts in its place.
-        defaults: of the parameters of ``process``, as Beam sees them.
-        args: what ``process`` is given besides the element, or what stands for it.
+        process: the method that processes elements, even if the DoFn's ``setup`` replaces it.
+        defaults: the defaults of the parameters of ``process``, as Beam sees them.
+        args: the arguments of ``process`` after the element, or their placeholders.
         kwargs: the same, by name.
         side_inputs: its side inputs.
-        windowing: of its results.
-        receivers: of its outputs, by tag; the main output is also under None.
+        windowing: the windowing of its results.
+        receivers: the receivers of its outputs, by tag; the main output is also under None.
         user_state: its state and timers, if it has any.
     """
 
@@ -49,7 +50,7 @@ class MadeRunner:
 
 @contextmanager
 def made_runners() -> Iterator[list[MadeRunner]]:
-    """Within it, the list gets what is made by operations that are set up in this thread."""
+    """Within this context, the list collects the runners that operations create in this thread."""
     made: list[MadeRunner] = []
 
     def make(

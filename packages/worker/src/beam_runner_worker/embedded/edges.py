@@ -1,8 +1,8 @@
-"""Joins a stage's edges to Beam's execution tree: which operation stands where data comes and goes.
+"""Connection of a stage's edges to Beam's operations: the operations at which data enters and leaves.
 
-Beam builds an operation for each transform of a descriptor by the transform's urn. The edges of a
-stage get urns of ours, and :class:`Edges` takes the place of the data channel factory, so that the
-operations know what is wanted of them. Nothing here ever opens a channel.
+Beam builds an operation for each transform of a descriptor by the transform's URN. The edges of a
+stage get URNs of this package. :class:`Edges` replaces the data channel factory, so that the
+operations get the settings of their edges. No channel is opened.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _EMBEDDED_SINK = "beam_runner_worker:embedded:sink:v1"
 
 @attrs.frozen
 class Edges:
-    """The edges of a stage: what Beam's factory carries to the operations made here."""
+    """The edges of a stage, which Beam's factory passes to the operations created here."""
 
     input: InputEdge
     outputs: Mapping[str, OutputEdge]
 
     @classmethod
     def of(cls, spec: StageSpec) -> Edges:
-        """The edges that a stage names."""
+        """Returns the edges that a stage names."""
         return cls(spec.input, {edge.transform_id: edge for edge in spec.outputs})
 
 
 def parse_descriptor(spec: StageSpec) -> beam_fn_api_pb2.ProcessBundleDescriptor:
-    """The stage's descriptor with our urns on its edges.
+    """Returns the stage's descriptor with the URNs of this package on its edges.
 
     Raises:
-        HarnessError: the descriptor's sources and sinks are not those that the stage names.
+        HarnessError: the descriptor's sources and sinks differ from those that the stage names.
     """
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     sources, sinks = set(), set()
@@ -124,7 +124,7 @@ def create_sink(
     windowed_coder: coders.WindowedValueCoder,
     edge: OutputEdge,
 ) -> Sink:
-    """The sink which writes the kind of chunks that the edge asks for."""
+    """Returns the sink that writes the kind of chunks that the edge needs."""
     arguments = (name_context, counter_factory, state_sampler, windowed_coder)
     if edge.kind is OutputKind.KEYED:
         return KeyedSink(*arguments, edge=edge)

@@ -1,8 +1,9 @@
-"""Decodes element chunks: runs of elements under one header cheaply, everything else as Beam does.
+"""Decoder of element chunks, which decodes runs of elements with the same header cheaply and others as
+Beam does.
 
 A windowed value is a header (timestamp, windows, pane) and a value. In bounded pipelines thousands
-of elements in a row often have one and the same header. Comparing it with the one before costs less
-than decoding it, and gives all of the run the same tuple of windows, which sinks then recognise.
+of consecutive elements often have the same header. Comparing a header with the previous one costs
+less than decoding it. All elements of a run share one tuple of windows, which sinks recognize.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from beam_runner_worker.errors import HarnessError
 
 _MAX_HEADER = 64
 _PADDING = bytes(_MAX_HEADER)
-"""Beam's stream does not check bounds: behind the last element a header can still be read."""
+"""Padding after the last element, because Beam's stream doesn't check bounds when it reads a header."""
 _FREE_CHANGES = 4
 _ELEMENTS_PER_CHANGE = 4096
-"""A change of header costs a copy of the chunk's rest; runs must be long enough to pay for it."""
+"""The minimum mean length of runs. A change of the header copies the rest of the chunk, so short runs don't pay off."""
 
 
 class ElementDecoder:
-    """Feeds the elements of chunks to a function as long as it can claim them.
+    """Decoder that passes the elements of chunks to a function as long as it can claim them.
 
     Args:
-        windowed_coder: what the elements are encoded with.
-        claims: gives the elements to whoever processes them.
+        windowed_coder: the coder of the elements.
+        claims: the claims of the elements.
     """
 
     def __init__(self, windowed_coder: coders.WindowedValueCoder, claims: Claims) -> None:
@@ -57,18 +58,19 @@ class ElementDecoder:
         emit: Callable[[WindowedValue], None],
         target: TakesRuns | None = None,
     ) -> None:
-        """Decodes the elements that are meant and emits them in order, up to where a split stops.
+        """Decodes the selected elements and emits them in order, up to the position of a split.
 
-        Elements before the first meant are decoded, too: their ends are not known otherwise.
+        Elements before the selected ones are decoded, too, because their ends are unknown
+        otherwise.
 
         Args:
             chunk: the elements.
-            emit: takes one.
-            target: takes runs of them, if they can be given in runs.
+            emit: receives an element.
+            target: receives runs of elements, if runs are possible.
 
         Raises:
-            HarnessError: the elements do not take as many bytes as the chunk has, or those that
-                are meant are not in it.
+            HarnessError: the elements have another total size than the chunk, or the chunk lacks
+                selected elements.
         """
         if not 0 <= chunk.first <= chunk.first + chunk.meant <= chunk.count:
             raise HarnessError(
@@ -95,12 +97,12 @@ class ElementDecoder:
             )
 
     def last_claimed(self, chunk: ElementChunk) -> bytes:
-        """The element that was claimed last, encoded; what follows it, too, if its end is not known.
+        """Returns the last claimed element, encoded, with the data after it if its end is unknown.
 
-        Decodes those before it once more, to be called where one has failed.
+        The function decodes the earlier elements again. Call it after a failure.
 
         Args:
-            chunk: the one that was fed last.
+            chunk: the last chunk.
         """
         with self._claims.held() as held:
             number = chunk.first + chunk.meant - 1 - (held.announced - held.claimed)
@@ -112,7 +114,7 @@ class ElementDecoder:
         return data[begin : None if chunk.ends is None else chunk.ends[number]]
 
     def decode(self, data: bytes) -> WindowedValue:
-        """The first of the elements in that."""
+        """Returns the first element of the data."""
         return self._decode(coder_impl.create_InputStream(data + _PADDING), True)
 
     def _feed_runs(
@@ -123,10 +125,10 @@ class ElementDecoder:
         emit: Callable[[WindowedValue], None],
         target: TakesRuns | None,
     ) -> coder_impl.create_InputStream:
-        """Emits elements as long as their headers do not change too often.
+        """Emits elements as long as their headers don't change too often.
 
         Returns:
-            the stream of the elements that are left.
+            The stream of the remaining elements.
         """
         changes_allowed = _FREE_CHANGES + length_hint(left) // _ELEMENTS_PER_CHANGE
         fits = max(1, PIECE_BYTES * length_hint(left) // len(data))
@@ -137,7 +139,7 @@ class ElementDecoder:
                 changed = self._hand_run(stream, left, target, fits)
             if not changed:
                 return stream
-            # What was read does not go back into the stream.
+            # A read can't be undone in the stream.
             length = len(self._header) if self._header is not None else 0
             data = data[len(data) - stream.size() - length :]
             stream = coder_impl.create_InputStream(data)
@@ -152,7 +154,9 @@ class ElementDecoder:
         left: Iterator[int],
         emit: Callable[[WindowedValue], None],
     ) -> bool:
-        """Emits elements up to one with another header; whether there is one, its header read."""
+        """Emits elements up to one with another header; returns whether such an element exists, with
+        its header read.
+        """
         header, decode, read = self._header, self._decode_like, stream.read
         length = len(header) if header is not None else 0
         for _ in left:
@@ -168,7 +172,7 @@ class ElementDecoder:
         target: TakesRuns,
         most: int,
     ) -> bool:
-        """Does so in runs of ``most`` values at most."""
+        """Passes the elements on in runs of at most ``most`` values."""
         header, decode, read = self._header, self._decode_value, stream.read
         length = len(header) if header is not None else 0
         pace = Pace()

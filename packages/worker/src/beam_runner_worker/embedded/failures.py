@@ -1,4 +1,4 @@
-"""Tells from an exception which transform failed, and how to say it."""
+"""Failed transforms: finds the transform of an exception, and describes the failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNNAMED = {
     "PGBKCVOperation": operations.PGBKCVOperation,
     "SdfProcessSizedElements": operations.SdfProcessSizedElements,
 }
-"""Operations which do not put their name on the exceptions of their user code."""
+"""The operations that don't add their name to exceptions of their user code."""
 
 _PHASES = {
     "full_combine": "all",
@@ -30,11 +30,11 @@ _PHASES = {
     "extract_only": "extract",
     "convert_to_accumulator": "convert",
 }
-"""The phase of a combine whose operation calls the CombineFn by way of that function."""
+"""By function, the phase of a combine whose operation calls the CombineFn with that function."""
 
 
 def describe(error: BaseException) -> str:
-    """Exception type and message in one line, as the last line of a traceback."""
+    """Returns the exception's type and message on one line, as the last line of a traceback."""
     kind = type(error)
     name = kind.__qualname__
     if kind.__module__ not in ("builtins", "__main__"):
@@ -47,7 +47,7 @@ def describe(error: BaseException) -> str:
 
 
 def original(error: BaseException) -> BaseException:
-    """The exception that user code raised: Beam re-raises a copy that names the step."""
+    """Returns the exception that user code raised; Beam raises a copy that names the step."""
     if getattr(error, "_tagged_with_step", False) and error.__context__ is not None:
         return error.__context__
     return error
@@ -60,14 +60,14 @@ def bundle_failed(
     stage_name: str,
     context: BundleContext | None = None,
 ) -> BundleFailed:
-    """Makes the error that the host sees.
+    """Returns the error for the host.
 
     Args:
-        error: what came out of an operation.
+        error: the error of an operation.
         ops: all operations of the stage.
-        running: the operation whose start, finish or setup was called, if it was one.
-        stage_name: used where no transform can be told.
-        context: of the bundle that it came out of, if it was one.
+        running: the operation whose start, finish or setup was called, if any.
+        stage_name: the name to use if no transform is found.
+        context: the bundle's context, if the error came from a bundle.
     """
     cause = original(error)
     transform = _transform(error, cause, list(ops), running) or stage_name
@@ -78,9 +78,10 @@ def bundle_failed(
 
 
 def describe_failed_build(error: BaseException, stage_name: str) -> BaseException:
-    """Makes the error for a stage whose operations cannot be built: user code does not unpickle.
+    """Returns the error for a stage whose operations can't be built because user code doesn't
+    unpickle.
 
-    An error of this package's own, and a keyboard interrupt, stay what they are.
+    An error of this package, and a keyboard interrupt, stay unchanged.
     """
     if isinstance(error, HarnessError) or not is_of_user_code(error):
         return error
@@ -107,11 +108,11 @@ def _transform(
 def _failed_unnamed(
     trace: TracebackType | None, ops: list[operations.Operation]
 ) -> operations.Operation | None:
-    """The operation which user code failed in, if it is one that Beam does not name.
+    """Returns the operation in which user code failed, if Beam doesn't name it.
 
-    Beam names only the DoFn that fed it. But the traceback shows the operation's class, and the
-    user's frame the CombineFn, or Beam's the phase of the combine, where a stage has several of
-    that class.
+    Beam only names the DoFn that passed the element to it. But the traceback shows the operation's
+    class. If a stage has several operations of that class, the user's frame shows the CombineFn,
+    and Beam's frame shows the phase of the combine.
     """
     frames: list[FrameType] = []
     while trace is not None:

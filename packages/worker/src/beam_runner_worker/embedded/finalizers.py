@@ -1,4 +1,4 @@
-"""Keeps what DoFns want to be called when their bundle is committed, until it is or too late."""
+"""Callbacks that DoFns register for the commit of their bundle, stored until the commit or their expiry."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Callback:
 
     Attributes:
         transform: the full name of the transform that registered it.
-        call: what it registered.
+        call: the registered function.
     """
 
     transform: str
@@ -33,7 +33,7 @@ class Callback:
 
 
 def take_callbacks(ops: Iterable[operations.Operation]) -> list[Callback]:
-    """The callbacks that the bundle just run has registered, in order."""
+    """Returns the callbacks that the last bundle has registered, in order."""
     callbacks: list[Callback] = []
     with _collecting() as collected:
         for op in ops:
@@ -46,9 +46,10 @@ def take_callbacks(ops: Iterable[operations.Operation]) -> list[Callback]:
 
 @contextmanager
 def _collecting() -> Iterator[list[Callable[[], object]]]:
-    """Within it, operations that are asked to finalize hand over their callbacks to the list.
+    """Within this context, operations that finalize add their callbacks to the list.
 
-    Beam keeps the object that has them inside compiled code, but its own class is in Python.
+    Beam stores the object with the callbacks inside compiled code, but the object's class is in
+    Python.
     """
     collected: list[Callable[[], object]] = []
 
@@ -65,10 +66,10 @@ def _collecting() -> Iterator[list[Callable[[], object]]]:
 
 
 class Finalizers:
-    """The callbacks of one stage's bundles, by bundle; safe from any thread.
+    """The callbacks of one stage's bundles, by bundle. Thread-safe.
 
     Args:
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -76,7 +77,7 @@ class Finalizers:
         self.keep = self._waiting.keep
 
     def run(self, bundle_id: str) -> None:
-        """Calls the callbacks of a bundle, if they are still there; their errors go to the log."""
+        """Calls the callbacks of a bundle, unless they have expired; logs their errors."""
         for callback in self._waiting.take(bundle_id) or ():
             try:
                 callback.call()

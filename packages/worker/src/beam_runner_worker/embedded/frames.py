@@ -1,4 +1,4 @@
-"""Room for Python's frames: those of all calls that a bundle makes lie in one piece of memory."""
+"""Memory for Python's frames, so that all calls of a bundle use one chunk of the frame stack."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ _WORDS = 1 << 16
 
 
 def in_one_piece(run: Callable[[], Result]) -> Result:
-    """Calls a function, and has half a MiB of room for the frames of what it calls; costs some 10 µs.
+    """Calls a function with 512 KiB of room for the frames of its calls; costs about 10 µs.
 
-    CPython keeps frames in pieces of 16 KiB, takes another one from the system for the first frame that does not fit, and gives it
-    back when that frame ends. A function that is called for each element from just there costs 7 µs a call: ten Maps in a
-    row took four times as long. A frame that asks for much gets a piece of twice as much, untouched, and calls go on in the rest.
+    CPython stores frames in chunks of 16 KiB. It allocates a new chunk for the first frame that
+    doesn't fit, and frees the chunk when that frame ends. A function that is called for each
+    element exactly there costs 7 µs a call: ten Maps in a row took four times as long. A frame that
+    needs much memory gets a chunk of twice that size, and the following calls use the rest.
     """
     return run()
 

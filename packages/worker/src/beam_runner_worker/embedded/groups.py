@@ -1,4 +1,4 @@
-"""Decodes group chunks into keys with their values, small groups at once and large ones lazily."""
+"""Decoder of group chunks into keys with their values: small groups at once, large ones lazily."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from beam_runner_worker.embedded.lazy import LazyValues
 from beam_runner_worker.errors import HarnessError
 
 _EAGER_BYTES = 64 * 1024
-"""Values of a group that are decoded at once; above that they stay encoded (see ``lazy``)."""
+"""The maximum size in bytes of values that are decoded at once; larger ones stay encoded (see ``lazy``)."""
 _COUNT_BYTES = 4
 _PANES = coder_impl.PaneInfoCoderImpl()
 
 
 class GroupDecoder:
-    """Feeds groups to a function as ``KV<key, Iterable<value>>`` as long as it can claim them.
+    """Decoder that passes groups to a function as ``KV<key, Iterable<value>>`` as long as it can claim
+    them.
 
     Args:
         windowed_coder: a windowed coder of ``KV<key, Iterable<value>>``.
-        claims: gives the groups to whoever processes them.
-        errors: keeps what the host raises while user code reads values of large groups.
+        claims: the claims of the groups.
+        errors: stores errors of the host while user code reads values of large groups.
 
     Attributes:
-        sampled: how many bytes the first group of each chunk takes, since the last reset.
+        sampled: the sizes in bytes of the first group of each chunk, since the last reset.
 
     Raises:
-        HarnessError: it is another coder.
+        HarnessError: the coder is another one.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class GroupDecoder:
         self._decode_window = windowed_coder.window_coder.get_impl().decode_nested
 
     def feed(self, chunk: GroupChunk, emit: Callable[[WindowedValue], None]) -> None:
-        """Decodes the groups and emits them in order, up to where a split stops.
+        """Decodes the groups and emits them in order, up to the position of a split.
 
         Raises:
             HarnessError: the chunk's columns differ in length.
@@ -75,7 +76,7 @@ class GroupDecoder:
         groups = zip(chunk.keys, self._windows(chunk), chunk.timestamps, chunk.values, strict=False)
         left: Iterator[int] | None = self._claims.announce(len(chunk.keys))
         while left is not None:
-            # No group is taken when there is no number left.
+            # Don't take a group without a claimed number.
             for _, (key, window, timestamp, values) in zip(left, groups, strict=False):
                 if _is_small(values):
                     element = decode(stream, True)
@@ -92,7 +93,7 @@ class GroupDecoder:
         return watched_pieces(values, self._errors)
 
     def _windows(self, chunk: GroupChunk) -> Iterator[tuple[Any]]:
-        """The windows of each group; neighbours in the same window get the same tuple."""
+        """Yields the windows of each group; consecutive groups in the same window share a tuple."""
         if isinstance(chunk.windows, bytes):
             windows = (self._decode_window(chunk.windows),)
             while True:
@@ -105,7 +106,7 @@ class GroupDecoder:
 
 
 def _small_groups(chunk: GroupChunk) -> bytes:
-    """The small groups as an SDK would have encoded them, to be decoded at native speed."""
+    """Returns the small groups in the encoding of an SDK, so that they can be decoded at native speed."""
     pieces: list[bytes | memoryview] = []
     for key, count, values in zip(chunk.keys, chunk.counts, chunk.values, strict=True):
         if _is_small(values):

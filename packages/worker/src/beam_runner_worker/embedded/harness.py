@@ -1,4 +1,4 @@
-"""The embedded harness: a job's Python stages, run in the process that asks for them."""
+"""The embedded harness, which runs a job's Python stages in the calling process."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class EmbeddedHarness:
-    """A :class:`~beam_runner_worker.ports.Harness` which needs no second process.
+    """A :class:`~beam_runner_worker.ports.Harness` without a second process.
 
-    It changes what Beam keeps process-wide (options, file systems, pickling, ``__main__``, root
-    logger), so one process must serve one job only, all its life.
+    It changes process-wide state of Beam (options, file systems, pickling, ``__main__``, root
+    logger), so a process can serve only one job.
 
     Args:
-        job: the job; its environments' artifacts are staged to a private directory.
-        artifacts: where they are read.
-        logs: takes what is logged through Python's ``logging`` in this process.
-        table_bytes: how much memory the table of a lifted combine may take.
-        stages: gives all stages of the job; asked where an element's class, which the user's script
-            defines, did not come along with the functions that were loaded here.
+        job: the job; its environments' artifacts are staged to a private folder.
+        artifacts: reads the staged files.
+        logs: receives what this process logs through Python's ``logging``.
+        table_bytes: the memory limit of a lifted combine's table.
+        stages: returns all stages of the job. They are needed if an element's class is defined in
+            the user's script and is not part of the functions that are loaded here.
 
     Raises:
-        BundleFailed: the main session cannot be loaded.
+        BundleFailed: the main session can't be loaded.
         HarnessError: a staged file is missing or damaged.
     """
 
@@ -50,13 +50,14 @@ class EmbeddedHarness:
         self._stages: dict[str, EmbeddedStage] = {}
         self._closed = False
         wanted = samples.is_wanted(job.options_json)
-        # Without a period it starts no timers: samples are taken when bundles tell how far they are.
+        # Without a period the sampler starts no timers. Samples are taken with progress reports.
         self._sampler = DataSampler(samples.MOST_SAMPLES, 0) if wanted else None
 
     def stage(self, spec: StageSpec, side_inputs: SideInputReader) -> EmbeddedStage:
-        """The stage's harness, made on first use and kept; ``side_inputs`` is fixed by then.
+        """Returns the stage's harness, created on first use and cached; ``side_inputs`` is fixed by
+        then.
 
-        Its operations are built with the first bundle (3 to 4 ms and the DoFns' ``setup``).
+        The first bundle builds its operations (3 to 4 ms, and the DoFns' ``setup``).
         """
         stage = self._stages.get(spec.stage_id)
         if stage is None:

@@ -1,4 +1,4 @@
-"""Keeps what the host's ports raise while user code reads or writes, whether user code catches it or not."""
+"""Errors that the host's ports raise while user code reads or writes, recorded even if user code catches them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from beam_runner_worker.ports import UserState
 
 
 class HostErrors:
-    """A context manager around each call of a port: keeps the first error, and lets it pass.
+    """A context manager around each call of a port, which records the first error and lets it
+    propagate.
 
     Attributes:
-        first: the host's error, not user code's; None if there was none.
+        first: the host's error, not user code's; None without one.
     """
 
     __slots__ = ("first",)
@@ -25,7 +26,7 @@ class HostErrors:
         self.first: BaseException | None = None
 
     def __enter__(self) -> None:
-        """Nothing is prepared."""
+        """Does nothing."""
 
     def __exit__(
         self,
@@ -33,13 +34,13 @@ class HostErrors:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Keeps the error if it is the first."""
+        """Records the error if it is the first."""
         if error is not None and self.first is None:
             self.first = error
 
 
 def watched_pieces(pieces: ValuePieces, errors: HostErrors) -> ValuePieces:
-    """Returns the same pieces; user code reads them much later, and errors are kept then, too."""
+    """Yields the same pieces, and records errors even if user code reads them much later."""
 
     def piece(number: int) -> bytes:
         with errors:
@@ -49,7 +50,7 @@ def watched_pieces(pieces: ValuePieces, errors: HostErrors) -> ValuePieces:
 
 
 class WatchedState:
-    """The host's :class:`~beam_runner_worker.ports.UserState` of a bundle; errors of its calls are kept."""
+    """The host's :class:`~beam_runner_worker.ports.UserState` of a bundle, with the errors of its calls recorded."""
 
     __slots__ = ("_errors", "_state")
 
@@ -90,7 +91,7 @@ class WatchedState:
             self._state.map_remove(cell, map_key)
 
     def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """Reads all of them now, so that errors of later ones are kept, too."""
+        """Reads all values at once, so that errors of later ones are recorded, too."""
         with self._errors:
             return iter([*self._state.ordered(cell, start, end)])
 
@@ -103,7 +104,7 @@ class WatchedState:
             self._state.ordered_remove(cell, start, end)
 
     def set_timer(self, timer: Timer) -> None:
-        """Sets or clears a timer. A timer that is refused is user code's error, and isn't kept."""
+        """Sets or clears a timer. A refused timer is user code's error, and isn't recorded."""
         refused: TimerRefused | None = None
         with self._errors:
             try:

@@ -1,4 +1,4 @@
-"""The sink at an edge that cuts by key: writes keys, values, windows and times apart, in columns."""
+"""The sink at an edge that is partitioned by key: it writes keys, values, windows and timestamps as columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MIN_MILLIS = MIN_TIMESTAMP.micros // 1000
 
 
 class KeyedSink(Sink):
-    """Writes :class:`KeyedChunk`: key, value and window apart, a row for each window."""
+    """A sink that writes :class:`KeyedChunk`: key, value and window as columns, one row for each window."""
 
     def __init__(self, *args: Any, edge: OutputEdge) -> None:
         super().__init__(*args)
@@ -41,8 +41,9 @@ class KeyedSink(Sink):
         self._encode_window = self._windowed_coder.window_coder.get_impl().encode_nested
 
     def _encoder(self) -> Encoder:
-        # Most elements hold the very tuple of windows and the timestamp of the one before them, so
-        # both are worked out only when they change.
+        # Most elements share the windows tuple and the timestamp of the previous element, so both
+        # are
+        # converted only when they change.
         encode_key, encode_value, whole = self._encode_key, self._encode_value, self._whole
         encode_run = self._encode_run if self._headers is None else self._encode_whole_run
         windows, window, micros, millis = None, b"", None, 0
@@ -95,13 +96,13 @@ class KeyedSink(Sink):
             if rows.key_ends:
                 self.check_size(key_size() + value_size())
                 chunk = rows.chunk(window)
-                # A large element lies in there once more: no longer than needed.
+                # The buffer holds a second copy of a large element, so release it soon.
                 del rows, keys, values, key_size, value_size
                 self._write(chunk)
                 del chunk
 
     def _encode_run(self, run: Run, rows: _Rows) -> bool:
-        """Encodes keys and values until the chunk is full; whether it is."""
+        """Encodes keys and values until the chunk is full; returns whether it is."""
         like, left = run
         encode_key, encode_value = self._encode_key, self._encode_value
         keys, values = rows.keys, rows.values
@@ -125,7 +126,9 @@ class KeyedSink(Sink):
         return False
 
     def _encode_whole_run(self, run: Run, rows: _Rows) -> bool:
-        """As `_encode_run`, for whole pairs: a key is encoded once, and stands in both columns."""
+        """Encodes complete pairs, as `_encode_run` does for columns: a key is encoded once, and copied
+        to both columns.
+        """
         assert self._headers is not None
         like, left = run
         header = self._headers.of(like)
@@ -149,13 +152,13 @@ class KeyedSink(Sink):
 
 
 def _is_header_and_pair(coder: coders.WindowedValueCoder) -> bool:
-    """Whether a windowed value is a header, and a pair in it its key and its value."""
+    """Returns whether a windowed value is a header and a pair, and the pair is a key and a value."""
     pair = coder.wrapped_value_coder
     return type(coder) is coders.WindowedValueCoder and type(pair) is coders.TupleCoder
 
 
 class _Rows:
-    """The columns of a keyed chunk while it grows."""
+    """The columns of a keyed chunk under construction."""
 
     __slots__ = ("key_ends", "keys", "timestamps", "value_ends", "values", "windows")
 
@@ -168,12 +171,12 @@ class _Rows:
         self.timestamps = timestamps
 
     def window_changes(self, until_now: bytes) -> None:
-        """From here on rows differ in their windows, unless there is no row yet."""
+        """Switches to one window per row, unless there is no row yet."""
         if self.windows is None and self.key_ends:
             self.windows = [until_now] * len(self.key_ends)
 
     def fill(self, window: bytes, millis: int) -> None:
-        """Gives the rows since the last call this window and time, where rows have their own."""
+        """Adds this window and timestamp for the rows since the last call, if rows have their own."""
         count = len(self.key_ends)
         if self.windows is not None:
             self.windows += [window] * (count - len(self.windows))
@@ -181,7 +184,7 @@ class _Rows:
             self.timestamps += [millis] * (count - len(self.timestamps))
 
     def chunk(self, window: bytes) -> KeyedChunk:
-        """The chunk; ``window`` is that of every row if they do not differ."""
+        """Returns the chunk; ``window`` applies to every row if the rows share a window."""
         return KeyedChunk(
             key_data=self.keys.get(),
             key_ends=self.key_ends,
@@ -193,7 +196,7 @@ class _Rows:
 
 
 def _one_window_each(element: WindowedValue, run: Run | None) -> list[WindowedValue | Run]:
-    """A copy of the element, or of the run, for each of its windows, last first."""
+    """Yields a copy of the element, or of the run, for each of its windows, last first."""
     copies = in_each_window(element, element.pane_info)[::-1]
     if run is None:
         return copies
@@ -202,7 +205,7 @@ def _one_window_each(element: WindowedValue, run: Run | None) -> list[WindowedVa
 
 
 def to_millis(micros: int) -> int:
-    """Event time in milliseconds exactly as Beam's windowed coder writes it: towards zero."""
+    """Returns the event time in milliseconds exactly as Beam's windowed coder writes it: rounded towards zero."""
     if micros >= 0:
         return micros // 1000
     return max(_MIN_MILLIS, -(-micros // 1000))

@@ -1,4 +1,4 @@
-"""Values that stay encoded until somebody iterates over them, as often as they like."""
+"""Values that stay encoded until user code iterates over them, as often as it likes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beam_runner_model.value_pieces import ValuePieces
 
 
 def decode_all(impl: coder_impl.CoderImpl, data: bytes) -> list[Any]:
-    """Decodes every nested value in ``data``, in order; cost is linear in the bytes."""
+    """Decodes every nested value in ``data``, in order, in time linear in the bytes."""
     stream = coder_impl.create_InputStream(data)
     decode = impl.decode_from_stream
     size = stream.size
@@ -22,11 +22,11 @@ def decode_all(impl: coder_impl.CoderImpl, data: bytes) -> list[Any]:
 
 
 class LazyValues:
-    """A re-iterable over the nested encodings of values, which keeps only the bytes in memory.
+    """A re-iterable over nested encodings of values, which holds only the bytes in memory.
 
-    Where they are in pieces it keeps none but the piece that is being decoded.
-    Each iteration decodes anew. It pickles as a list and Beam's coders write it as an iterable,
-    just as they do with Beam's own state-backed iterables.
+    If the encodings are in pieces, it holds only the piece that is being decoded. Each iteration
+    decodes again. It pickles as a list, and Beam's coders write it as an iterable, in the same way
+    as Beam's own state-backed iterables.
     """
 
     __slots__ = ("_data", "_impl")

@@ -1,4 +1,4 @@
-"""Turns what Python code logs into log records and hands them to the host, soon and in order."""
+"""Conversion of Python's log records to records for the host, promptly and in order."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MAX_PENDING = 10_000
 class LogSinkHandler(logging.Handler):
     """A handler for the root logger; records reach the sink within about 100 ms.
 
-    A background thread sends what has gathered; :meth:`flush` sends it at once. When the sink is
-    slower than the code that logs, more than 10,000 waiting records are dropped and counted.
-    What the sink itself logs while it takes records is ignored, so nothing can go in circles.
+    A background thread sends the queued records, and :meth:`flush` sends them at once. If the sink
+    is slower than the logging code, the handler drops and counts records beyond 10,000. It ignores
+    records that the sink logs while it receives records, so logging can't recurse.
     """
 
     def __init__(self, sink: LogSink) -> None:
@@ -123,7 +123,7 @@ class LogSinkHandler(logging.Handler):
 
 
 def current_transform_id() -> str:
-    """The transform that this thread is running, or empty where Beam does not know."""
+    """Returns the transform that this thread is running, or empty if Beam doesn't know it."""
     tracker = statesampler.get_current_tracker()
     if tracker is None:
         return ""

@@ -1,8 +1,8 @@
-"""The ``__main__`` of user code, which knows the classes that came along with the job's functions.
+"""A replacement for ``__main__`` that has the classes sent with the job's functions.
 
-A function of the user's script is pickled with the classes of the script that it mentions, by value; but
-an element names its class, and whoever reads the element looks for it in ``__main__``. A client may send
-classes that no function mentions in a file of their own (:mod:`~beam_runner_worker.main_classes`).
+A function of the user's script is pickled by value, with the classes of the script that it uses.
+But an element's pickle has only the class name, which the reader looks up in ``__main__``. A client
+may send classes that no function uses in a separate file (:mod:`~beam_runner_worker.main_classes`).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _WITH_COMBINE_FN = (
 
 
 class MainModule(types.ModuleType):
-    """A ``__main__`` that finds a class when somebody asks for it by name.
+    """A ``__main__`` that finds a class when it is looked up by name.
 
-    Classes that functions have brought into this process are at hand. If there is none of that name,
-    and the client has not sent it, the functions of the job's other stages are loaded, one after the
-    other, until one brings it.
+    Classes that functions have loaded into this process are available. If no class has the name,
+    and the client has not sent it, the functions of the job's other stages are loaded one by one,
+    until one defines it.
 
     Args:
-        functions: gives the pickled functions of all stages; asked once, if ever.
+        functions: returns the pickled functions of all stages; called at most once.
         sent: the pickled classes that the client has sent, by name.
     """
 
@@ -58,7 +58,7 @@ class MainModule(types.ModuleType):
         self._left = _lazily(functions)
 
     def __getattr__(self, name: str) -> Any:
-        """The class; raises AttributeError if no function of the job brings it."""
+        """Returns the class; raises AttributeError if no function of the job defines it."""
         if name.startswith("__"):
             raise AttributeError(name)
         with self._lock:
@@ -85,7 +85,7 @@ class MainModule(types.ModuleType):
 
 
 def functions_of(stages: Iterable[StageSpec]) -> Iterator[bytes]:
-    """The pickled DoFns and CombineFns of stages."""
+    """Returns the pickled DoFns and CombineFns of stages."""
     for stage in stages:
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
         for transform in descriptor.transforms.values():
@@ -102,7 +102,7 @@ def _lazily(functions: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
 
 
 def _unpickled(name: str) -> type | None:
-    """A class of the user's script that was unpickled in this process."""
+    """Returns a class of the user's script that was unpickled in this process."""
     known = list(cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.values())
     matching = (each for each in known if each.__module__ == "__main__")
     return next((each for each in matching if each.__qualname__ == name), None)
@@ -112,5 +112,5 @@ def _load(pickled: bytes) -> None:
     try:
         pickler.loads(pickled)
     except Exception:
-        # The stage that needs it tells what is wrong with it.
+        # Ignore the error: the stage that needs the function reports it.
         _LOGGER.debug("A function could not be loaded", exc_info=True)

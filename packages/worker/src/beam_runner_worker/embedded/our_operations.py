@@ -1,4 +1,4 @@
-"""Has Beam build operations of this package, where it can be that they take runs."""
+"""Replacement of Beam's operations by operations of this package that can take runs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from beam_runner_worker.embedded.stateful_par_do import StatefulParDo
 
 @contextlib.contextmanager
 def our_operations(table_bytes: int) -> Iterator[None]:
-    """Within it, Beam builds operations that take runs, where it can be that they do.
+    """Within this context, Beam builds operations that take runs, if their transforms allow it.
 
     Args:
-        table_bytes: how much memory the table of a lifted combine may take.
+        table_bytes: the memory limit of a lifted combine's table.
     """
     create = bundle_processor._create_pardo_operation
 

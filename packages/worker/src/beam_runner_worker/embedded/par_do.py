@@ -1,7 +1,7 @@
-"""ParDos of plain functions of an element, which take runs of elements.
+"""ParDo operations for plain functions of an element, which take runs of elements.
 
-Beam's operation keeps the DoFn's life (setup, bundles, callbacks, teardown) and all that has to know
-more of an element than its value: times, windows, state, restrictions.
+Beam's operation manages the DoFn's lifecycle (setup, bundles, callbacks, teardown), and everything
+that needs more of an element than its value: timestamps, windows, state, restrictions.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from beam_runner_worker.embedded.runs import (
 )
 
 _NOT_PLAIN = (pvalue.TaggedOutput, TimestampedValue, WindowedValue)
-"""Results that say more than a value: Beam's own code handles them, one by one."""
+"""Results with more than a value; Beam's own code handles them one by one."""
 _WIDE = 4
 
 
 class RunParDo(operations.DoOperation):
-    """Beam's ParDo operation, which takes runs if its DoFn is a plain one.
+    """Beam's ParDo operation, which takes runs if its DoFn is a plain function.
 
-    Elements that come one by one wait until they make a run; the last of a bundle until its end.
+    Single elements wait until they form a run; the last ones of a bundle wait until its end.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -54,12 +54,12 @@ class RunParDo(operations.DoOperation):
         self._collector = Collector(self, self._take_one)
 
     def add_receiver(self, operation: operations.Operation, output_index: int = 0) -> None:
-        """Called while the operations are built, for each consumer."""
+        """Called for each consumer while the operations are built."""
         super().add_receiver(operation, output_index)
         self._readers.setdefault(output_index, []).append(operation)
 
     def setup(self, data_sampler: Any = None) -> None:
-        """Sets up the DoFn, and finds out whether it is a plain one."""
+        """Sets up the DoFn, and checks whether it is a plain function."""
         with made_runners() as made:
             super().setup(data_sampler)
         self._plain = self._as_plain(made[0]) if data_sampler is None else None
@@ -68,7 +68,7 @@ class RunParDo(operations.DoOperation):
         self.takes_runs = True
         self.process = self._collector.add
         main, readers = self._plain.receiver, []
-        if main in self.receivers:  # else nobody reads the main output
+        if main in self.receivers:  # otherwise the main output has no reader
             readers = self._readers.get(self.receivers.index(main), [])
         self._output = output_of(main, readers)
 
@@ -92,12 +92,12 @@ class RunParDo(operations.DoOperation):
         self._take(like, values)
 
     def _as_plain(self, made: MadeRunner) -> PlainDoFn | None:
-        """A DoFn whose ``process`` asks for nothing but values and side inputs as a plain one."""
+        """Returns the DoFn as a plain function, if its ``process`` needs only values and side inputs."""
         self._given = Process(made.process, made.args, made.kwargs, made.side_inputs)
         return plain_do_fn(made, self._given.function_for, maps=self._given.maps)
 
     def _take_one(self, element: WindowedValue) -> None:
-        """Processes an element that is alone: as Beam does, unless much comes of it."""
+        """Processes a single element as Beam does, unless it has many results."""
         if self._is_wide:
             self._take(element, [element.value])
         else:
@@ -161,7 +161,7 @@ class RunParDo(operations.DoOperation):
         self._is_wide = put_out + len(out) >= _WIDE * len(values)
 
     def _send(self, like: WindowedValue, out: list[Any]) -> int:
-        """Puts results out; says how many should be put out together next time."""
+        """Emits results; returns how many should be emitted together next time."""
         assert self._plain is not None and self._output is not None
         if len(out) == 1:
             result = out[0]

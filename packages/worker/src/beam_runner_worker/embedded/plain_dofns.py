@@ -1,7 +1,7 @@
-"""Tells the DoFns whose ``process`` is the same function of a value for all elements of a run.
+"""Detection of DoFns whose ``process`` is the same function of a value for all elements of a run.
 
-Where it asks for nothing but the value, constants and side inputs, only windows matter besides: side
-inputs are read in them.
+If it needs only the value, constants and side inputs, only windows matter in addition, because side
+inputs are looked up by window.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _MAPS = tuple(
     made.fn.process.__code__
     for made in (core.Map(lambda value: value), core.Map(lambda value, more: value, None))
 )
-"""Of what ``beam.Map`` makes of a function of the element, and of one of more than that."""
+"""The classes that ``beam.Map`` makes from a function of the element, and from a function with more parameters."""
 
 
 class Process:
-    """The ``process`` of a DoFn, with what it is given besides the element.
+    """The ``process`` method of a DoFn, with its arguments after the element.
 
     Args:
         call: the method.
-        args: what follows the element, with Beam's placeholders for side inputs.
+        args: the arguments after the element, with Beam's placeholders for side inputs.
         kwargs: the same, by name.
-        side_inputs: for each placeholder; gives the value for a window.
+        side_inputs: for each placeholder, a function that returns the value for a window.
 
     Attributes:
-        maps: whether each value has one result, since ``beam.Map`` has made it of a function.
+        maps: whether each value has one result, because ``beam.Map`` made the DoFn from a function.
     """
 
     def __init__(
@@ -60,22 +60,24 @@ class Process:
         self._last: tuple[BoundedWindow, Callable[[Any], Any]] | None = None
 
     def forget(self) -> None:
-        """Keeps no side input: to be called between bundles, which may see others."""
+        """Forgets the side inputs. Call it between bundles, which may see different ones."""
         self._last = None
 
     def apart(self, like: WindowedValue) -> Sequence[WindowedValue]:
-        """An element as it is processed: in each of its windows, if they may see other side inputs.
+        """Yields an element as it is processed: once for each of its windows, if they may see
+        different side inputs.
 
-        In which pane it was is not told then, as Beam does not.
+        The pane is not set then, as in Beam.
         """
         if not self._by_window or len(like.windows) == 1:
             return (like,)
         return in_each_window(like, PANE_INFO_UNKNOWN)
 
     def function_for(self, like: WindowedValue) -> Callable[[Any], Any]:
-        """A function of the value alone, for elements like this one, which has been set apart.
+        """Returns a function of the value alone, for elements like the given one, which is a result of
+        :meth:`apart`.
 
-        One that ``maps`` is a function of many values, and gives the list of their results.
+        If the DoFn ``maps``, the function takes many values and returns the list of their results.
         """
         window = like.windows[0] if self._by_window else _EVERYWHERE
         if self._last is None or self._last[0] is not window:
@@ -97,7 +99,9 @@ class Process:
 
 
 def _mapped_by(call: Callable[..., Any]) -> Callable[..., Any] | None:
-    """The user's function in what ``beam.Map`` makes of it, which takes more time than many of them."""
+    """Returns the user's function inside the wrapper of ``beam.Map``, which takes more time than many
+    such functions.
+    """
     if not isinstance(call, FunctionType) or call.__code__ not in _MAPS or not call.__closure__:
         return None
     mapped: Callable[..., Any] = call.__closure__[0].cell_contents
@@ -107,7 +111,10 @@ def _mapped_by(call: Callable[..., Any]) -> Callable[..., Any] | None:
 def _mapping(
     mapped: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Callable[[Iterable[Any]], list[Any]]:
-    """Calls it for each of many values. Not ``map``, which would take a ``StopIteration`` for their end."""
+    """Returns a function that calls the given one for each of many values.
+
+    It doesn't use ``map``, which would take a ``StopIteration`` as the end of the values.
+    """
     if not args and not kwargs:
         return lambda values: [mapped(value) for value in values]
     if len(args) > 1 or kwargs:
@@ -118,16 +125,17 @@ def _mapping(
 
 @attrs.frozen
 class PlainDoFn:
-    """A DoFn that takes runs: its ``process`` is a function of a value, the same for all of a run.
+    """A DoFn that takes runs: its ``process`` is a function of a value, the same for all elements of a
+    run.
 
     Attributes:
-        function_for: what gives the results of a value, for elements like its argument; or, if it ``maps``,
-            the result of each of many values.
-        maps: whether it does.
-        receiver: of the main output.
+        function_for: returns the function from a value to its results, for elements like its
+            argument; if the DoFn ``maps``, the function from many values to their results.
+        maps: whether each value has one result.
+        receiver: the receiver of the main output.
         handle: handles results one by one, each for an element like the first argument.
-        check: refuses results that can't be meant so; to be called with the first.
-        windows_of: the windows of results by their time, if it decides.
+        check: refuses results of a wrong type; called with the first results.
+        windows_of: returns the windows of results by their timestamp, if the DoFn assigns windows.
     """
 
     function_for: Callable[[WindowedValue], Callable[[Any], Any]]
@@ -139,7 +147,7 @@ class PlainDoFn:
 
 
 def _asks(default: Any) -> bool:
-    """Whether the default of a parameter asks for what Beam gives: times, state, restrictions."""
+    """Returns whether the default of a parameter requests a value from Beam: timestamps, state, restrictions."""
     kind = default if isinstance(default, type) else type(default)
     return issubclass(kind, core._DoFnParam)
 
@@ -150,7 +158,7 @@ def plain_do_fn(
     *,
     maps: bool = False,
 ) -> PlainDoFn | None:
-    """A DoFn as one that takes runs; None if there is more to it than this function."""
+    """Returns a DoFn as one that takes runs; None if it is more than a function of values."""
     fn, receivers = made.fn, made.receivers
     if (
         any(map(_asks, made.defaults))
@@ -170,7 +178,8 @@ def plain_do_fn(
     refuses = CHECKS_RESULTS and not isinstance(fn, core.CallableWrapperDoFn)
 
     def check(like: WindowedValue, results: Any) -> None:
-        # A user's DoFn that returns one of these is a mistake; a function for FlatMap may.
+        # A user's DoFn that returns one of these types is an error; a function for FlatMap may
+        # return them.
         if refuses and isinstance(results, (str, bytes, dict)):
             handler(True)(like, results)
 

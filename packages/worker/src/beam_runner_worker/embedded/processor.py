@@ -1,4 +1,4 @@
-"""Beam's bundle processor with a set-up that can be undone and without channels or threads."""
+"""Beam's bundle processor with a reversible set-up, and without channels or threads."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _LOGGER = logging.getLogger(__name__)
 class Processor(BundleProcessor):
     """The operations of a stage, built once (about 3 ms) and used for many bundles.
 
-    Beam sets up every DoFn inside its constructor, and when one of them raises, nobody can tear
-    down the others. So the constructor here only builds; :meth:`set_up` sets up.
+    Beam's constructor also sets up every DoFn. If one of them raises, the others can't be torn
+    down. So this constructor only builds the operations, and :meth:`set_up` sets them up.
 
     Attributes:
-        running: the operation whose set-up, start or finish is being called, else None.
-        host: leads to the host's side inputs and state.
+        running: the operation whose set-up, start or finish is being called, or None.
+        host: the access to the host's side inputs and state.
         source: the operation that takes the input.
         sinks: the operations that write the outputs, by transform id.
         times: the execution times of the operations.
@@ -54,7 +54,7 @@ class Processor(BundleProcessor):
         sampler: DataSampler | None = None,
         table_bytes: int = TABLE_BYTES,
     ) -> None:
-        # Not Beam's constructor: it makes a thread for each stage, to unpickle DoFns in.
+        # Don't call Beam's constructor, which creates a thread for each stage to unpickle DoFns in.
         self.runner_capabilities: frozenset[str] = frozenset()
         self.process_bundle_descriptor = descriptor
         self.state_handler = self.host = host
@@ -76,7 +76,7 @@ class Processor(BundleProcessor):
         self.sinks = {name: op for name, op in self.ops.items() if isinstance(op, Sink)}
 
     def set_up(self) -> None:
-        """Sets up every operation, consumers first; raises what user code raises."""
+        """Sets up every operation, consumers first; raises the errors of user code."""
         for op in reversed(self.ops.values()):
             self.running = op
             op.setup(self.data_sampler)
@@ -84,11 +84,11 @@ class Processor(BundleProcessor):
         self.running = None
 
     def show(self, user_state: UserState | None) -> None:
-        """Stateful DoFns read and write this state from now on."""
+        """Sets the state that stateful DoFns read and write from now on."""
         self.host.show(user_state)
 
     def fire(self, timers: Iterable[Timer]) -> None:
-        """Has user code process timers, in order."""
+        """Lets user code process timers, in order."""
         for timer in timers:
             self.running = op = self.ops[timer.transform_id]
             due = self.host.cells[timer.transform_id].to_user_timer(timer)
@@ -96,21 +96,21 @@ class Processor(BundleProcessor):
         self.running = None
 
     def settle(self) -> None:
-        """Writes to the host what user code has changed so far."""
+        """Writes the changes of user code so far to the host."""
         for transform_id, cells in self.host.cells.items():
             self.running = self.ops[transform_id]
             cells.flush()
         self.running = None
 
     def is_current(self) -> bool:
-        """Whether what was read of side inputs is still what there is to read."""
+        """Returns whether the cached side inputs are still current."""
         return all(views.is_current() for views in self.host.views)
 
     def metrics(self) -> Iterator[MonitoringInfo]:
-        """All metrics since the last reset, without distributions to which nothing was added.
+        """Returns all metrics since the last reset, without empty distributions.
 
-        Not those of Beam's class, which would ask restriction trackers for the work that is done and
-        left, and fail where one cannot tell; how far a bundle is, the source says.
+        The method doesn't use Beam's own, which would ask restriction trackers for completed and
+        remaining work, and fail if one can't answer. The source reports the progress of a bundle.
         """
         if self._counts is None:
             self._counts = Counts(self.process_bundle_descriptor, self.ops)
@@ -124,11 +124,11 @@ class Processor(BundleProcessor):
                     yield record
 
     def take_callbacks(self) -> list[Callback]:
-        """The finalization callbacks that the bundle just run has registered."""
+        """Returns the finalization callbacks that the last bundle has registered."""
         return take_callbacks(self.ops.values()) if self.requires_finalization() else []
 
     def tear_down(self) -> None:
-        """Tears down what was set up, once; an error in one does not keep others from theirs."""
+        """Tears down all operations that were set up, once; an error in one doesn't stop the others."""
         ops, self._are_set_up = self._are_set_up, []
         for op in reversed(ops):
             try:

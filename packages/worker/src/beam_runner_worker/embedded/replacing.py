@@ -1,4 +1,4 @@
-"""Puts what is ours where Beam looks its own up by name, since there is no other way in."""
+"""Replacement of names in Beam's modules, for behavior that Beam doesn't make configurable."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from types import ModuleType
 
 @contextlib.contextmanager
 def replaced(module: ModuleType, name: str, ours: object) -> Iterator[None]:
-    """Within it, a module of Beam's has ``ours`` by this name; afterwards what it had before.
+    """Within this context, a module of Beam has ``ours`` under this name; the original is restored
+    afterwards.
 
     Raises:
-        AttributeError: the module has nothing of this name, as another version of Beam might.
+        AttributeError: the module has no such name, as in another version of Beam.
     """
     before = getattr(module, name)
     setattr(module, name, ours)

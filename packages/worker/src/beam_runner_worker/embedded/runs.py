@@ -1,9 +1,10 @@
-"""Hands elements from operation to operation in runs: many at once that differ only in their values.
+"""Runs of elements: many elements that differ only in their values pass from operation to operation
+together.
 
-Beam's operations take element after element, at 400 ns or more for each that it passes through. But
-in bounded pipelines thousands of elements in a row have one time, one tuple of windows and one
-pane. Their values go through a list then: an operation that takes runs does so for all of the list
-before the next operation sees any of it.
+Beam's operations pass one element at a time, at 400 ns or more for each operation. But in bounded
+pipelines thousands of consecutive elements have the same timestamp, windows and pane. Their values
+go through a list: an operation that takes runs processes the whole list before the next operation
+sees any of it.
 """
 
 from __future__ import annotations
@@ -19,41 +20,42 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
 
 MOST_VALUES = 128
-"""A run is no longer: what is in it is in memory at once, and can't be given away in a split. Nor is it
-longer than a piece in bytes, encoded, where those are known."""
+"""The maximum length of a run. A whole run is in memory at once, and a split can't divide it. If
+encoded sizes are known, a run is also limited to the size of a piece in bytes.
+"""
 _LONG_SECONDS = 0.004
 _ONE_BY_ONE = 16
 _UNCHANGEABLE = (str, bytes, int, float, complex, bool, type(None), frozenset, tuple, type, Enum)
 
 
 class TakesRuns(Protocol):
-    """Something that processes runs."""
+    """An object that processes runs."""
 
     def take(self, like: WindowedValue, values: list[Any]) -> None:
         """Processes elements, in order.
 
         Args:
-            like: has the time, windows and pane of all of them.
-            values: what they hold, at least one; not to be changed.
+            like: a windowed value with the timestamp, windows and pane of all elements.
+            values: the values of the elements, at least one; must not be changed.
         """
 
 
 def in_each_window(element: WindowedValue, pane: PaneInfo) -> list[WindowedValue]:
-    """A copy of the element, or of what a run is like, for each of its windows, in this pane."""
+    """Yields a copy of the element, or of a run's header, for each of its windows, in this pane."""
     value, micros, create = element.value, element.timestamp_micros, windowed_value.create
     return [create(value, micros, (window,), pane) for window in element.windows]
 
 
 class Pace:
-    """How long runs should be: as many values as take a few milliseconds; at first only one.
+    """Controller of the run length: as many values as take a few milliseconds, at first only one.
 
-    So elements go one by one, each with all that comes of it, where they are slow, or large, or few.
+    So elements pass one by one, each with all its results, if they are slow, large or few.
 
     Args:
-        goes_alone: whether values like this one have to.
+        goes_alone: returns whether values like this one must pass one by one.
 
     Attributes:
-        values: how many.
+        values: the current run length.
     """
 
     __slots__ = ("_goes_alone", "_last", "_one_by_one", "values")
@@ -65,17 +67,17 @@ class Pace:
         self._last: Any = None
 
     def saw(self, value: Any) -> None:
-        """Looks at a value that goes by itself: it may say that all have to."""
+        """Checks a single value, which may show that all values must pass one by one."""
         if _is_there_again(self._last, value) or self._goes_alone(value):
             self._one_by_one = sys.maxsize
         self._last = value
 
     def forget(self) -> None:
-        """Keeps no value that it saw."""
+        """Releases the values that it has seen."""
         self._last = None
 
     def took(self, seconds: float, count: int) -> None:
-        """So long it took to process a run of so many."""
+        """Records how long a run of ``count`` elements took."""
         if seconds > _LONG_SECONDS:
             self.values = max(1, int(count * _LONG_SECONDS / (2 * seconds)))
         elif self._one_by_one > 0:
@@ -85,10 +87,10 @@ class Pace:
 
 
 def _is_there_again(last: Any, result: Any) -> bool:
-    """Whether an object that can be changed is, or is in, two results in a row.
+    """Returns whether a mutable object is, or is in, two consecutive results.
 
-    Beam forbids to change an object that was put out, but its runners let it pass: consumers have
-    read it by then. Functions that do so can often be told by their first results.
+    Beam forbids changes of an object after it was emitted, but its runners tolerate them, because
+    consumers have read it by then. The first results of a function often show that it does so.
     """
     if type(last) is tuple and type(result) is tuple and len(last) == len(result):
         return any(map(_is_there_again, last, result))
@@ -96,27 +98,29 @@ def _is_there_again(last: Any, result: Any) -> bool:
 
 
 def _has_finalizer(value: Any) -> bool:
-    """Whether an object, or one in a tuple, can tell how long it is held: no longer than by Beam."""
+    """Returns whether an object, or one in a tuple, has a finalizer, so that it must not be held
+    longer than by Beam.
+    """
     if type(value) is tuple:
         return any(map(_has_finalizer, value))
     return hasattr(type(value), "__del__")
 
 
 def can_change(value: Any) -> bool:
-    """Whether an object, or one in a tuple, may be changed after it was put out."""
+    """Returns whether an object, or one in a tuple, may change after it was emitted."""
     if isinstance(value, tuple):
         return any(map(can_change, value))
     return not isinstance(value, _UNCHANGEABLE)
 
 
 class Collector:
-    """Makes runs of elements that come one by one; see :class:`Pace` for how long they wait.
+    """Collector of single elements into runs; see :class:`Pace` for how long they wait.
 
-    Those of a PCollection in which each has a time of its own do not wait at all.
+    Elements of a PCollection with different timestamps don't wait.
 
     Args:
-        target: takes the runs.
-        one: takes an element that is alone.
+        target: receives the runs.
+        one: receives a single element.
     """
 
     def __init__(self, target: TakesRuns, one: Callable[[WindowedValue], None]) -> None:
@@ -125,7 +129,7 @@ class Collector:
         self.restart()
 
     def restart(self) -> None:
-        """Forgets what waits."""
+        """Drops the waiting elements."""
         self._pace = Pace()
         self._like: WindowedValue | None = None
         self._values: list[Any] = []
@@ -134,7 +138,7 @@ class Collector:
         self._last_micros = 0
 
     def add(self, element: WindowedValue) -> None:
-        """Takes an element; it is processed now or in a later call."""
+        """Adds an element; it is processed now or in a later call."""
         like = self._like
         if like is None:
             if self._alone >= _ONE_BY_ONE and element.timestamp_micros != self._last_micros:
@@ -155,7 +159,7 @@ class Collector:
             self.hand_over()
 
     def hand_over(self) -> None:
-        """Has everything processed that waits."""
+        """Processes all waiting elements."""
         like, values = self._like, self._values
         if like is None:
             return
@@ -171,10 +175,10 @@ class Collector:
 
 
 class StepFailed(Exception):
-    """An exception of user code on its way through operations, marked with its step as Beam does.
+    """An exception of user code on its way through operations, with the name of its step as in Beam.
 
     Attributes:
-        step: the full name of the transform that failed; the cause is the exception's context.
+        step: the full name of the failed transform. The cause is the exception's context.
     """
 
     _tagged_with_step = True
@@ -185,28 +189,30 @@ class StepFailed(Exception):
 
 
 def is_of_user_code(error: BaseException) -> bool:
-    """Whether what came out of an operation is a failure of user code, and no interrupt that is meant for the process.
+    """Returns whether an error of an operation is a failure of user code, and not an interrupt for the
+    process.
 
-    Nobody but user code raises what is no ``Exception`` there: ``SystemExit``, or what asyncio is cancelled with.
+    Only user code raises errors that are not an ``Exception`` there: ``SystemExit``, or asyncio's
+    cancellation.
     """
     return not isinstance(error, KeyboardInterrupt)
 
 
 def named(error: BaseException, op: operations.Operation) -> BaseException:
-    """What to raise for an exception that came out of an operation, to be raised from its handler."""
+    """Returns the exception to raise for an error of an operation; call it in the error's handler."""
     if getattr(error, "_tagged_with_step", False) or not is_of_user_code(error):
         return error
     return StepFailed(str(op.name_context.step_name))
 
 
 class RunOutput:
-    """An output of an operation: counts what is put out, and hands it to the consumers in runs.
+    """An output of an operation, which counts elements and passes them to the consumers in runs.
 
-    Of each run the first element is looked at as Beam looks at every one, to estimate sizes.
+    The first element of each run is sampled for size estimates, as Beam samples every element.
 
     Args:
         receiver: Beam's object for the output.
-        consumers: the operations that read it; they have been set up.
+        consumers: the operations that read it, after their set-up.
     """
 
     def __init__(
@@ -217,7 +223,7 @@ class RunOutput:
         self._count = receiver.opcounter.element_counter.update
 
     def take(self, like: WindowedValue, values: list[Any]) -> None:
-        """Hands a run to all consumers."""
+        """Passes a run to all consumers."""
         self._receiver.update_counters_start(like.with_value(values[0]))
         for target in self._targets:
             target.take(like, values)
@@ -227,7 +233,7 @@ class RunOutput:
 
 
 class _ElementOutput:
-    """An output that Beam has to see element by element."""
+    """An output whose elements must pass through Beam's code one by one."""
 
     def __init__(self, receiver: operations.ConsumerSet) -> None:
         self._receiver = receiver
@@ -241,9 +247,9 @@ class _ElementOutput:
 def output_of(
     receiver: operations.ConsumerSet, consumers: Sequence[operations.Operation]
 ) -> TakesRuns:
-    """An output of an operation, which takes runs.
+    """Returns an output of an operation that takes runs.
 
-    Batched DoFns get what Beam gives them, and a PCollection whose types are checked is seen whole.
+    Batched DoFns get Beam's batches, and a PCollection with type checks passes through Beam's code.
     """
     batched = any(consumer.get_batching_preference().supports_batches for consumer in consumers)
     if batched or receiver.opcounter.output_type_constraints:
@@ -252,7 +258,7 @@ def output_of(
 
 
 def target_of(op: operations.Operation) -> TakesRuns:
-    """An operation that has been set up, as one that takes runs."""
+    """Returns an operation, after its set-up, as an object that takes runs."""
     if getattr(op, "takes_runs", False):
         target: TakesRuns = op
         return target
@@ -262,9 +268,10 @@ def target_of(op: operations.Operation) -> TakesRuns:
 def runs_of(
     receiver: operations.ConsumerSet, consumers: Sequence[operations.Operation]
 ) -> TakesRuns | None:
-    """What takes runs for the consumers of a stage's input; None if they take elements only.
+    """Returns the target of runs for the consumers of a stage's input; None if they take only single
+    elements.
 
-    A single consumer is given them without Beam's consumer set between.
+    A single consumer gets the runs without Beam's consumer set between.
     """
     if isinstance(receiver, operations.SingletonElementConsumerSet):
         target = target_of(consumers[0])
@@ -274,13 +281,13 @@ def runs_of(
 
 
 class _ElementTarget:
-    """An operation that takes element by element."""
+    """An operation that takes single elements."""
 
     def __init__(self, op: operations.Operation) -> None:
         self._op = op
 
     def take(self, like: WindowedValue, values: list[Any]) -> None:
-        # Looked up for each run: a sink gets another process for each bundle.
+        # Look the method up for each run, because a sink gets another ``process`` for each bundle.
         process, with_value = self._op.process, like.with_value
         try:
             for value in values:
@@ -290,7 +297,7 @@ class _ElementTarget:
 
 
 class PutsOutRuns(operations.Operation):
-    """What an operation of Beam's has of one output that takes runs; to be named before that operation."""
+    """Mixin for one of Beam's operations with one output that takes runs; put it before the operation's class."""
 
     takes_runs = True
 
@@ -300,7 +307,7 @@ class PutsOutRuns(operations.Operation):
         self._output: TakesRuns | None = None
 
     def add_receiver(self, operation: operations.Operation, output_index: int = 0) -> None:
-        """Called while the operations are built, for each consumer."""
+        """Called for each consumer while the operations are built."""
         super().add_receiver(operation, output_index)
         self._readers.append(operation)
 
@@ -311,10 +318,10 @@ class PutsOutRuns(operations.Operation):
 
 
 class RunFlatten(PutsOutRuns, operations.FlattenOperation):
-    """Beam's Flatten, which takes runs, too."""
+    """Beam's Flatten, which also takes runs."""
 
     def take(self, like: WindowedValue, values: list[Any]) -> None:
-        """Hands a run on."""
+        """Passes a run on."""
         assert self._output is not None
         with self.scoped_process_state:
             self._output.take(like, values)

@@ -1,4 +1,4 @@
-"""Samples of elements that Beam's operations have seen, as metrics."""
+"""Samples of the elements in Beam's operations, as metrics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from beam_runner_worker.samples import sample_infos
 
 
 def take_samples(sampler: DataSampler | None) -> None:
-    """Keeps, of each PCollection that had an element since the last time, one."""
+    """Takes one sample from each PCollection that had an element since the last call."""
     if sampler is not None:
         for output in list(sampler._samplers.values()):
             output.sample()
 
 
 def samples_of(sampler: DataSampler | None) -> tuple[MonitoringInfo, ...]:
-    """All samples that were taken since they were told last."""
+    """Returns all samples since the last report."""
     if sampler is None:
         return ()
     take_samples(sampler)

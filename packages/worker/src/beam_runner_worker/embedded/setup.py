@@ -1,7 +1,7 @@
-"""Prepares this process for a job: options, staged files, the main session, plugins, logging.
+"""Preparation of this process for a job: options, staged files, the main session, plugins, logging.
 
-It does what Beam's ``sdk_worker_main.create_harness`` does before it connects to its services.
-Everything here is process-wide in Beam, which is why a process serves one job only.
+It does the work of Beam's ``sdk_worker_main.create_harness`` before the connection to services. All
+of this state is process-wide in Beam, so a process can serve only one job.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from beam_runner_worker.ports import ArtifactReader, LogSink
 
 
 class ProcessSetup:
-    """What was set up for a job in this process, to be undone by :meth:`close`.
+    """The process-wide set-up for a job, which :meth:`close` undoes.
 
     Args:
-        job: the job that this process serves.
-        artifacts: where staged files are read.
-        logs: takes what is logged through Python's ``logging`` from now on.
-        functions: gives the job's pickled functions, in which classes of its script are looked for.
+        job: the job of this process.
+        artifacts: reads staged files.
+        logs: receives what Python's ``logging`` logs from now on.
+        functions: returns the job's pickled functions, which may contain classes of its script.
 
     Raises:
-        BundleFailed: the pickled main session cannot be loaded.
+        BundleFailed: the pickled main session can't be loaded.
         HarnessError: a staged file is missing or damaged.
     """
 
@@ -114,7 +114,7 @@ class ProcessSetup:
             sys.path.append(staged)
 
     def _load_main_session(self, job: JobContext, functions: Callable[[], Iterable[bytes]]) -> None:
-        """Loads the main session into a ``__main__`` of its own: this process has one already."""
+        """Loads the main session into a separate ``__main__`` module, because this process has one already."""
         main = MainModule(functions, self._sent_classes(job))
         main.__dict__["__builtins__"] = __builtins__
         sys.modules["__main__"] = main
@@ -147,7 +147,7 @@ class ProcessSetup:
 
 
 def _tell_dill(main: MainModule) -> None:
-    """Dill keeps the ``__main__`` it saw when it was imported, and unpickles into that one."""
+    """Sets dill's ``__main__`` module, because dill unpickles into the module that it saw at its import."""
     for name in ("dill._dill", "dill.dill", "dill.session"):
         module = sys.modules.get(name)
         if module is not None and hasattr(module, "_main_module"):
@@ -173,7 +173,7 @@ def _write_artifact(artifact: Artifact, artifacts: ArtifactReader, directory: st
 
 
 def _safe_name(artifact: Artifact) -> str:
-    """The staged name where it is a plain file name, else the content's hash."""
+    """Returns the staged name if it is a plain file name, otherwise the content's hash."""
     name = artifact.staged_name
     if name in ("", ".", "..") or os.path.basename(name) != name or "\0" in name or "\\" in name:
         return artifact.sha256

@@ -1,4 +1,4 @@
-"""Shows an element in a short text of one line, whatever it is."""
+"""Short one-line texts of elements of any type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_BYTES = 100
 
 
 def shown(element: Any) -> str:
-    """A text of an element, cut, whatever it is; takes no more memory than that."""
+    """Returns a truncated text of an element; memory use is limited to the text's size."""
     try:
         text = " ".join(_Short().repr(element).splitlines())
     except Exception as error:

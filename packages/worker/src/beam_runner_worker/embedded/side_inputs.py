@@ -1,7 +1,7 @@
-"""Serves side inputs to DoFns from the host's reader: decoded once, kept until they change.
+"""Side inputs for DoFns from the host's reader, decoded once and cached until they change.
 
-Beam's own map of side inputs forgets its views after every bundle, and its multimap mixes keys which
-are equal in Python but not in their encoding (1, 1.0 and True). So the whole map is ours.
+Beam's own map of side inputs drops its views after every bundle. Its multimap mixes keys that are
+equal in Python but not in their encoding (1, 1.0 and True). So this module replaces the whole map.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.errors import HarnessError
 
 KEPT_BYTES = 64 * 1024 * 1024
-"""Encoded bytes whose decoded values one side input keeps; what is larger is decoded each time."""
+"""The maximum encoded size in bytes whose decoded values a side input caches. Larger ones are decoded each time."""
 KEPT_VIEWS = 1024
-"""Windows whose views one side input keeps from one bundle to the next."""
+"""The number of windows whose views a side input caches across bundles."""
 _NONE = object()
 
 
 class IterableView:
-    """All elements of a side input in one window; read and decoded when first iterated over.
+    """All elements of a side input in one window, read and decoded at the first iteration.
 
     It pickles as a list, and Beam's coders write it as an iterable.
     """
@@ -71,7 +71,7 @@ class MultimapView:
         self.kept_bytes = 0
 
     def __getitem__(self, key: Any) -> Iterable[Any]:
-        """The values of a key, re-iterable; empty if there is none."""
+        """Returns the values of a key, re-iterable; empty for an unknown key."""
         encoded = self._encode_key(key)
         values = self._known.get(encoded)
         if values is None:
@@ -89,7 +89,7 @@ class MultimapView:
 
 
 def _decode(impl: coder_impl.CoderImpl, data: bytes | ValuePieces) -> tuple[Iterable[Any], int]:
-    """The values, lazy if there are too many bytes of them, and how many bytes are kept."""
+    """Returns the values, lazily if they are too large, and the number of cached bytes."""
     size = len(data)
     if size > KEPT_BYTES:
         return LazyValues(impl, data), size if isinstance(data, bytes) else 0
@@ -102,9 +102,9 @@ def _decode(impl: coder_impl.CoderImpl, data: bytes | ValuePieces) -> tuple[Iter
 
 
 class SideInputMap:
-    """One side input of a ParDo: gives for a window of the main input the view of the side input.
+    """One side input of a ParDo: maps a window of the main input to the view of the side input.
 
-    Takes the place of Beam's ``StateBackedSideInputMap`` and has its constructor's arguments.
+    It replaces Beam's ``StateBackedSideInputMap`` and has the same constructor arguments.
     """
 
     def __init__(
@@ -129,11 +129,11 @@ class SideInputMap:
         state_handler.views.append(self)
 
     def __getitem__(self, main_window: window.BoundedWindow) -> Any:
-        """What user code sees: a value, list, dict, iterable or multimap."""
+        """Returns the object for user code: a value, list, dict, iterable or multimap."""
         last_window, last_view = self._last
         if main_window is last_window:
             return last_view
-        # Beam's mapping takes ten microseconds.
+        # Beam's window mapping takes 10 µs.
         view = self._by_main_window.get(main_window, _NONE)
         if view is _NONE:
             if len(self._by_main_window) >= KEPT_VIEWS:
@@ -153,17 +153,17 @@ class SideInputMap:
     def is_globally_windowed(self) -> bool:
         """Whether every window of the main input, in every bundle, sees the same view.
 
-        Beam then asks for it once and never again.
+        If so, Beam asks for the view only once.
         """
         global_mapping = self._data.window_mapping_fn is sideinputs._global_window_mapping_fn
         return global_mapping and not self._reader.changing
 
     def is_current(self) -> bool:
-        """Whether what was read is still what there is to read."""
+        """Returns whether the cached data is still current."""
         return self._reader.version(self._transform_id, self._tag) == self._version
 
     def reset(self) -> None:
-        """Called between bundles: forgets what has changed, and everything if it is too much."""
+        """Called between bundles: drops changed data, or all data if it is too large."""
         kept_bytes = sum(raw.kept_bytes for _, raw in self._views.values())
         if len(self._views) > KEPT_VIEWS or kept_bytes > KEPT_BYTES or not self.is_current():
             self._views.clear()

@@ -1,4 +1,4 @@
-"""The operations at the ends of a stage: encode elements into chunks and write them to ports."""
+"""The operations at the ends of a stage, which encode elements into chunks and write them to ports."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from beam_runner_worker.limits import check_elements, check_size
 from beam_runner_worker.ports import OutputPort
 
 MAX_ROWS = 65_536
-"""A chunk is written as soon as it is a piece in bytes, or has this many rows."""
+"""The maximum number of rows of a chunk. A chunk is written when it reaches this number or the size of a piece."""
 _MIN_MILLIS = MIN_TIMESTAMP.micros // 1000
 
 Run = tuple[WindowedValue, Iterator[Any]]
-"""Values that are still to be written, and what has their time, windows and pane (see ``runs``)."""
+"""Values that are still to be written, and a header with their timestamp, windows and pane (see ``runs``)."""
 Encoder = Generator[None, WindowedValue | Run | None, None]
 
 
 class Sink(operations.Operation, metaclass=abc.ABCMeta):
-    """Encodes the elements of one output; :meth:`connect` it to a port before each bundle.
+    """Encoder of the elements of one output; :meth:`connect` it to a port before each bundle.
 
-    The encoding loop is a coroutine, and ``process`` is its ``send``: its state lives in local
-    variables, and no Python function is called per element. ``None`` makes it write what is left.
+    The encoding loop is a coroutine, and ``process`` is its ``send`` method. Its state is in local
+    variables, and no Python function is called for an element. ``None`` makes it write the rest.
 
     Attributes:
-        port_error: what the port raised, if it did: the host's error, not user code's.
-        writer: the full name of the transform that puts out what it writes.
+        port_error: an error of the port, which is the host's error, not user code's.
+        writer: the full name of the transform whose output it writes.
     """
 
     takes_runs = True
@@ -67,16 +67,16 @@ class Sink(operations.Operation, metaclass=abc.ABCMeta):
         self.process((like, iter(values)))
 
     def finish(self) -> None:
-        """Writes what is left; called once at the end of a bundle."""
+        """Writes the rest; called once at the end of a bundle."""
         super().finish()
         self.process(None)
 
     @abc.abstractmethod
     def _encoder(self) -> Encoder:
-        """Takes elements and runs for ever, and writes a chunk when one is full or None comes."""
+        """Receives elements and runs without end, and writes a chunk when it is full or None arrives."""
 
     def check_size(self, size: int) -> None:
-        """Refuses what is encoded, before it is copied, if an element in it is too large."""
+        """Raises an error if an encoded element is too large, before the data is copied."""
         check_size(size, PIECE_BYTES, self.writer)
 
     def _write(self, chunk: OutputChunk) -> None:
@@ -91,7 +91,7 @@ class Sink(operations.Operation, metaclass=abc.ABCMeta):
 
 
 class ElementSink(Sink):
-    """Writes :class:`ElementChunk`."""
+    """A sink that writes :class:`ElementChunk`."""
 
     def __init__(self, *args: Any, min_timestamp: bool) -> None:
         super().__init__(*args)
@@ -122,7 +122,8 @@ class ElementSink(Sink):
                     if element.timestamp_micros < earliest:
                         earliest = element.timestamp_micros
                     if element.windows is not last:
-                        # Beyond its window an element holds no watermark: see `held_until`.
+                        # After the end of its window an element holds no watermark: see
+                        # `held_until`.
                         last = element.windows
                         for window in last:
                             earliest = min(earliest, window.max_timestamp().micros)
@@ -135,17 +136,18 @@ class ElementSink(Sink):
 
 
 def earliest_millis(micros: int) -> int:
-    """Event time in milliseconds, rounded down, so that no element is earlier."""
+    """Returns the event time in milliseconds, rounded down, so that no element is earlier."""
     return max(micros // 1000, _MIN_MILLIS)
 
 
 RunEncoder = Callable[[Run, coder_impl.create_OutputStream, list[int]], None]
-"""Encodes values of a run, until the stream is full or there are as many as there may be, and adds
-where each element ends."""
+"""Encodes values of a run until the stream is full or the maximum number is reached, and records the
+end of each element.
+"""
 
 
 def _run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
-    """What encodes the values of runs as windowed values: behind a header that is the same for all."""
+    """Returns an encoder that writes the values of a run as windowed values with a common header."""
     if type(coder) is not coders.WindowedValueCoder:
         encode_element = coder.get_impl().encode_to_stream
 
@@ -177,7 +179,7 @@ def _run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
 
 
 class Headers:
-    """Encodes what comes before the value in a windowed value, anew only where it changes."""
+    """Encoder of the header of windowed values, which encodes only changed headers."""
 
     def __init__(self, coder: coders.WindowedValueCoder) -> None:
         self._encode = (
@@ -189,7 +191,7 @@ class Headers:
         self._header = b""
 
     def of(self, like: WindowedValue) -> bytes:
-        """The time, windows and pane of an element, encoded."""
+        """Returns the encoded timestamp, windows and pane of an element."""
         known = self._like
         if (
             known is None

@@ -1,4 +1,4 @@
-"""The operation at the head of a stage: feeds what the chunks hold to the fused transforms."""
+"""The operation at the head of a stage, which passes the elements of chunks to the fused transforms."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Source(operations.Operation):
-    """Feeds elements chunk by chunk, in the caller's thread.
+    """The source of a stage, which passes elements on chunk by chunk, in the caller's thread.
 
-    Elements are counted by their claims and handed to a single consumer without Beam's consumer set
-    between, which would sample elements' sizes once more: whoever wrote them has done so.
+    Claims count the elements. A single consumer gets them without Beam's consumer set between,
+    which would sample sizes a second time: the writer of the elements has sampled them already.
 
     Attributes:
-        claims: which elements are given to the consumers.
+        claims: the claims of the elements.
         targets: the consumers.
-        encode: encodes a windowed value as the input's elements are.
-        feeding: whether the element that was claimed last may still be processed.
+        encode: encodes a windowed value with the coder of the input's elements.
+        feeding: whether the last claimed element may still be in process.
         failed_split: why a split failed that may have lost data, or None.
     """
 
@@ -82,9 +82,10 @@ class Source(operations.Operation):
     def feed(self, chunk: ElementChunk | GroupChunk) -> None:
         """Decodes a chunk of the edge's kind and processes its elements, in order.
 
-        Elements which a split has given away are left out.
+        It skips elements that a split has given away.
         """
-        # Looked up for each chunk: a sink right behind gets another process for each bundle.
+        # Look the method up for each chunk, because a sink right after it gets another ``process``
+        # for each bundle.
         emit: Callable[[WindowedValue], None] = (
             self.targets[0].process if self._direct else self.receivers[0].receive
         )
@@ -100,7 +101,7 @@ class Source(operations.Operation):
         self.feeding = False
 
     def end_input(self) -> None:
-        """Says that all is fed; from now on nothing can be split.
+        """Ends the input; from now on no split is possible.
 
         Raises:
             BundleFailed: a split has failed.
@@ -110,7 +111,7 @@ class Source(operations.Operation):
             raise self.failed_split
 
     def current_progress(self) -> float | None:
-        """Which fraction of the current element is done, if its restriction tracker can tell."""
+        """Returns the completed fraction of the current element, if its restriction tracker reports it."""
         try:
             progress = self.receivers[0].current_element_progress()
             return None if progress is None else min(1.0, max(0.0, progress.fraction_completed))
@@ -125,7 +126,7 @@ class Source(operations.Operation):
 
     @property
     def processed(self) -> float:
-        """How many elements are done, the current one counted in part; right from any thread."""
+        """Returns the number of processed elements, with a fraction for the current one; correct from any thread."""
         claimed = self.claims.claimed
         if claimed == 0 or not self.feeding:
             return claimed
@@ -133,11 +134,11 @@ class Source(operations.Operation):
 
     @property
     def sampled_sizes(self) -> Sequence[int]:
-        """How many bytes some elements take: groups, which come out of no operation."""
+        """Returns the sizes of some elements in bytes: groups, which are not the output of an operation."""
         return self._decoder.sampled if isinstance(self._decoder, GroupDecoder) else ()
 
     def reset(self) -> None:
-        """Starts counting anew; called between bundles."""
+        """Resets the counters; called between bundles."""
         super().reset()
         self.claims.restart()
         if isinstance(self._decoder, GroupDecoder):

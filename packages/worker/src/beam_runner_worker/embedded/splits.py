@@ -1,4 +1,4 @@
-"""Splits a running bundle: between two elements, or within the one that is being processed."""
+"""Splits of a running bundle, between two elements or within the current element."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from beam_runner_worker.embedded.source import Source
 from beam_runner_worker.errors import BundleFailed, HarnessError
 
 _UNKNOWN_PROGRESS = 0.5
-"""An element that cannot tell how far it is counts as half done."""
+"""The assumed completed fraction of an element that doesn't report its progress."""
 
 
 def split_bundle(
     source: Source, keep: float, elements: int, points: Sequence[int] = ()
 ) -> BundleSplit | None:
-    """Gives away part of what a bundle has not processed; from any thread.
+    """Gives away part of a bundle's unprocessed input; any thread may call it.
 
-    What is left is counted in elements, the current one in part. Of that the bundle keeps the
-    fraction ``keep``. If that ends within the current element, the element is split, if it can be;
-    otherwise the split is at the nearest end of an element.
+    The unprocessed input is measured in elements, with a fraction for the current one. The bundle
+    keeps the fraction ``keep`` of it. If that ends within the current element, the element is split
+    if possible. Otherwise the split is at the nearest element boundary.
 
-    If user code fails while it splits its restriction, nobody knows what it has given away: then
-    the bundle fails.
+    If user code fails while it splits its restriction, the given-away part is unknown, so the
+    bundle fails.
 
     Args:
-        source: the bundle's.
+        source: the bundle's source.
         keep: as in :meth:`~beam_runner_worker.ports.StageHarness.split`.
         elements: likewise.
         points: likewise.
@@ -61,10 +61,10 @@ def split_bundle(
 def residual_element(
     source: Source, op: operations.Operation, residual: sdf_utils.SplitResultResidual
 ) -> ResidualElement:
-    """What a splittable DoFn left over, as an element of the stage's input.
+    """Returns a residual of a splittable DoFn as an element of the stage's input.
 
     Raises:
-        HarnessError: the operation does not get the stage's input as it comes in.
+        HarnessError: the operation doesn't read the stage's input directly.
     """
     if op not in source.targets:
         raise HarnessError(
@@ -74,14 +74,14 @@ def residual_element(
     delay, watermark = residual.deferred_timestamp, residual.current_watermark
     return ResidualElement(
         element=source.encode(residual.residual_value),
-        # Rounded up: not before the delay has passed. The time may have come already.
+        # Round up, so that the delay has passed completely. The time may already be in the past.
         delay_ms=0 if delay is None else max(0, -(-delay.micros // 1000)),
         watermark=None if watermark is None else watermark.micros // 1000,
     )
 
 
 def _done_of_current(source: Source, held: Held) -> float:
-    """Which fraction of the element that was claimed last is done."""
+    """Returns the completed fraction of the last claimed element."""
     if held.claimed == 0 or not source.feeding:
         return 1.0
     progress = source.current_progress()
@@ -93,7 +93,7 @@ def _split_current(source: Source, held: Held, keep: float) -> BundleSplit | Non
     try:
         try:
             split = source.receivers[0].try_split(keep)
-        except NotImplementedError:  # As restriction trackers do that cannot be split.
+        except NotImplementedError:  # raised by restriction trackers that can't be split
             return None
         if split is None:
             return None

@@ -28,15 +28,16 @@ from beam_runner_worker.ports import OutputPort, SideInputReader, UserState
 class EmbeddedStage:
     """A :class:`~beam_runner_worker.ports.StageHarness` on Beam's operations.
 
-    Beam's own bundle loop is not used: it wants data channels, and a sampling thread for each bundle
-    (see ``times``). After a failure the operations are torn down, and built anew for the next bundle.
+    It doesn't use Beam's own bundle loop, which needs data channels and a sampling thread for each
+    bundle (see ``times``). After a failure it tears the operations down, and builds them again for
+    the next bundle.
 
     Args:
         spec: the stage.
-        side_inputs: gives its side inputs.
+        side_inputs: reads its side inputs.
         flush_logs: called at the end of each bundle.
-        sampler: keeps samples of elements; None if nobody wants them.
-        table_bytes: how much memory the table of a lifted combine may take.
+        sampler: stores samples of elements; None if samples are off.
+        table_bytes: the memory limit of a lifted combine's table.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class EmbeddedStage:
     ) -> BundleResult:
         """Processes one bundle; see :class:`~beam_runner_worker.ports.StageHarness`.
 
-        What ``inputs``, the ports and the side input reader raise comes out as it is. ``inputs``
+        Errors of ``inputs``, the ports and the side input reader propagate unchanged. ``inputs``
         may run a bundle of another stage.
         """
         outer = statesampler.get_current_tracker()

@@ -1,4 +1,4 @@
-"""Stands where Beam expects its state handler: leads to the host's side inputs and user state."""
+"""A replacement for Beam's state handler, which gives access to the host's side inputs and user state."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from beam_runner_worker.ports import SideInputReader, UserState
 
 
 class Views(Protocol):
-    """What an operation has read of a side input."""
+    """The cached data of a side input."""
 
     def is_current(self) -> bool:
-        """Whether that is what there is to read."""
+        """Returns whether the cached data is current."""
 
 
 class Cells(Protocol):
-    """The state of a stateful transform, as far as user code has seen or changed it."""
+    """The state of a stateful transform that user code has read or changed."""
 
     def to_user_timer(self, timer: Timer) -> Any:
-        """A timer that is due, as Beam's operation takes it."""
+        """Returns a due timer in the form that Beam's operation takes."""
 
     def flush(self) -> None:
-        """Writes to the host what has changed."""
+        """Writes the changes to the host."""
 
 
 class StateHandler(CachingStateHandler):
-    """Carries the host's ports to the operations, and refuses what Beam's own classes would ask.
+    """The host's ports for the operations, which refuses the requests of Beam's own classes.
 
-    Side inputs and user state are read by classes of this package, so nothing but an error can
-    bring Beam to ask for either.
+    Classes of this package read side inputs and user state, so Beam requests them only because of a
+    defect.
 
     Args:
-        reader: the stage's side inputs.
-        stage_name: for messages.
+        reader: reads the stage's side inputs.
+        stage_name: the stage, for messages.
         changing: whether side inputs may change from one bundle to the next.
 
     Attributes:
         changing: as given.
-        errors: what the reader and the state of bundles have raised, whoever has caught it.
-        views: of every side input of the stage.
-        cells: of every stateful transform by its id.
+        errors: the errors of the reader and of bundles' state, even if user code caught them.
+        views: the views of every side input of the stage.
+        cells: the cells of every stateful transform by its id.
     """
 
     def __init__(self, reader: SideInputReader, stage_name: str, *, changing: bool = False) -> None:
@@ -65,7 +65,7 @@ class StateHandler(CachingStateHandler):
         """The state of the running bundle.
 
         Raises:
-            HarnessError: the host gave none with it.
+            HarnessError: the host has passed none.
         """
         if self._user_state is None:
             with self.errors:
@@ -75,21 +75,21 @@ class StateHandler(CachingStateHandler):
         return self._user_state
 
     def show(self, user_state: UserState | None) -> None:
-        """Leads to this state from now on."""
+        """Sets the state of the running bundle."""
         self._user_state = None if user_state is None else WatchedState(user_state, self.errors)
 
     def version(self, transform_id: str, tag: str) -> int:
-        """As :meth:`SideInputReader.version`."""
+        """Returns the version; see :meth:`SideInputReader.version`."""
         with self.errors:
             return self._reader.version(transform_id, tag)
 
     def iterable(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
-        """As :meth:`SideInputReader.iterable`."""
+        """Returns the elements; see :meth:`SideInputReader.iterable`."""
         with self.errors:
             return self._watched(self._reader.iterable(transform_id, tag, window))
 
     def values(self, transform_id: str, tag: str, window: bytes, key: bytes) -> bytes | ValuePieces:
-        """As :meth:`SideInputReader.values`."""
+        """Returns the values of a key; see :meth:`SideInputReader.values`."""
         with self.errors:
             return self._watched(self._reader.values(transform_id, tag, window, key))
 
@@ -97,19 +97,19 @@ class StateHandler(CachingStateHandler):
         return values if isinstance(values, bytes) else watched_pieces(values, self.errors)
 
     def blocking_get(self, state_key: Any, coder: coder_impl.CoderImpl) -> NoReturn:
-        """Refuses.
+        """Raises an error, because this package reads all state itself.
 
         Raises:
-            HarnessError: always; it names the kind of state.
+            HarnessError: always; the text names the kind of state.
         """
         self._refuse(state_key)
 
     def extend(self, state_key: Any, coder: Any, elements: Iterable[Any]) -> NoReturn:
-        """Refuses, as :meth:`blocking_get`."""
+        """Raises an error, as :meth:`blocking_get` does."""
         self._refuse(state_key)
 
     def clear(self, state_key: Any) -> NoReturn:
-        """Refuses, as :meth:`blocking_get`."""
+        """Raises an error, as :meth:`blocking_get` does."""
         self._refuse(state_key)
 
     def _refuse(self, state_key: Any) -> NoReturn:
@@ -123,8 +123,8 @@ class StateHandler(CachingStateHandler):
 
     @contextlib.contextmanager
     def process_instruction_id(self, bundle_id: str, cache_tokens: Iterable[Any]) -> Iterator[None]:
-        """Nothing depends on the bundle."""
+        """Does nothing, because the handler holds no state of a bundle."""
         yield
 
     def done(self) -> None:
-        """Nothing is open."""
+        """Does nothing, because nothing is open."""

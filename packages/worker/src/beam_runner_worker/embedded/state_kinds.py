@@ -1,6 +1,6 @@
-"""The state cells that user code sees: read when asked for, written when user code leaves their key.
+"""The state cells of user code: read on first access, and written when user code moves to another key.
 
-What user code writes it reads back at once. A cell goes to the host as a whole, in ``flush``, so
+User code sees its own writes at once. A cell is written to the host as a whole, in ``flush``, so
 that thousands of additions are one call.
 """
 
@@ -25,23 +25,23 @@ _FIRST_SORT_KEY, _AFTER_SORT_KEYS = -(1 << 63), (1 << 63) - 1
 
 @attrs.frozen
 class StoredCell:
-    """A cell at the host, and the coder of its values."""
+    """A cell of the host, and the coder of its values."""
 
     state: UserState
     cell: StateCell
     impl: coder_impl.CoderImpl
 
     def read(self) -> list[Any]:
-        """All its values, decoded."""
+        """Returns all values, decoded."""
         data = self.state.bag(self.cell)
         return decode_all(self.impl, data) if data else []
 
     def replace(self, values: Iterable[Any]) -> None:
-        """Makes these its values."""
+        """Replaces all values."""
         self.state.replace(self.cell, self._encoded(values))
 
     def append(self, values: Iterable[Any]) -> None:
-        """Adds values."""
+        """Appends values."""
         data = self._encoded(values)
         if data:
             self.state.append(self.cell, data)
@@ -61,7 +61,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         self._changed = False
 
     def read(self) -> Any:
-        """The value, None without one."""
+        """Returns the value; None without one."""
         if self._values is None:
             self._values = self._stored.read()
         return self._values[0] if self._values else None
@@ -77,13 +77,13 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         self._changed = True
 
     def flush(self) -> None:
-        """Writes what has changed to the host; the object is not used after it."""
+        """Writes the changes to the host; the object must not be used after it."""
         if self._changed:
             self._stored.replace(self._values or ())
 
 
 class BagCell(userstate.BagRuntimeState):
-    """Values in the order they were added."""
+    """Values in the order in which they were added."""
 
     def __init__(self, stored: StoredCell) -> None:
         self._stored = stored
@@ -92,7 +92,7 @@ class BagCell(userstate.BagRuntimeState):
         self._cleared = False
 
     def read(self) -> list[Any]:
-        """All values as they are now, in a list of user code's own."""
+        """Returns all current values, in a new list."""
         if self._before is None:
             self._before = self._stored.read()
         return self._before + self._added
@@ -106,7 +106,7 @@ class BagCell(userstate.BagRuntimeState):
         self._before, self._added, self._cleared = [], [], True
 
     def flush(self) -> None:
-        """Writes what has changed to the host; the object is not used after it."""
+        """Writes the changes to the host; the object must not be used after it."""
         if self._cleared:
             self._stored.replace(self._added)
         elif self._added:
@@ -114,7 +114,7 @@ class BagCell(userstate.BagRuntimeState):
 
 
 class SetCell(userstate.SetRuntimeState):
-    """Distinct values; at the host they are a bag, in which the SDK keeps sets."""
+    """Distinct values. The host stores them as a bag, which is how the SDK represents sets."""
 
     def __init__(self, stored: StoredCell) -> None:
         self._stored = stored
@@ -123,11 +123,11 @@ class SetCell(userstate.SetRuntimeState):
         self._cleared = False
 
     def read(self) -> set[Any]:
-        """All values as they are now, in a set of user code's own."""
+        """Returns all current values, in a new set."""
         return self._read_before() | self._added
 
     def add(self, value: Any) -> None:
-        """Adds a value if it is not there."""
+        """Adds a value if the set lacks it."""
         self._added.add(value)
 
     def clear(self) -> None:
@@ -135,7 +135,7 @@ class SetCell(userstate.SetRuntimeState):
         self._before, self._added, self._cleared = set(), set(), True
 
     def flush(self) -> None:
-        """Writes what has changed to the host, no value twice; the object is not used after it."""
+        """Writes the changes to the host, without duplicates; the object must not be used after it."""
         if self._cleared:
             self._stored.replace(self._added)
         elif self._added:
@@ -148,7 +148,7 @@ class SetCell(userstate.SetRuntimeState):
 
 
 class CombiningCell(userstate.CombiningValueRuntimeState):
-    """What a combining function makes of the values added; kept as one accumulator."""
+    """The result of a combining function for the added values, stored as one accumulator."""
 
     def __init__(self, stored: StoredCell, combine_fn: core.CombineFn) -> None:
         self._stored = stored
@@ -158,7 +158,7 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         self._shown = False
 
     def read(self) -> Any:
-        """The combined value; of no values if none was added."""
+        """Returns the combined value; without values, the combined value of none."""
         # User code may hold the output, which may be the accumulator itself.
         self._shown = True
         return self._combine_fn.extract_output(self._accumulator())
@@ -178,7 +178,7 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         self._changed = True
 
     def flush(self) -> None:
-        """Writes what has changed to the host; the object is not used after it."""
+        """Writes the changes to the host; the object must not be used after it."""
         if self._changed:
             self._stored.replace(self._accumulators or ())
 
@@ -193,7 +193,7 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
 
 
 class OrderedListCell(userstate.OrderedListRuntimeState):
-    """Values sorted by a timestamp (microseconds at the host); read and written at once."""
+    """Values sorted by a timestamp (microseconds at the host), read and written at once."""
 
     def __init__(self, stored: StoredCell) -> None:
         self._stored = stored
@@ -202,7 +202,7 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
         """Adds a value at its timestamp.
 
         Raises:
-            ValueError: the timestamp is none that fits into the list.
+            ValueError: the timestamp is out of the list's range.
         """
         timestamp, data = value
         sort_key = timestamp.micros
@@ -212,13 +212,13 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
         stored.state.ordered_insert(stored.cell, sort_key, stored.impl.encode_nested(data))
 
     def read(self) -> list[tuple[Timestamp, Any]]:
-        """All values with their timestamps, ascending."""
+        """Returns all values with their timestamps, ascending."""
         return self._between(_FIRST_SORT_KEY, _AFTER_SORT_KEYS)
 
     def read_range(
         self, min_time_stamp: Timestamp, limit_time_stamp: Timestamp
     ) -> list[tuple[Timestamp, Any]]:
-        """The values from one timestamp to before another, ascending."""
+        """Returns the values from one timestamp to before another, ascending."""
         return self._between(min_time_stamp.micros, limit_time_stamp.micros)
 
     def clear(self) -> None:
@@ -232,7 +232,7 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
         stored.state.ordered_remove(stored.cell, start, end)
 
     def flush(self) -> None:
-        """Nothing is left to write."""
+        """Does nothing, because all changes are written already."""
 
     def _between(self, start: int, end: int) -> list[tuple[Timestamp, Any]]:
         stored = self._stored
@@ -256,14 +256,14 @@ _SIMPLE_KINDS: dict[type[userstate.StateSpec], type[Any]] = {
 def kind_of_cell(
     spec: userstate.StateSpec, combine_fn: core.CombineFn | None
 ) -> Callable[[StoredCell], RuntimeCell]:
-    """Makes the objects that user code gets for a state that it has declared.
+    """Returns a factory of the objects that user code gets for a declared state.
 
     Args:
         spec: the declaration.
-        combine_fn: for combining state, set up.
+        combine_fn: the function of combining state, set up.
 
     Raises:
-        HarnessError: it is of a kind that this package does not know.
+        HarnessError: the kind of state is unknown.
     """
     if combine_fn is not None:
         return lambda stored: CombiningCell(stored, combine_fn)

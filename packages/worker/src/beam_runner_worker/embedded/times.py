@@ -1,8 +1,8 @@
-"""Execution times: for which transform this process works, looked at again and again by one thread.
+"""Execution times by transform, sampled by one thread.
 
-Beam's own bundle loop starts a sampling thread for every bundle, and has to wait for it at the end,
-50 to 170 ms. Here one thread, which never holds the interpreter's lock, looks at the one state of
-the process for as long as the process lives: a bundle costs nothing, whatever its length.
+Beam's own bundle loop starts a sampling thread for every bundle, and waits for it at the end, for
+50 to 170 ms. Here one thread, which never holds the GIL, samples the process's state as long as the
+process lives. So it costs a bundle nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from beam_runner_model.threads import start_helper
 from beam_runner_urns import metrics as urns
 
 SAMPLING_MS = 25
-"""How often the thread looks. A time is right to about so much, and much better over many bundles."""
+"""The sampling period in ms. A time has about this precision, and a much better one over many bundles."""
 
 _URNS = {
     "start": urns.START_BUNDLE_MSECS,
@@ -34,9 +34,9 @@ _sampler: Any = None
 
 
 def process_sampler() -> Any:
-    """Beam's state sampler for the whole process, running. Must not be asked for before a fork.
+    """Returns the started state sampler of the process. Must not be called before a fork.
 
-    It takes no samples where Beam was installed without its compiled modules: then all times are 0.
+    Without Beam's compiled modules it takes no samples, and all times are 0.
     """
     global _sampler
     with _lock:
@@ -48,13 +48,13 @@ def process_sampler() -> Any:
 
 
 class ExecutionTimes:
-    """The execution times of one stage's operations, which take it for a state sampler.
+    """The execution times of one stage's operations, which use this object as their state sampler.
 
     Args:
-        edges: ids of transforms that are the runner's own, of which nobody wants to know.
+        edges: the ids of the runner's own transforms, whose times are not reported.
 
     Attributes:
-        sampler: what the operations really run on.
+        sampler: the underlying sampler.
     """
 
     def __init__(self, edges: Container[str]) -> None:
@@ -72,7 +72,7 @@ class ExecutionTimes:
         io_target: Any = None,
         metrics_container: Any = None,
     ) -> Any:
-        """The state in which a step starts, processes or finishes; the same for the same names."""
+        """Returns the state for the start, the processing or the finish of a step; the same for the same names."""
         if isinstance(name_context, str):
             name_context = common.NameContext(name_context)
         name = CounterName(
@@ -80,7 +80,7 @@ class ExecutionTimes:
         )
         state = self._states.get(name)
         if state is None:
-            # Not through the sampler's own `scoped_state`: a stage that is built anew needs new ones.
+            # Don't use the sampler's own `scoped_state`, because a rebuilt stage needs new states.
             make = self.sampler._scoped_state
             state = self._states[name] = make(name, name_context, None, metrics_container)
             urn, transform_id = _URNS.get(state_name), name_context.transform_id
@@ -89,19 +89,19 @@ class ExecutionTimes:
         return state
 
     def current_state(self) -> Any:
-        """What the process is doing now."""
+        """Returns the current state of the process."""
         return self.sampler.current_state()
 
     def reset(self) -> None:
-        """Starts counting anew; what is less than a millisecond is counted with the next bundle."""
+        """Resets the counters; fractions of a millisecond count for the next bundle."""
         self._told = bool(self._before)
         self._before = {place: _milliseconds(states) for place, states in self._timed.items()}
 
     def infos(self) -> tuple[MonitoringInfo, ...]:
-        """The milliseconds since the last reset.
+        """Returns the milliseconds since the last reset.
 
-        The first bundle names every transform, so that none is missing; the others those that took
-        any time.
+        The first bundle reports every transform, so that none is missing. Later bundles report
+        those with any time.
         """
         infos = []
         totals: dict[str, int] = {}

@@ -1,8 +1,8 @@
-"""User state and timers of a stateful DoFn: what Beam's operation asks when it calls user code.
+"""User state and timers of a stateful DoFn, as Beam's operation requests them for user code.
 
-Beam's own context speaks to a state channel cell by cell and keeps every cell of a bundle. This one
-keeps those of one key and window: the host gives elements key by key, and what a key has changed
-is written when another one comes, or the host is to settle what is next.
+Beam's own context uses a state channel cell by cell and caches all cells of a bundle. This context
+caches the cells of one key and window. The host passes elements key by key. A key's changes are
+written when another key follows, or when the host requests a flush.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from beam_runner_worker.embedded.state_kinds import RuntimeCell, StoredCell, kin
 
 _PANES = coder_impl.PaneInfoCoderImpl()
 EQUAL_IF_ENCODED_EQUAL = frozenset({str, bytes, int, bool})
-"""Keys of one of these types are equal exactly if their encodings are; 1 and 1.0, or two keys that
-hold them, are equal only in Python."""
+"""Types whose values are equal exactly if their encodings are equal. For example, 1 and 1.0 are equal
+only in Python, and so are keys that contain them.
+"""
 _KEPT_WINDOWS = 1000
 _Kind = tuple[Callable[[StoredCell], RuntimeCell], coder_impl.CoderImpl]
 
 
 class UserTimer(userstate.BaseTimer):
-    """What user code sets and clears; holds for one element or timer."""
+    """The timer object of user code, for one element or timer."""
 
     __slots__ = ("_context", "_pane", "_spec", "_timestamp")
 
@@ -48,7 +49,7 @@ class UserTimer(userstate.BaseTimer):
         self._pane = pane
 
     def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
-        """Sets it to fire at a time; its output is held at that time, or at the element's."""
+        """Sets the timer's firing time; its output watermark is held at that time, or at the element's timestamp."""
         time = Timestamp.of(timestamp)
         hold = time if TimeDomain.is_event_time(self._spec.time_domain) else self._timestamp
         self._context.set_timer(
@@ -56,18 +57,18 @@ class UserTimer(userstate.BaseTimer):
         )
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
-        """Clears it, if it is set."""
+        """Clears the timer, if it is set."""
         self._context.set_timer(self._spec.name, dynamic_timer_tag, None, None, None)
 
 
 class UserStateContext(userstate.UserStateContext):
-    """State and timers of one transform; takes the place of Beam's ``FnApiUserStateContext``.
+    """State and timers of one transform, in place of Beam's ``FnApiUserStateContext``.
 
     Args:
-        state_handler: knows the state of the running bundle.
+        state_handler: has the state of the running bundle.
         transform_id: the stateful transform.
-        key_coder: of the main input.
-        window_coder: of the main input.
+        key_coder: the key coder of the main input.
+        window_coder: the window coder of the main input.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class UserStateContext(userstate.UserStateContext):
 
     @property
     def key(self) -> Any:
-        """The key that user code runs on, or did last."""
+        """The current or last key of user code."""
         return self._key
 
     def _leave(self) -> None:
@@ -102,7 +103,7 @@ class UserStateContext(userstate.UserStateContext):
     def get_state(
         self, state_spec: userstate.StateSpec, key: Any, window: BoundedWindow
     ) -> RuntimeCell:
-        """The cell of a key and window; the same object until :meth:`flush`, or another key."""
+        """Returns the cell of a key and window; the same object until :meth:`flush`, or another key."""
         if key is not self._key or window is not self._window:
             self._enter(key, window)
         cell = self._cells.get(state_spec)
@@ -118,7 +119,7 @@ class UserStateContext(userstate.UserStateContext):
         timestamp: Timestamp,
         pane: PaneInfo,
     ) -> UserTimer:
-        """A timer of a key and window, for the time that user code runs on them."""
+        """Returns a timer of a key and window, valid while user code processes them."""
         if key is not self._key or window is not self._window:
             self._enter(key, window)
         return UserTimer(self, timer_spec, timestamp, pane)
@@ -126,7 +127,7 @@ class UserStateContext(userstate.UserStateContext):
     def set_timer(
         self, family: str, tag: str, fire_at: int | None, hold: int | None, pane: PaneInfo | None
     ) -> None:
-        """Sets or clears a timer of the key and window that user code runs on; times in ms."""
+        """Sets or clears a timer of the current key and window; times in ms."""
         timer = Timer(
             transform_id=self._transform_id,
             family=family,
@@ -140,7 +141,7 @@ class UserStateContext(userstate.UserStateContext):
         self._handler.user_state.set_timer(timer)
 
     def to_user_timer(self, timer: Timer) -> userstate.Timer:
-        """A timer that is due, as Beam's operation processes it."""
+        """Returns a due timer in the form that Beam's operation processes."""
         if timer.key != self._key_data or timer.windows[0] != self._window_data:
             self.flush()
             self._key, self._key_data = self._key_impl.decode_nested(timer.key), timer.key
@@ -168,7 +169,7 @@ class UserStateContext(userstate.UserStateContext):
         self.flush()
 
     def reset(self) -> None:
-        """Forgets what a bundle has left, and tears down the combining functions it has set up.
+        """Drops the state of a bundle, and tears down the combining functions that it has set up.
 
         Called between bundles, after a failure, and at the end.
         """
@@ -179,7 +180,7 @@ class UserStateContext(userstate.UserStateContext):
             combine_fn.teardown()
 
     def _enter(self, key: Any, window: BoundedWindow) -> None:
-        """User code is called with this key and window from now on."""
+        """Switches to this key and window."""
         if self._is_current(key, window):
             self._key, self._window = key, window
             return
@@ -229,5 +230,5 @@ class UserStateContext(userstate.UserStateContext):
 
 
 def _millis(time: Timestamp) -> int:
-    """A timer's time in milliseconds, as Beam's timer coder writes it: rounded down."""
+    """Returns a timer's time in milliseconds, as Beam's timer coder writes it: rounded down."""
     return int(time.micros // 1000)

@@ -1,4 +1,4 @@
-"""Writes elements window by window: for a host that must know which windows elements are in."""
+"""A sink that separates elements by window, for a host that must know the windows of the data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam_runner_worker.embedded.sinks import MAX_ROWS, Sink, earliest_millis
 
 
 class WindowSink(Sink):
-    """Writes :class:`ElementChunk` of one window each."""
+    """A sink that writes :class:`ElementChunk` with one window each."""
 
     takes_runs = False
 
@@ -31,7 +31,7 @@ class WindowSink(Sink):
         while True:
             windows: dict[bytes, _OfOneWindow] = {}
             size = rows = 0
-            # Most elements hold the very tuple of windows of the one before them.
+            # Most elements share the windows tuple of the previous element.
             last, encoded = None, [b""]
             while (element := (yield)) is not None:
                 if element.windows is not last:
@@ -59,7 +59,7 @@ class WindowSink(Sink):
 
 
 class _OfOneWindow:
-    """The encoded elements of one window, until there are enough of all."""
+    """The encoded elements of one window, until all windows together have enough."""
 
     __slots__ = ("_earliest", "_ends", "size", "stream")
 
@@ -70,7 +70,7 @@ class _OfOneWindow:
         self._earliest = MAX_TIMESTAMP.micros
 
     def ended(self, micros: int) -> int:
-        """An element of this time is in the stream now; gives where it ends."""
+        """Records an element with this timestamp, which is in the stream now; returns its end."""
         end = self.size()
         self._ends.append(end)
         if micros < self._earliest:
@@ -78,6 +78,6 @@ class _OfOneWindow:
         return end
 
     def chunk(self, window: bytes, *, timed: bool) -> ElementChunk:
-        """All of them."""
+        """Returns a chunk of all elements."""
         time = held_until(earliest_millis(self._earliest), (window,)) if timed else None
         return ElementChunk(len(self._ends), self.stream.get(), self._ends, time, window)

@@ -1,4 +1,4 @@
-"""Runs stages in SDK harnesses of any language over Beam's Fn API."""
+"""Execution of stages in SDK harnesses of any language over Beam's Fn API."""
 
 from __future__ import annotations
 

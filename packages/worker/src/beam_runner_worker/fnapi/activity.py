@@ -1,4 +1,4 @@
-"""What a process and all beneath it do, by its id or its name, as far as Linux tells it; elsewhere nothing is known."""
+"""CPU and disk activity of a process and its descendants, by process id or name. Works on Linux only."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from beam_runner_worker.fnapi.starting import Activity
 from beam_runner_worker.process_tree import descendants, processes, threads
 
 _WANT = frozenset("RD")
-"""States of threads that run or wait for a core, and of those that wait for a disk."""
+"""The states of threads that run or wait for a core, and of those that wait for a disk."""
 _STATE, _TIMES = 0, slice(11, 15)
-"""Where these stand behind a process's name: its own times, and those of its children that have ended."""
+"""The positions of the state and the CPU times (own, and of exited children) after the process name in
+/proc/PID/stat.
+"""
 
 
 class NamedProcess:
-    """A process of this machine that somebody else starts, and in whose command line a name stands.
+    """A process of this machine that another program starts, found by a name in its command line.
 
     Args:
-        name: that nobody else has.
+        name: a unique name.
     """
 
     def __init__(self, name: str) -> None:
@@ -26,9 +28,11 @@ class NamedProcess:
         self._ran = 0.0
 
     def activity(self) -> Activity | None:
-        """What it does; nothing, once it has ended. None as long as it was not seen.
+        """Returns the activity of the process; none after its exit, and None while it hasn't been
+        seen.
 
-        It costs some milliseconds until it was found. One that ends at once may never be seen.
+        Takes some milliseconds until the process is found. A process that exits at once may never
+        be seen.
         """
         if self._process is None or not self._is_named(self._process):
             self._process = next(filter(self._is_named, processes()), self._process)
@@ -47,9 +51,10 @@ class NamedProcess:
 
 
 def activity_of(process: int) -> Activity | None:
-    """That of a process, by its id, and of those beneath it; None if it is gone, or nothing is known.
+    """Returns the activity of a process and its descendants; None if the process is gone or not
+    visible.
 
-    It costs some ten microseconds for each of their threads.
+    Takes about 10 µs for each of their threads.
     """
     found = [process, *descendants(process)]
     told = [fields for each in found if (fields := _told(f"/proc/{each}/stat"))]
@@ -65,7 +70,9 @@ def _wants(process: int) -> bool:
 
 
 def _told(path: str) -> list[str]:
-    """What stands behind the name, which may have spaces and brackets; empty if the process is gone."""
+    """Returns the fields after the process name, which may contain spaces and brackets; empty if the
+    process is gone.
+    """
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()

@@ -1,4 +1,6 @@
-"""What is said of an SDK harness that was started and has not connected: that it takes long, or that it is given up."""
+"""Supervision of an SDK harness that has started but not connected: warnings about a slow start, and
+the decision to give up.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,16 @@ _TELL_SECONDS = 30.0
 
 
 class Arrival:
-    """Waits for one harness, of whose processes it looks at what they do.
+    """The wait for one harness, which considers the activity of its processes.
 
     Args:
-        launcher: of the harness, which was started.
-        limits: how long it may take.
-        tell: takes what people should know while it takes long, after 30 s and each time twice as many.
+        launcher: the launcher of the started harness.
+        limits: the time limits.
+        tell: receives warnings about a slow start, after 30 s and then at doubled intervals.
 
     Attributes:
-        verdict: what is known of the harness.
-        reason: why it is not waited for any longer; empty as long as it may come.
+        verdict: the current judgement of the harness.
+        reason: why the wait was given up; empty while the harness may still connect.
     """
 
     def __init__(
@@ -38,13 +40,13 @@ class Arrival:
         self.reason = ""
 
     def vain(self) -> str | None:
-        """Why it will not come, or is not waited for any longer; None as long as it may come. Cheap."""
+        """Returns why the harness will not connect or is given up; None while it may connect. Cheap."""
         failure = self._launcher.failure()
         if failure is not None:
             return f"the SDK did not start: {failure}"
         now = time.monotonic()
         if self._start is None:
-            # Most come sooner than a look at all processes is worth.
+            # Most harnesses connect before a scan of all processes is worthwhile.
             self._start, self._look_at = Start(self._limits, now), now + _LOOK_SECONDS
         if now < self._look_at:
             return None

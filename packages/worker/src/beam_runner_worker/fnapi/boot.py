@@ -1,14 +1,15 @@
-"""Boots a Python SDK harness without a container: ``python -m beam_runner_worker.fnapi.boot``.
+"""Boot program for a Python SDK harness without a container: ``python -m
+beam_runner_worker.fnapi.boot``.
 
-It is a command for PROCESS environments, and follows the contract that Beam's boot programs follow:
-it is given an id and endpoints, asks the provision service for the rest, fetches the artifacts,
-installs those that are packages in a virtual environment of this interpreter (see
-:mod:`~beam_runner_worker.fnapi.virtual_environments`), and becomes the SDK harness.
+It is a command for PROCESS environments, and implements the contract of Beam's boot programs. It
+gets an id and endpoints, asks the provision service for the rest, and fetches the artifacts. It
+installs the artifacts that are packages in a virtual environment of this interpreter (see
+:mod:`~beam_runner_worker.fnapi.virtual_environments`). Then it becomes the SDK harness.
 
-    python -m my_pipeline --environment_type=PROCESS \\
+    python -m my_pipeline --environment_type=PROCESS \
         --environment_config='{"command": "/path/to/beam-sdk-boot"}'
 
-where the command is a script such as ``exec python -m beam_runner_worker.fnapi.boot "$@"``.
+The command is a script such as ``exec python -m beam_runner_worker.fnapi.boot "$@"``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MODULE = "beam_runner_worker.fnapi.boot"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Boots a harness and runs it to its end; exits with 78 if packages can't be installed."""
     flags = _parse(arguments)
-    # Beam looks for the name when it is imported, which takes seconds and is not to be done twice.
+    # Beam searches for the main module at import, which takes seconds and must not happen twice.
     os.environ["WORKER_ID"] = flags.id
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     from beam_runner_worker.fnapi import preparing
@@ -91,7 +92,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=os.environ.get("SEMI_PERSISTENT_DIRECTORY", ""),
         help="where artifacts are put; if not given, a temporary directory, removed at the end",
     )
-    # What it tells itself when it goes on in a virtual environment.
+    # The program passes this flag to itself when it continues in a virtual environment.
     for flag in ("prepared", "temporary"):
         parser.add_argument(f"--{flag}", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)

@@ -1,7 +1,7 @@
-"""One bundle on its way through an SDK harness: what it has sent, what is still in flight.
+"""One bundle in an SDK harness: the data that it has sent, and the data in flight.
 
-What is sent ahead of the SDK and what is received ahead of the host are both limited, so that
-neither side fills the other's memory.
+The data that is sent ahead of the SDK, and the data that is received ahead of the host, are both
+limited. So neither side fills the other's memory.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _RECEIVED_BYTES = 32 << 20
 
 @attrs.frozen
 class Received:
-    """Some data or timers of a bundle, as an SDK sends them.
+    """Data or timers of a bundle, received from an SDK.
 
     Attributes:
         transform_id: the data sink, or the stateful transform.
         family: the timer family; None for data.
         data: encoded elements or timers.
-        is_last: whether no more come for the same place.
+        is_last: whether the stream of this sink or family ends here.
     """
 
     transform_id: str
@@ -41,8 +41,8 @@ class Received:
 class RunningBundle:
     """A bundle between its first request and its response.
 
-    One thread runs the bundle: it sends, takes what was received, and waits in :meth:`wait`.
-    The SDK's streams call the other methods.
+    One thread runs the bundle: it sends, takes received data, and waits in :meth:`wait`. The
+    threads of the SDK's streams call the other methods.
     """
 
     def __init__(self, instruction_id: str, state: BundleState) -> None:
@@ -54,15 +54,15 @@ class RunningBundle:
         self._lost: str | None = None
         self._failure: Exception | None = None
         self.elements = 0
-        """How many elements of the input have been sent, or are about to be."""
+        """The number of input elements that have been sent, or are about to be sent."""
         self.first_data = b""
         """The first message of the input."""
         self.timers = 0
-        """How many timers have been sent."""
+        """The number of sent timers."""
         self.first_timer: Timer | None = None
-        """The first of them."""
+        """The first sent timer."""
         self.processed = 0.0
-        """How many elements the SDK has told to be done, when it was asked last."""
+        """The number of elements that the SDK had processed at the last progress report."""
         self.stop: int | None = None
         """The number of the first element that the SDK has given away in a split."""
         self._in_flight = 0
@@ -72,15 +72,15 @@ class RunningBundle:
     def wait(
         self, seen: beam_fn_api_pb2.InstructionResponse | None, *, for_room: bool
     ) -> list[Received]:
-        """Waits until there is something to do, and takes what the SDK has sent.
+        """Waits until the thread has work, and returns the data that the SDK has sent.
 
         Args:
-            seen: the response as the caller knows it; another one is something to do.
-            for_room: room for another message, or no more need of one, is something to do, too.
+            seen: the response that the caller knows; a new response is work.
+            for_room: whether room for another message, or the end of the input, is work, too.
 
         Raises:
             HarnessError: the SDK is lost.
-            Exception: what the bundle failed with by :meth:`fail`.
+            Exception: the error passed to :meth:`fail`.
         """
         with self.changed:
             self.changed.wait_for(
@@ -95,17 +95,17 @@ class RunningBundle:
             return self._take()
 
     def poll(self) -> list[Received]:
-        """Takes what the SDK has sent so far, without waiting.
+        """Returns the data that the SDK has sent so far, without waiting.
 
         Raises:
             HarnessError: the SDK is lost.
-            Exception: what the bundle failed with by :meth:`fail`.
+            Exception: the error passed to :meth:`fail`.
         """
         with self.changed:
             return self._take()
 
     def check(self) -> None:
-        """Raises what the bundle failed with by :meth:`fail`, if it did."""
+        """Raises the error passed to :meth:`fail`, if there is one."""
         if self._failure is not None:
             raise self._failure
 
@@ -120,38 +120,38 @@ class RunningBundle:
         return taken
 
     def has_room(self) -> bool:
-        """Whether another message may be sent: only a few are on their way at once."""
+        """Whether another message may be sent; only a few may be in flight."""
         return self._in_flight < _MESSAGES_IN_FLIGHT
 
     def input_over(self) -> bool:
-        """Whether the SDK has been sent all elements that it has not given away."""
+        """Whether all elements that the SDK has not given away have been sent."""
         return self.stop is not None and self.elements >= self.stop
 
     def stop_at(self, number: int) -> None:
-        """The SDK has given away its input from that element on."""
+        """Records that the SDK has given away its input from this element on."""
         with self.changed:
             self.stop = number if self.stop is None else min(number, self.stop)
             self.changed.notify_all()
 
     def sending(self, elements: int) -> None:
-        """A message with so many elements was put on the data stream's queue."""
+        """Records that a message with ``count`` elements is in the queue of the data stream."""
         with self.changed:
             self._in_flight += 1
             self.elements += elements
 
     def firing(self, timers: Sequence[Timer]) -> None:
-        """So many timers are about to be sent."""
+        """Records that timers are about to be sent."""
         self.first_timer = self.first_timer or next(iter(timers), None)
         self.timers += len(timers)
 
     def sent(self) -> None:
-        """A message has left for the SDK."""
+        """Records that a message has left for the SDK."""
         with self.changed:
             self._in_flight -= 1
             self.changed.notify_all()
 
     def receive(self, received: Received) -> None:
-        """Keeps data from the SDK; blocks the stream while the bundle's thread is far behind."""
+        """Stores data from the SDK; blocks the stream while the bundle's thread is far behind."""
         with self.changed:
             self.changed.wait_for(
                 lambda: (
@@ -166,32 +166,32 @@ class RunningBundle:
                 self.changed.notify_all()
 
     def respond(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
-        """The SDK has finished the bundle, well or not."""
+        """Records the SDK's response, successful or not."""
         with self.changed:
             self.response = response
             self.changed.notify_all()
 
     def wait_response(self, limit: float) -> None:
-        """Waits until the SDK has finished the bundle, or is gone, for at most ``limit`` seconds."""
+        """Waits until the SDK has responded or is gone, for at most ``limit`` seconds."""
         with self.changed:
             self.changed.wait_for(
                 lambda: self.response is not None or self._lost is not None, limit
             )
 
     def fail(self, failure: Exception) -> None:
-        """The host can't do its part: the bundle is to end with that, whatever the SDK says."""
+        """Makes the bundle fail with an error of the host, whatever the SDK responds."""
         with self.changed:
             self._failure = self._failure or failure
             self.changed.notify_all()
 
     def lose(self, reason: str) -> None:
-        """The SDK is gone."""
+        """Records that the SDK is gone."""
         with self.changed:
             self._lost = self._lost or reason
             self.changed.notify_all()
 
     def abandon(self) -> None:
-        """Nobody wants the results any more; what still comes is dropped."""
+        """Drops all later data, because the results are no longer needed."""
         with self.changed:
             self.abandoned = True
             self._received.clear()

@@ -1,8 +1,8 @@
-"""Everything that one bundle reads and writes on the state channel, one request at a time.
+"""All requests of one bundle on the state channel, one at a time.
 
-If the host can't answer a request, the bundle fails with the host's error, whatever the SDK makes
-of it: the fault is not user code's, and an SDK need not look at the answers to what it appends and
-clears. A request that is not supported for a side input fails where user code reads.
+If the host can't answer a request, the bundle fails with the host's error, whatever the SDK does.
+User code isn't at fault, and an SDK needn't check the answers to appends and clears. An unsupported
+request for a side input fails at the user code that reads it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class BundleState:
     """The side inputs, the values of large groups and the user state of one bundle.
 
     Args:
-        side_inputs: the stage's.
-        state: the host's; None for a stage without state.
-        coders: of the stage's user state.
+        side_inputs: the side inputs of the stage.
+        state: the host's state; None for a stage without state.
+        coders: the coders of the stage's user state.
 
     Attributes:
-        groups: large ones, whose values are read here.
+        groups: the large groups whose values the SDK reads here.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class BundleState:
 
     @property
     def given(self) -> bool:
-        """Whether the host gave user state."""
+        """Whether the host has passed user state."""
         return self._state is not None
 
     def answer(
@@ -54,12 +54,12 @@ class BundleState:
 
         Args:
             request: a read, an append or a clear.
-            fail: is told why the bundle can't succeed any more, before the SDK is.
+            fail: called with the reason if the bundle must fail, before the SDK gets its answer.
         """
         try:
             with self._turn:
                 return self._serve(request)
-        except Exception as error:  # The host may raise anything; the SDK must not wait.
+        except Exception as error:  # The host may raise any error, and the SDK must not wait.
             unsupported = isinstance(error, UnsupportedState)
             reason = str(error) if unsupported else f"{type(error).__name__}: {error}"
             if not unsupported:
@@ -106,7 +106,7 @@ class BundleState:
         """Sets or clears a timer in the host's state.
 
         Raises:
-            HarnessError: the host gave none.
+            HarnessError: the host has passed no state.
             BundleFailed: user code must not set this timer.
         """
         if self._state is None:
@@ -121,9 +121,10 @@ class BundleState:
             raise BundleFailed(timer.transform_id, f"TimerRefused: {error}", "") from None
 
     def in_turn(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
-        """The same input, pulled only while no request is answered.
+        """Returns the same input, read only while no state request is in progress.
 
-        For where timers are due in the input, the host looks into its state for them.
+        The host reads its state to find due timers in the input, so both must not run at the same
+        time.
         """
         rest = iter(inputs)
         while True:

@@ -1,10 +1,10 @@
-"""One SDK harness as the server sees it: what is on its way to it and what is awaited from it.
+"""One SDK harness on the server's side: the messages to it, and the answers that are awaited from it.
 
-The streams of the SDK (control, data, state, logging) are served by different threads; they meet
-here. Everything that waits here ends when the SDK is lost or let go.
+Different threads serve the SDK's streams (control, data, state, logging), and meet in this object.
+Every wait in it ends when the SDK is lost or released.
 
-    waiting --control stream opens--> connected --a stream breaks--> lost
-    waiting, connected --begin_closing--> closing --release--> (streams end)
+    waiting --control stream opens--> connected --a stream breaks--> lost waiting, connected
+    --begin_closing--> closing --release--> (streams end)
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _TOKEN_BYTES = 16
 
 
 class SdkRefused(HarnessError):
-    """An SDK has answered an instruction with an error."""
+    """Raised if an SDK answers an instruction with an error."""
 
 
 class SdkConnection:
     """The runner's end of one SDK harness.
 
     Args:
-        worker_id: by which the SDK names itself on every stream; hard to guess.
+        worker_id: the SDK's name on every stream; hard to guess.
         environment: the environment's id, for messages.
-        in_a_pool: whether it is a worker of a pool, for advice.
+        in_a_pool: whether the SDK is a worker of a pool, for advice in messages.
     """
 
     def __init__(self, worker_id: str, environment: str, *, in_a_pool: bool = False) -> None:
         self.explain: Callable[[], str | None] = lambda: None
-        """Asked why the SDK may have gone, once it has; None if that can't be known."""
+        """Returns why the SDK is gone, once it is gone; None if the reason is unknown."""
         self.whereabouts = ""
-        """Where more may be found on it, for messages."""
+        """Where to find more information about the SDK, for messages."""
         self.worker_id = worker_id
         self.environment = environment
         self.in_a_pool = in_a_pool
@@ -60,7 +60,7 @@ class SdkConnection:
         self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self.peer = ""
         self.user_agent = ""
-        """How its gRPC names itself, which tells the language."""
+        """The user agent of the SDK's gRPC, which shows its language."""
         self._changed = threading.Condition()
         self._connected = False
         self._closing = False
@@ -71,10 +71,10 @@ class SdkConnection:
         self._bundles: dict[str, RunningBundle] = {}
         self._answers: dict[str, Future[beam_fn_api_pb2.InstructionResponse]] = {}
 
-    # What the streams tell.
+    # Called by the streams.
 
     def stream_opened(self, name: str, peer: str, user_agent: str = "") -> bool:
-        """A stream of the SDK begins; False if it has such a stream already or is let go."""
+        """Called when a stream opens; returns False if the SDK has such a stream already, or is released."""
         with self._changed:
             if name in self._streams or self._closing or self._lost is not None:
                 return False
@@ -87,7 +87,7 @@ class SdkConnection:
             return True
 
     def stream_closed(self, name: str) -> None:
-        """A stream is over; unless the SDK was let go, it is lost."""
+        """Called when a stream ends; unless the SDK was released, it is lost."""
         with self._changed:
             self._streams.discard(name)
             self._changed.notify_all()
@@ -97,7 +97,7 @@ class SdkConnection:
             self.lose(f"the SDK closed its {name} stream" + (f": {why}" if why else ""))
 
     def shuts_down(self) -> None:
-        """The SDK has written all data that it will ever write, or logged all, which is the last that it does.
+        """Called when the SDK has ended its data or its log, which is its last action.
 
         The Java SDK in a pool's process never ends its data stream.
         """
@@ -106,7 +106,7 @@ class SdkConnection:
             self._changed.notify_all()
 
     def responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
-        """Gives a response to whoever waits for it."""
+        """Passes a response to the thread that waits for it."""
         with self._changed:
             bundle = self._bundles.get(response.instruction_id)
             self._has_worked |= bundle is not None
@@ -119,7 +119,7 @@ class SdkConnection:
             answer.set_result(response)
 
     def received(self, elements: beam_fn_api_pb2.Elements) -> None:
-        """Gives data to the bundles it belongs to; data of bundles that are over is dropped."""
+        """Passes data to its bundles; drops data of finished bundles."""
         for each in elements.data:
             bundle = self._bundles.get(each.instruction_id)
             if bundle is not None:
@@ -131,7 +131,7 @@ class SdkConnection:
                 bundle.receive(Received(each.transform_id, family, each.timers, each.is_last))
 
     def lose(self, reason: str) -> None:
-        """The SDK is gone: everything that waits for it fails."""
+        """Marks the SDK as lost, so that all waits for it fail."""
         with self._changed:
             if self._lost is None:
                 self._lost = f"{reason}; {self.describe()}"
@@ -143,27 +143,28 @@ class SdkConnection:
         missing = None if self._has_worked else self.missing_module()
         for bundle in bundles:
             if missing is not None:
-                # As the main session is loaded, say: the next SDK would end for the same reason.
+                # For example, the main session can't be loaded. The next SDK would fail for the
+                # same reason.
                 bundle.fail(BundleFailed(f"the environment {self.environment}", missing, lost))
             bundle.lose(lost)
         for answer in answers:
             answer.set_exception(HarnessError(lost))
         self.release()
 
-    # What the harness does.
+    # Called by the harness.
 
     @property
     def usable(self) -> bool:
-        """Whether bundles may be given to it, now or once it has connected."""
+        """Whether the SDK can run bundles, now or after it has connected."""
         return self._lost is None and not self._closing
 
     @property
     def connected(self) -> bool:
-        """Whether its control stream has been opened."""
+        """Whether the SDK's control stream is open."""
         return self._connected
 
     def describe(self) -> str:
-        """Environment and last log lines, for messages."""
+        """Returns the environment and the last log lines, for messages."""
         text = f"environment {self.environment!r}"
         if self.last_lines:
             text += ", its last log lines:\n  " + "\n  ".join(self.last_lines)
@@ -172,17 +173,17 @@ class SdkConnection:
         return f"{text}; {self.whereabouts}" if self.whereabouts else text
 
     def missing_module(self) -> str | None:
-        """What its last lines tell of a missing module, and what to do about it."""
+        """Returns advice about a missing module, if the last log lines name one."""
         return missing_module(self.last_lines, in_a_pool=self.in_a_pool)
 
     def wait_connected(self, vain: Callable[[], str | None]) -> None:
         """Waits for the control stream.
 
         Args:
-            vain: asked every 100 ms whether waiting is vain; answers why, or None.
+            vain: called every 100 ms; returns why the wait is in vain, or None.
 
         Raises:
-            HarnessError: the SDK is lost, or waiting for it is vain.
+            HarnessError: the SDK is lost, or the wait is in vain.
         """
         with self._changed:
             while self.usable and not self._connected:
@@ -199,7 +200,7 @@ class SdkConnection:
         Raises:
             HarnessError: the SDK is lost.
         """
-        # Hard to guess, too: old SDKs name themselves on their state stream by nothing else.
+        # The id must be hard to guess, because old SDKs send no other name on their state stream.
         token = secrets.token_hex(_TOKEN_BYTES)
         bundle = RunningBundle(f"{bundle_id}#{next(_instruction_numbers)}-{token}", state)
         with self._changed:
@@ -217,12 +218,14 @@ class SdkConnection:
         return bundle
 
     def send(self, bundle: RunningBundle, data: beam_fn_api_pb2.Elements, count: int) -> None:
-        """Puts ``count`` elements for a bundle on their way; see :meth:`RunningBundle.has_room`."""
+        """Sends ``count`` elements for a bundle; see :meth:`RunningBundle.has_room`."""
         bundle.sending(count)
         self.outgoing.put((data, bundle))
 
     def close_bundle(self, bundle: RunningBundle) -> None:
-        """Forgets a bundle; one without a response is kept until that comes, its data dropped."""
+        """Removes a bundle. A bundle without a response is removed when the response arrives, and its
+        data is dropped.
+        """
         with self._changed:
             if bundle.response is not None:
                 self._bundles.pop(bundle.instruction_id, None)
@@ -230,7 +233,7 @@ class SdkConnection:
         bundle.abandon()
 
     def bundle(self, instruction_id: str) -> RunningBundle | None:
-        """The running bundle of that instruction."""
+        """Returns the running bundle of an instruction."""
         return self._bundles.get(instruction_id)
 
     def request(
@@ -239,10 +242,11 @@ class SdkConnection:
         """Sends an instruction other than a bundle.
 
         Args:
-            request: without an instruction id; is given one.
+            request: a request without an instruction id, which this method adds.
 
         Returns:
-            The answer, which may be an error of the SDK's; HarnessError if the SDK is lost.
+            A future of the answer, which may be an error of the SDK; HarnessError if the SDK is
+            lost.
 
         Raises:
             HarnessError: the SDK is lost already.
@@ -257,7 +261,7 @@ class SdkConnection:
         return answer
 
     def register(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
-        """Gives the SDK a stage's descriptor before it asks; one that does not take it will ask."""
+        """Sends a stage's descriptor to the SDK in advance. An SDK that ignores it will ask for it."""
         self.instructions.put(
             beam_fn_api_pb2.InstructionRequest(
                 instruction_id=f"register#{next(_instruction_numbers)}",
@@ -271,12 +275,12 @@ class SdkConnection:
         """Sends an instruction other than a bundle, and waits for the answer.
 
         Args:
-            request: without an instruction id.
-            limit: in seconds.
+            request: a request without an instruction id.
+            limit: the time limit in seconds.
 
         Raises:
-            SdkRefused: it answers with an error.
-            HarnessError: no answer in time, or the SDK is lost.
+            SdkRefused: the SDK answers with an error.
+            HarnessError: no answer arrived in time, or the SDK is lost.
         """
         answer = self.request(request)
         kind = request.WhichOneof("request")
@@ -292,10 +296,10 @@ class SdkConnection:
             raise SdkRefused(f"the SDK refused {kind}: {response.error}")
         return response
 
-    # The end.
+    # Shutdown.
 
     def begin_closing(self) -> bool:
-        """Ends the control stream, upon which an SDK tears down and goes; fails what runs.
+        """Ends the control stream, so that the SDK tears down and exits; fails the running bundles.
 
         Returns:
             Whether bundles were running.
@@ -314,12 +318,12 @@ class SdkConnection:
         return bool(bundles)
 
     def wait_gone(self, limit: float) -> bool:
-        """Waits until every stream is over, for at most ``limit`` seconds."""
+        """Waits until all streams have ended, for at most ``limit`` seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._streams, limit)
 
     def wait_data_ended(self, limit: float) -> bool:
-        """Waits until the SDK began to shut down, for at most ``limit`` seconds."""
+        """Waits until the SDK has begun to shut down, for at most ``limit`` seconds."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._shuts_down or "data" not in self._streams, limit

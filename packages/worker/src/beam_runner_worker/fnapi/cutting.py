@@ -1,9 +1,7 @@
-"""Cuts a stream of encoded windowed values into elements.
+"""Splitting of encoded windowed values into elements.
 
-Their layout is told in ``beam_runner_model.windowed_values``. Elements in no window are left
-out.
-
-The loops are written out for speed: this is the hot path of a harness over the Fn API.
+``beam_runner_model.windowed_values`` describes the layout. Elements without a window are dropped.
+The loops are written out for speed, because this is the hot path of a harness over the Fn API.
 """
 
 from __future__ import annotations
@@ -32,14 +30,14 @@ CHUNK_BYTES = 2 << 20
 
 @attrs.frozen
 class EdgeCoder:
-    """How the windowed values of one edge are laid out.
+    """The layout of the windowed values of one edge.
 
     Attributes:
-        element: skips a whole element.
+        element: skips one element.
         window: skips one window.
-        key: skips the key of an element that is a key-value pair; None for other elements.
-        value: skips its value; None for other elements.
-        delimited: key and value (or the whole element) begin with their length.
+        key: skips the key of a key-value pair; None for other elements.
+        value: skips the value of a key-value pair; None for other elements.
+        delimited: whether key and value (or the element) begin with their length.
     """
 
     element: Skip
@@ -52,7 +50,7 @@ class EdgeCoder:
 def compile_edge(
     coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder], where: str
 ) -> EdgeCoder:
-    """Looks through the windowed coder of an edge.
+    """Compiles the windowed coder of an edge.
 
     Args:
         coder_id: the edge's coder.
@@ -60,7 +58,7 @@ def compile_edge(
         where: the edge's transform, for messages.
 
     Raises:
-        UnknownCoder: elements of this coder can't be told apart; names transform and URN.
+        UnknownCoder: the coder doesn't expose element boundaries; the text names transform and URN.
     """
     coder = coders[coder_id]
     if coder.spec.urn != urns.WINDOWED_VALUE:
@@ -83,10 +81,10 @@ def compile_edge(
 
 
 def skip_elements(coder: EdgeCoder, data: bytes, position: int, count: int) -> int:
-    """The position after ``count`` elements that begin at ``position``; reads every one of them.
+    """Returns the position after ``count`` elements from ``position`` on; reads every element.
 
     Raises:
-        ValueError: there are fewer.
+        ValueError: the data has fewer elements.
     """
     header = b""
     try:
@@ -103,7 +101,7 @@ def skip_elements(coder: EdgeCoder, data: bytes, position: int, count: int) -> i
 
 
 class Cutter(abc.ABC):
-    """Takes an edge's data as it comes and gives chunks; keeps what is left of a cut-off element."""
+    """Splitter of an edge's data stream into chunks, which stores the incomplete last element."""
 
     def __init__(self, coder: EdgeCoder) -> None:
         self._coder = coder
@@ -112,13 +110,13 @@ class Cutter(abc.ABC):
 
     @property
     def rest(self) -> int:
-        """Bytes that wait for the remainder of their element; 0 after whole elements."""
+        """The number of bytes of an incomplete element; 0 after complete elements."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[OutputChunk]:
-        """The chunks of about 2 MiB that ``data`` completes, in order.
+        """Yields the chunks of about 2 MiB that ``data`` completes, in order.
 
-        Must be consumed to its end before it is called again.
+        The caller must exhaust the iterator before the next call.
         """
         if self._rest:
             data = self._rest + data
@@ -134,15 +132,16 @@ class Cutter(abc.ABC):
 
     @abc.abstractmethod
     def _cut(self, data: bytes, start: int, stop: int) -> tuple[int, OutputChunk | None]:
-        """Cuts every whole element that begins in ``[start, stop)``.
+        """Splits every complete element that begins in ``[start, stop)``.
 
         Returns:
-            the place after them, and those of them that are in windows; None if none is.
+            The position after these elements, and a chunk of those that have windows; None if none
+            has.
         """
 
 
 class ElementCutter(Cutter):
-    """Cuts into chunks of whole elements, if wanted with their earliest time."""
+    """Splitter into chunks of encoded elements, optionally with their earliest time."""
 
     def __init__(self, coder: EdgeCoder, *, min_timestamp: bool) -> None:
         super().__init__(coder)
@@ -181,7 +180,7 @@ class ElementCutter(Cutter):
                 append(end)
                 position = end
         except IndexError:
-            pass  # The data ends within an element: its begin is kept as the rest.
+            pass  # the data ends within an element, whose beginning is stored
         if not ends:
             return position, None
         if left_out:
@@ -197,7 +196,7 @@ class ElementCutter(Cutter):
 def _without(
     left_out: list[tuple[int, int]], data: bytes, start: int, stop: int, ends: list[int]
 ) -> tuple[bytes, list[int]]:
-    """The data from ``start`` to ``stop`` and the ends of its elements, less what is left out."""
+    """Returns the data from ``start`` to ``stop`` and the ends of its elements, without the dropped elements."""
     pieces: list[bytes] = []
     moved: list[int] = []
     position, by = start, start

@@ -1,9 +1,10 @@
-"""Prepares a stage's descriptor for an SDK harness: endpoints in, the layout of its edges out.
+"""Preparation of a stage's descriptor for an SDK harness: adds the endpoints, and returns the layout
+of the edges.
 
-What an SDK defers of its input, it encodes by the coders of the PCollection, and so it does with
-the keys of user state. They need not be those of the edge: for the runner's sake an edge has
-lengths put in front of what the runner can't read. So a PCollection of elements with restrictions,
-or one that a stateful transform reads, gets the coders of the edge that it comes by.
+An SDK encodes the residuals of its input, and the keys of user state, with the coders of the
+PCollection. These can differ from the coders of the edge, which has length prefixes where the
+runner can't read the data. So a PCollection with restrictions, and the input of a stateful
+transform, gets the coders of its edge.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class StagePlan:
 
     Attributes:
         spec: the stage.
-        descriptor: complete, for the SDK.
-        input: how the elements of the input are laid out; None if groups come.
+        descriptor: the complete descriptor for the SDK.
+        input: the layout of the input's elements; None if the input is groups.
         large_groups: whether the SDK reads the values of large groups as state.
         heads: the transforms that read the input.
-        edges: how the elements of each output are laid out, by transform id.
-        side_inputs: how those of side inputs are.
-        stateful: what is to be known of state and timers.
+        edges: the layout of the elements of each output, by transform id.
+        side_inputs: the layout of the side inputs.
+        stateful: the layout of state and timers.
     """
 
     spec: StageSpec
@@ -52,21 +53,22 @@ class StagePlan:
     stateful: StatefulPlan
 
     def writer_of(self, sink: str) -> str:
-        """The full name of the transform that puts out what goes to a data sink."""
+        """Returns the full name of the transform that writes to a data sink."""
         return writer_of(self.descriptor, sink)
 
 
 def plan_stage(spec: StageSpec, endpoint: str) -> StagePlan:
-    """Completes the descriptor and looks through the coders of its edges.
+    """Completes the descriptor and compiles the coders of its edges.
 
     Args:
         spec: the stage.
-        endpoint: where data, state and timers are served.
+        endpoint: the address of data, state and timers.
 
     Raises:
-        ValueError: the descriptor lacks a source or sink that the stage names, or a stateful
-            transform is not at its head.
-        UnknownCoder: an edge's elements can't be told apart; names transform and coder.
+        ValueError: the descriptor lacks a source or sink of the stage, or a stateful transform is
+            not at its head.
+        UnknownCoder: an edge's coder doesn't expose element boundaries; the text names transform
+            and coder.
     """
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     descriptor.id = spec.stage_id
@@ -110,7 +112,7 @@ def plan_stage(spec: StageSpec, endpoint: str) -> StagePlan:
 def _encode_as_edge(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, pcollection_id: str, coder_id: str
 ) -> None:
-    """Gives a PCollection the element and window coders of the edge's windowed coder."""
+    """Sets the element and window coders of a PCollection to those of the edge's windowed coder."""
     pcollection = descriptor.pcollections[pcollection_id]
     element_id, window_id = descriptor.coders[coder_id].component_coder_ids
     pcollection.coder_id = element_id
@@ -125,7 +127,7 @@ def _encode_as_edge(
 def _open_port(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, transform_id: str, urn: str, endpoint: str
 ) -> beam_fn_api_pb2.RemoteGrpcPort:
-    """Puts the data endpoint into a source or sink."""
+    """Sets the data endpoint of a source or sink."""
     if transform_id not in descriptor.transforms:
         raise ValueError(f"the stage {descriptor.id!r} has no transform {transform_id!r}")
     spec = descriptor.transforms[transform_id].spec

@@ -1,7 +1,7 @@
-"""SDK harnesses in containers of an image that follows Beam's contract for SDK images.
+"""SDK harnesses in containers of an image that implements Beam's contract for SDK images.
 
-The container shares the host's network, since the services are on a loopback port, and nothing
-else. It is removed when the harness is stopped or this process ends, however it ends.
+The container shares only the host's network, because the services are on a loopback port. It is
+removed when the harness is stopped, and when this process exits for any reason.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class DockerWorker(OwnProcess):
     """One container.
 
     Args:
-        environment_id: for messages.
+        environment_id: the environment, for messages.
         payload: a serialized ``DockerPayload``.
         worker_id: the harness's name on its streams.
-        on_output: takes every line that the container prints, or docker about it.
+        on_output: called with every line that the container or Docker prints.
 
     Raises:
-        UnsupportedEnvironment: there is no docker here.
+        UnsupportedEnvironment: Docker isn't available.
     """
 
     prepares = True
-    """Docker fetches an image that is not here yet."""
+    """Docker may have to pull the image."""
     hopeless = False
 
     def __init__(
@@ -63,13 +63,13 @@ class DockerWorker(OwnProcess):
             )
 
     def activity(self) -> None:
-        """Nothing is known: what runs in the container is beneath docker's own process."""
+        """Returns None: the container's processes are children of Docker's daemon, which this process can't see."""
 
     def start(self, endpoint: str) -> None:
         """Starts the container.
 
         Raises:
-            HarnessError: docker can't be executed.
+            HarnessError: Docker can't be executed.
         """
         self._started = True
         run = (_DOCKER, "run", "--rm", "--network=host", f"--name={self._name}", self._image)
@@ -93,10 +93,10 @@ class DockerWorker(OwnProcess):
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_REMOVE_SECONDS,
-                check=False,  # one that has ended by itself is removed already
+                check=False,  # a container that has exited is removed already
             )
         except (OSError, subprocess.TimeoutExpired):
-            return  # docker itself is gone or stuck; nobody can do more about the container
+            return  # Docker itself is gone or hangs, so the container can't be removed
 
     @property
     def _removal(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """SDK harnesses of EXTERNAL environments: a worker pool at an endpoint starts and stops them.
 
-LOOPBACK comes as such an environment, the pool being in the client's own process.
+LOOPBACK is such an environment, with the pool in the client's own process.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class ExternalWorker:
     """One worker of a pool.
 
     Args:
-        environment_id: for messages.
+        environment_id: the environment, for messages.
         payload: a serialized ``ExternalPayload``.
         worker_id: the worker's name, unique in the pool.
-        on_external_worker: told endpoint and worker id before the worker is asked for, so that
-            somebody else can stop it if this process is killed.
+        on_external_worker: called with endpoint and worker id before the request for the worker, so
+            that another process can stop the worker if this process is killed.
     """
 
     prepares = False
@@ -73,8 +73,8 @@ class ExternalWorker:
         """Asks the pool for the worker.
 
         Raises:
-            PoolUnreachable: nothing listens there.
-            HarnessError: the pool does not answer, or refuses.
+            PoolUnreachable: no process listens on the endpoint.
+            HarnessError: the pool doesn't answer, or refuses.
         """
         services = endpoints_pb2.ApiServiceDescriptor(url=endpoint)
         request = beam_fn_api_pb2.StartWorkerRequest(
@@ -86,7 +86,7 @@ class ExternalWorker:
             params=self._params,
         )
         self._on_external_worker(self._pool, self._worker_id)
-        # Kept open: the end has less to wait for.
+        # Keep the channel open to make the shutdown faster.
         self._channel = grpc.insecure_channel(self._pool)
         self._watch = PoolWatch(self._channel)
         pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)
@@ -98,7 +98,7 @@ class ExternalWorker:
             if failure.code() is grpc.StatusCode.UNAVAILABLE:
                 kind, error = PoolUnreachable, f"it is not to be reached; {_GONE}: {error}"
         if error:
-            # Beam's own pool tells a traceback, which ends with what is wrong.
+            # Beam's own pool sends a traceback, whose last line is the error.
             *trace, last = error.strip().splitlines()
             raise kind(
                 "\n".join(
@@ -111,19 +111,21 @@ class ExternalWorker:
             )
 
     def failure(self, limit: float = 0.0) -> str | None:
-        """Why the pool can't be reached any more; pools do not tell of workers that died."""
+        """Returns why the pool can't be reached; pools don't report workers that died."""
         gone = None if self._watch is None else self._watch.gone(limit)
         return gone and f"the worker pool at {self._pool} does not answer any more: {_GONE}: {gone}"
 
     @property
     def called(self) -> str:
-        """The worker, by its pool."""
+        """A phrase for messages: the worker and its pool."""
         return f"worker of the pool at {self._pool}"
 
     def activity(self) -> Activity | None:
-        """What the worker's process does, which has the worker's name; else the pool's, with all beneath it.
+        """Returns the activity of the worker's process, which is found by the worker's name, or of the
+        pool's processes.
 
-        None if neither can be seen: the pool is on another machine or in a container, say.
+        The result is None if neither is visible, for example for a pool on another machine or in a
+        container.
         """
         found = self._process.activity()
         if found is None and self._keeper is not None:
@@ -136,11 +138,11 @@ class ExternalWorker:
 
     @property
     def whereabouts(self) -> str:
-        """The pool, whose own log may have more."""
+        """A phrase that refers to the pool, whose own log may have more information."""
         return f"the worker pool at {self._pool} has started it, and its log may say more"
 
     def look(self, connection: SdkConnection) -> None:
-        """Finds out whether the worker is a thread of the pool's process."""
+        """Checks whether the worker is a thread of the pool's process."""
         with self._looking:
             if not self._seen:
                 self._seen = True
@@ -148,17 +150,17 @@ class ExternalWorker:
                 self._demand = None if process is None else Demand(process)
 
     def waits(self, connection: SdkConnection) -> bool | None:
-        """Whether the pool's process, where the worker is a thread of it, leaves its core alone."""
+        """Returns whether the pool's process leaves its core idle, if the worker is a thread of the process."""
         self.look(connection)
         share = None if self._demand is None else self._demand.share()
         return None if share is None else share < _WAITING_SHARE
 
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
-        """Waits until the worker's process has ended, which is seen by its streams.
+        """Waits until the worker's process has exited, which its streams show.
 
         A worker that is a thread of the pool's process has no such end. It tears down right after
-        it has ended its data, and stopping it does not interrupt it. The Go SDK ends its data only
-        once it is stopped; the Java SDK never does, but ends its log after it has torn down.
+        it has ended its data, and stopping it doesn't interrupt that. The Go SDK ends its data only
+        when it is stopped. The Java SDK never does, but ends its log after the teardown.
         """
         if self._demand is None:
             if connection.wait_data_ended(limit):
@@ -177,15 +179,15 @@ class ExternalWorker:
 
 
 def stop_external_worker(endpoint: str, worker_id: str, limit: float = _STOP_SECONDS) -> str | None:
-    """Asks a worker pool to stop a worker; usable from any process, and more than once.
+    """Asks a worker pool to stop a worker; any process may call it, and repeatedly.
 
     Args:
-        endpoint: the pool's.
-        worker_id: as it was started with.
-        limit: in seconds; pools wait for a worker that does not go.
+        endpoint: the pool's address.
+        worker_id: the worker's id at its start.
+        limit: the time limit in seconds; pools wait for a worker that doesn't exit.
 
     Returns:
-        What the pool complained of, or why it was not reached; None if all is well.
+        The pool's error, or why the pool was not reached; None on success.
     """
     with grpc.insecure_channel(endpoint) as channel:
         return _stop(channel, worker_id, limit)

@@ -1,7 +1,8 @@
-"""Reads out of an SDK's error text what went wrong and where.
+"""Parser of an SDK's error text: what went wrong, and where.
 
-SDKs report an error as one text: Python a traceback whose exception is marked with the transform
-that was running, Java a stack trace with its causes, Go a list of causes that names the transform.
+SDKs report an error as one text. Python's is a traceback whose exception names the running
+transform, Java's is a stack trace with its causes, and Go's is a list of causes that names the
+transform.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from beam_runner_worker.advice import with_advice
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.fnapi.bundle import RunningBundle
 
-# Names are bounded, so that looking for one takes no longer than the text's length says.
+# The length of names is bounded, so that the search takes time linear in the text.
 _RUNNING = re.compile(r" \[while running '(?P<transform>.{,5000}?)'\]", re.DOTALL)
 _PYTHON_FRAME = re.compile(r'^  File ".*", line \d+')
 _JAVA_FRAME = re.compile(r"^\s+at \S+\(.*\)", re.MULTILINE)
@@ -25,11 +26,11 @@ _GO_CAUSE = "\tcaused by:"
 _GO_PANIC = re.compile(r"^(?P<panic>panic: .*) goroutine \d+ \[running\]:$", re.MULTILINE)
 _DECODING = "Error decoding input stream with coder "
 _CAUSES = "The above exception was the direct cause of the following exception:"
-"""Lines of Python tracebacks in which what a coder raised is told first."""
+"""Lines of Python tracebacks that come after the original error of a coder."""
 _SUMMARY_CHARACTERS = 500
 _AT_NO_ELEMENT = ("_invoke_bundle_method", "_invoke_lifecycle_method")
 _AT_A_TIMER = "process_user_timer"
-"""Functions of the Python SDK, which stand in its traceback."""
+"""Functions of the Python SDK that appear in its tracebacks."""
 
 
 def bundle_failed(
@@ -40,14 +41,14 @@ def bundle_failed(
     *,
     in_a_pool: bool = False,
 ) -> BundleFailed:
-    """The error of a bundle.
+    """Returns the error of a bundle.
 
     Args:
-        text: what the SDK reported.
-        stage_name: names the place if the text does not.
+        text: the SDK's report.
+        stage_name: the place to name if the text has none.
         transform_names: the full names of the stage's transforms, by their ids.
-        element: what is known of the element that was processed.
-        in_a_pool: the SDK is a worker of a pool.
+        element: what is known of the processed element.
+        in_a_pool: whether the SDK is a worker of a pool.
     """
     text = encodable(text)
     running = _RUNNING.search(text)
@@ -79,7 +80,7 @@ def _summary(text: str) -> str:
 
 
 def _python_exception(lines: list[str]) -> str:
-    """The first line after the last frame that is not indented: exception type and message."""
+    """Returns the exception type and message: the first unindented line after the last frame."""
     last_frame = max(i for i, line in enumerate(lines) if _PYTHON_FRAME.match(line))
     for line in lines[last_frame + 1 :]:
         if line and not line.startswith(" "):
@@ -88,11 +89,12 @@ def _python_exception(lines: list[str]) -> str:
 
 
 def which_element(text: str, bundle: RunningBundle) -> str:
-    """What is known of the element or timer at which an SDK failed, which it does not tell.
+    """Returns what is known of the element or timer at which an SDK failed, because SDKs don't report
+    it.
 
     Args:
-        text: what the SDK reported.
-        bundle: the one that failed, with what it was given.
+        text: the SDK's report.
+        bundle: the failed bundle, with the data that was sent to it.
     """
     if any(each in text for each in _AT_NO_ELEMENT):
         return ""

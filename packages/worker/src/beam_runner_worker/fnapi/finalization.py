@@ -1,4 +1,4 @@
-"""Bundles that asked to be told of their commit: where they ran, until they are told."""
+"""Bundles that requested a callback after their commit, with the SDK harness in which they ran."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class _Waiting:
 
 
 class Finalizations:
-    """The bundles of one stage whose commit their SDK waits for.
+    """The bundles of one stage for which an SDK waits for the commit.
 
-    A bundle is forgotten with its SDK harness, or when it is old. Whether a callback has expired
-    before, the SDK knows.
+    A bundle is removed with its SDK harness, or when it is old. The SDK knows whether a callback
+    has expired earlier.
 
     Args:
-        warn: takes what people should know.
-        clock: gives seconds.
+        warn: receives warnings for people.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -41,20 +41,22 @@ class Finalizations:
     def remember(
         self, bundle_id: str, connection: SdkConnection, instruction_ids: Iterable[str]
     ) -> None:
-        """A bundle has ended that asked for it; of two with the same id the later one counts.
+        """Adds a finished bundle that requested finalization; a later bundle with the same id replaces
+        it.
 
         Args:
-            bundle_id: the host's.
+            bundle_id: the host's id.
             connection: the SDK harness.
-            instruction_ids: of the SDK's bundles in it that asked.
+            instruction_ids: the ids of its SDK bundles that requested finalization.
         """
         self._waiting.forget(lambda waiting: not waiting.connection.usable)
         self._waiting.keep(bundle_id, _Waiting(connection, tuple(instruction_ids)))
 
     def finalize(self, bundle_id: str) -> None:
-        """Tells the SDK; see :meth:`beam_runner_worker.ports.StageHarness.finalize`.
+        """Asks the SDK to run the callbacks; see
+        :meth:`beam_runner_worker.ports.StageHarness.finalize`.
 
-        Waits for the callbacks, for 30 seconds at most for each of the SDK's bundles.
+        Waits for the callbacks, for at most 30 s for each of the SDK's bundles.
         """
         waiting = self._waiting.take(bundle_id)
         if waiting is None:

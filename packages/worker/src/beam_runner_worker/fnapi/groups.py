@@ -1,7 +1,7 @@
-"""Encodes groups as the windowed values of ``KV<K, Iterable<V>>`` that an SDK reads.
+"""Encoder of groups as the windowed values of ``KV<K, Iterable<V>>`` that an SDK reads.
 
-A group's event time, window, pane, key, number of values and values are encoded already and only
-joined here. In place of very many values an SDK gets what it reads them by.
+A group's event time, window, pane, key, number of values and values are already encoded, and this
+module joins them. In place of very many values an SDK gets a token to read them by.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ from beam_runner_model.windowed_values import header_of_one
 from beam_runner_worker.fnapi.large_groups import LARGE_BYTES, LargeGroups, joined
 
 _MOST_BYTES = 1 << 30
-"""Protocol buffers end at twice that."""
+"""The maximum number of bytes. The limit of protocol buffers is twice as large."""
 
 
 def encode_groups(
     chunk: GroupChunk, size_wanted: int, large: LargeGroups | None = None
 ) -> Iterator[tuple[bytes, int]]:
-    """The groups in order, in pieces of at least ``size_wanted`` bytes (the last may be smaller).
+    """Encodes the groups in order, in pieces of at least ``size_wanted`` bytes (the last may be
+    smaller).
 
-    Values that the SDK is to read as state count as if they were sent, so that it is not given more
-    than it has use for soon.
+    Values that the SDK reads as state count as if they were sent, so that the SDK doesn't get more
+    groups than it needs soon.
 
     Args:
         chunk: the groups.
-        size_wanted: of a piece.
-        large: takes the values of large groups; None if the SDK can't read them as state.
+        size_wanted: the minimum size of a piece in bytes.
+        large: stores the values of large groups; None if the SDK can't read them as state.
 
     Raises:
-        ValueError: there are more values than an SDK can be sent at once.
+        ValueError: a group has more values than can be sent to an SDK at once.
 
     Yields:
-        the bytes of a piece and the number of groups in it.
+        The bytes of a piece, and the number of groups in it.
     """
     parts: list[bytes | memoryview] = []
     size = begin = 0

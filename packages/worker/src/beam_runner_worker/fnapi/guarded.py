@@ -1,8 +1,8 @@
-"""A command that never outlives this process, however this process ends.
+"""A command that never outlives this process, even if this process is killed.
 
-It leads a process group of its own. A shell beside it, in the same group, reads a pipe that only
-this process can write to; when this process ends, the read ends too, and the shell clears up what
-the command would leave and kills the group.
+The command leads its own process group. A shell in the same group reads a pipe to which only this
+process can write. When this process exits, the read ends. The shell then cleans up after the
+command and kills the group.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from beam_runner_model.threads import start_essential
 
-# By way of descriptor 3: a command in the background has no standard input, and not every shell
-# can name a descriptor of two digits. The guard leaves the output to the command, so that the output
-# ends with it.
+# The guard uses descriptor 3, because a background command has no standard input, and not every
+# shell supports descriptors of two digits. Only the command holds the output, so that the output
+# ends with the command.
 _GUARDED = (
     'exec 3<&0 </dev/null; (read -r _ <&3; eval "$0"; kill -KILL 0) >/dev/null 2>&1 & '
     'exec "$@" 3<&-'
@@ -33,7 +33,7 @@ class GuardedProcess:
     """One process group.
 
     Args:
-        on_output: takes every line that it prints, from a thread of its own.
+        on_output: called with every line of output, on a separate thread.
     """
 
     def __init__(self, on_output: Callable[[str], None]) -> None:
@@ -43,12 +43,12 @@ class GuardedProcess:
         self._reader: threading.Thread | None = None
 
     def start(self, command: Sequence[str], env: Mapping[str, str], last_will: str) -> None:
-        """Starts the command; to be called once.
+        """Starts the command; must be called once.
 
         Args:
             command: program and arguments.
             env: its environment.
-            last_will: what a shell runs if this process ends without :meth:`stop`.
+            last_will: the command that a shell runs if this process exits without :meth:`stop`.
 
         Raises:
             OSError: no process can be started.
@@ -65,21 +65,21 @@ class GuardedProcess:
             )
         finally:
             os.close(guarded)
-        # A full pipe would stop the command.
+        # A full pipe would block the command.
         self._reader = start_essential(
             self._read_output, "fnapi-output", lambda _: self._drop_output()
         )
 
     @property
     def pid(self) -> int | None:
-        """The command's process; None before :meth:`start`."""
+        """The process id of the command; None before :meth:`start`."""
         return None if self._process is None else self._process.pid
 
     def wait(self, limit: float = 0.0) -> int | None:
-        """The exit code, once it has ended and all it printed is read; None if it has not yet.
+        """Returns the exit code after the command has exited and its output is read; None before.
 
         Args:
-            limit: how long to wait for its end, in seconds.
+            limit: the time limit in seconds.
         """
         if self._process is None:
             return None
@@ -92,7 +92,7 @@ class GuardedProcess:
         return code
 
     def stop(self) -> None:
-        """Ends the process group: SIGTERM, and SIGKILL a second later."""
+        """Ends the process group: SIGTERM, and SIGKILL 1 s later."""
         if self._process is not None:
             self._signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -128,13 +128,13 @@ class GuardedProcess:
 
 
 def _bury_orphans(group: int) -> None:
-    """Takes note of the ends of a killed group's processes that have become this one's children.
+    """Reaps the processes of a killed group that have become children of this process.
 
-    Where this process is a subreaper, as a worker is, they come to it when the command ends, the shell among
-    them, and would be zombies for as long as it lives.
+    If this process is a subreaper, as a worker is, it adopts them when the command exits. Without
+    this function they would be zombies as long as this process runs.
     """
     limit = time.monotonic() + _KILL_SECONDS
-    with contextlib.suppress(ChildProcessError):  # there is none
+    with contextlib.suppress(ChildProcessError):  # no child is left
         while time.monotonic() < limit:
             if os.waitpid(-group, os.WNOHANG)[0] == 0:
                 time.sleep(_LOOK_SECONDS)

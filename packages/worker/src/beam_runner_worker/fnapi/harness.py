@@ -1,4 +1,4 @@
-"""Runs the stages of one environment on SDK harnesses over the Fn API."""
+"""Runner of the stages of one environment on SDK harnesses over the Fn API."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _GOING_SECONDS = 1.0
 
 @attrs.frozen
 class Limits:
-    """How long to wait for SDK harnesses, in seconds.
+    """Time limits for SDK harnesses, in seconds.
 
     Attributes:
-        connect: in which a harness stands still before it has connected, neither running nor waiting for a
-            core or a disk.
-        unseen: all that a process may take of which nothing is seen: in a container, and on other
-            systems than Linux.
-        start: all that any may take, a worker of a pool too of which nothing is seen, as long as the pool
-            answers; one that has taken that is not tried again.
-        prepare: on top of each, where packages are to be installed or an image fetched.
-        teardown: from the end of its work until it has called every teardown and gone.
+        connect: the time that a harness may stand still before it connects, without running or
+            waiting for a core or a disk.
+        unseen: the total time of a harness whose processes can't be seen, as in a container or on
+            another system than Linux.
+        start: the total time of any harness, also of a pool's worker that can't be seen while the
+            pool answers. A harness that exceeds it is not tried again.
+        prepare: the time to add to each limit if packages must be installed or an image pulled.
+        teardown: the time from the end of its work until it has called all teardowns and exited.
         interrupted: the same if a bundle was still running, whose user code may never return.
     """
 
@@ -55,14 +55,14 @@ class Limits:
     interrupted: float = 2.0
 
     def of(self, launcher: Launcher, *, in_a_pool: bool) -> StartLimits:
-        """How long a harness may take to connect; of a pool it is known whether it is still there."""
+        """Returns the limits for a harness to connect; a pool can be asked whether it is still alive."""
         prepare = self.prepare if launcher.prepares else 0.0
         unseen = self.start if in_a_pool else self.unseen
         return StartLimits(self.connect + prepare, unseen + prepare, self.start + prepare)
 
 
 class _RunningSdk:
-    """An SDK harness with its launcher and what is known of its start, its metrics and samples."""
+    """An SDK harness with its launcher, its start, its metrics and its samples."""
 
     def __init__(
         self, connection: SdkConnection, launcher: Launcher, arrival: Arrival, *, sampling: bool
@@ -77,23 +77,23 @@ class _RunningSdk:
         self._has_looked = False
 
     def look_beside(self) -> None:
-        """Has the launcher look once, while the SDK works on its first bundle."""
+        """Makes the launcher inspect the harness once, while the SDK works on its first bundle."""
         if not self._has_looked:
             self._has_looked = True
             look, connection = self.launcher.look, self.connection
             start_helper(partial(look, connection), "fnapi-look")
 
     def waits(self) -> bool | None:
-        """Whether its interpreter has time for others; see :class:`Launcher`."""
+        """Returns whether its interpreter has been idle recently; see :class:`Launcher`."""
         return self.launcher.waits(self.connection)
 
 
 @attrs.define(eq=False)
 class FnApiHarness:
-    """The stages of one environment; made by :meth:`FnApiServer.harness`.
+    """The stages of one environment; created by :meth:`FnApiServer.harness`.
 
-    The SDK harness is started with the first stage and serves all of them; if it is lost, the
-    bundle that ran fails and the next bundle gets a new one.
+    The SDK harness starts with the first stage and serves all stages. If it is lost, the running
+    bundle fails, and the next bundle gets a new harness.
     """
 
     _environment_id: str
@@ -110,11 +110,11 @@ class FnApiHarness:
     _closed: bool = attrs.field(init=False, default=False)
 
     def stage(self, spec: StageSpec, side_inputs: SideInputReader) -> FnApiStage:
-        """The stage's harness; see :class:`beam_runner_worker.ports.Harness`.
+        """Returns the stage's harness; see :class:`beam_runner_worker.ports.Harness`.
 
         Raises:
             UnsupportedEnvironment: this environment's harnesses can't be started here.
-            UnknownCoder: the elements of an output can't be told apart.
+            UnknownCoder: the coder of an output doesn't expose element boundaries.
             HarnessError: the SDK harness can't be started, or this harness is closed.
         """
         with self._lock:
@@ -131,11 +131,12 @@ class FnApiHarness:
             return stage
 
     def sdk(self) -> _RunningSdk:
-        """The connected SDK harness; a new one if the last was lost.
+        """Returns the connected SDK harness, or a new one if the last one was lost.
 
         Raises:
-            HarnessError: it did not come within its limit, or this harness is closed.
-            BundleFailed: what the environment needs can't be installed, or it would not come elsewhere either.
+            HarnessError: the SDK harness didn't connect in time, or this harness is closed.
+            BundleFailed: a dependency of the environment can't be installed, or the SDK harness
+                would fail on other machines, too.
         """
         with self._lock:
             running = self._started()
@@ -157,7 +158,7 @@ class FnApiHarness:
 
     @property
     def is_starting(self) -> bool:
-        """Whether its SDK harness was started and has not connected yet."""
+        """Returns whether its SDK harness has started but not connected."""
         running = self._running
         return (
             running is not None and running.connection.usable and not running.connection.connected
@@ -211,7 +212,7 @@ class FnApiHarness:
         return self._running
 
     def close(self) -> None:
-        """Lets the SDK harness tear down and go; see :class:`beam_runner_worker.ports.Harness`.
+        """Lets the SDK harness tear down and exit; see :class:`beam_runner_worker.ports.Harness`.
 
         A bundle that runs in another thread fails with HarnessError.
         """
@@ -221,7 +222,7 @@ class FnApiHarness:
                 self._let_go(self._running)
 
     def _let_go(self, running: _RunningSdk) -> None:
-        """Ends one SDK harness, gently if it is still there."""
+        """Ends one SDK harness, gracefully if it still runs."""
         if self._running is running:
             self._running = None
         connection, launcher = running.connection, running.launcher

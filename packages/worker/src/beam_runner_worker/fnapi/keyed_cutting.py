@@ -1,4 +1,4 @@
-"""Cuts a stream of encoded windowed values into columns: keys, values, windows and event times.
+"""Splitting of encoded windowed values into columns: keys, values, windows and event times.
 
 The loops are written out for speed, as in ``cutting``.
 """
@@ -23,10 +23,10 @@ from beam_runner_worker.fnapi.window_cutting import WindowCutter
 
 
 def cutter_for(edge: OutputEdge, coder: EdgeCoder) -> Cutter:
-    """The cutter that makes of an edge's data the chunks that the host asked for.
+    """Returns the splitter that makes the chunks that the host needs from an edge's data.
 
     Raises:
-        UnknownCoder: the edge shall be cut into keys and values and has elements of another kind.
+        UnknownCoder: the host needs keys and values, and the edge has other elements.
     """
     if edge.kind is not OutputKind.KEYED:
         cutter = WindowCutter if edge.windows else ElementCutter
@@ -37,7 +37,7 @@ def cutter_for(edge: OutputEdge, coder: EdgeCoder) -> Cutter:
 
 
 class KeyedCutter(Cutter):
-    """Cuts into columns of keys, values, windows and event times; a row for every window."""
+    """Splitter into columns of keys, values, windows and event times, with one row for every window."""
 
     def __init__(self, coder: EdgeCoder, edge: OutputEdge) -> None:
         super().__init__(coder)
@@ -82,7 +82,7 @@ class KeyedCutter(Cutter):
                 window(windows)
                 position = end
         except IndexError:
-            pass  # The data ends within an element: its begin is kept as the rest.
+            pass  # the data ends within an element, whose beginning is stored
         return position
 
     def _cut_pairs(self, data: bytes, position: int, stop: int, rows: _Rows) -> int:
@@ -106,7 +106,7 @@ class KeyedCutter(Cutter):
                 rows.windows.append(windows)
                 position = end
         except IndexError:
-            pass  # The data ends within an element: its begin is kept as the rest.
+            pass  # the data ends within an element, whose beginning is stored
         return position
 
 
@@ -116,10 +116,10 @@ def _windows(headers: Headers, data: bytes, header: int) -> tuple[bytes, ...]:
 
 
 class _Rows:
-    """Columns while they grow: one entry for every element, however many windows it is in.
+    """Columns under construction, with one entry for every element, even if it has several windows.
 
     Args:
-        whole: whether values are whole windowed values.
+        whole: whether values are complete windowed values.
     """
 
     __slots__ = ("keys", "times", "values", "whole", "windows")
@@ -132,7 +132,7 @@ class _Rows:
         self.windows: list[tuple[bytes, ...]] = []
 
     def chunk(self, timestamps: bool) -> KeyedChunk | None:
-        """The rows so far, an element once for each of its windows; None if there are none."""
+        """Returns the rows so far, with an element once for each of its windows; None if no rows exist."""
         if not self.windows:
             return None
         first = self.windows[0]

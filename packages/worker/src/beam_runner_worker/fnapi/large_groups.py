@@ -1,8 +1,8 @@
-"""Groups too large to be sent: an SDK is given a token instead, and reads the values as state.
+"""Groups too large to send: the SDK gets a token, and reads the values as state.
 
-This is the protocol of state-backed iterables: an iterable of unknown length (``-1``) may end with
-another ``-1`` and a token, and what ``StateKey.Runner`` with that token gives, page by page, are
-its values. An SDK reads it where the coder is ``beam:coder:state_backed_iterable:v1``.
+This is Beam's protocol of state-backed iterables. An iterable of unknown length (``-1``) may end
+with another ``-1`` and a token. The rest of its values are the pages that ``StateKey.Runner``
+returns for the token. An SDK supports it for the coder ``beam:coder:state_backed_iterable:v1``.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from beam_runner_urns import environments as environment_urns
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 
 LARGE_BYTES = 64 * 1024
-"""Values of a group that are sent with it; above that they are read as state."""
+"""The maximum size in bytes of values that are sent with their group; larger values are read as state."""
 _BEGIN = b"\xff" * 4 + b"\xff" * 9 + b"\x01"
-"""The length of an iterable of unknown length, then the length of what is to be read as state."""
+"""The length of an iterable of unknown length, then the length of the part to read as state."""
 
 
 class LargeGroups:
-    """The large groups of a bundle; an SDK may read those of its bundle until that ends.
+    """The large groups of a bundle, which the SDK may read until the bundle ends.
 
-    The thread that runs the bundle adds groups, and that of the state channel reads pages.
+    The thread that runs the bundle adds groups, and the state channel's thread reads pages.
     """
 
     def __init__(self) -> None:
@@ -30,21 +30,21 @@ class LargeGroups:
         self._given = 0
 
     def add(self, values: GroupValues) -> bytes:
-        """Keeps the values; gives the iterable that an SDK reads in place of them."""
+        """Stores the values; returns the iterable that the SDK gets in place of them."""
         token = b"%d" % self._given
         self._given += 1
         self._groups[token] = values
         return b"".join((_BEGIN, len(token).to_bytes(1), token))
 
     def page(self, name: bytes, token: bytes) -> tuple[bytes, bytes]:
-        """A page of values, and the token of the next page (empty after the last).
+        """Returns a page of values, and the token of the next page (empty after the last).
 
         Args:
-            name: what the SDK was given for the group.
-            token: of the page; empty for the first.
+            name: the token of the group.
+            token: the token of the page; empty for the first.
 
         Raises:
-            LookupError: the SDK was given no such group in this bundle.
+            LookupError: the bundle has no such group.
         """
         values = self._groups.get(name)
         if values is None:
@@ -56,19 +56,21 @@ class LargeGroups:
         return values.piece(number), b"%d" % following if following < values.pieces else b""
 
     def clear(self) -> None:
-        """Forgets them all: the SDK's bundle has ended. Names are not used again."""
+        """Removes all groups, because the SDK's bundle has ended. Names are never used again."""
         self._groups.clear()
 
 
 def read_as_state(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, source: str, environment_id: str
 ) -> bool:
-    """Lets the SDK read the values of the groups that come from ``source`` as state, if it can.
+    """Lets the SDK read the values of the groups that come from ``source`` as state, if it supports
+    that.
 
     Args:
-        descriptor: the stage's; the coder of the source becomes one of state-backed iterables.
-        source: the data source; its windowed elements are keys with iterables.
-        environment_id: the SDK's.
+        descriptor: the stage's descriptor; the coder of the source becomes a coder of state-backed
+            iterables.
+        source: the data source, whose elements are keys with iterables.
+        environment_id: the SDK's environment.
     """
     if coder_urns.STATE_BACKED_ITERABLE not in _capabilities(
         descriptor.environments[environment_id]
@@ -108,7 +110,7 @@ def _add(
 
 
 def _capabilities(environment: beam_runner_api_pb2.Environment) -> frozenset[str]:
-    """What an environment can do; one that names several can do what all of them can."""
+    """Returns the capabilities of an environment; of several alternatives, the common ones."""
     own = frozenset(environment.capabilities)
     if environment.urn != environment_urns.ANYOF:
         return own
@@ -118,7 +120,7 @@ def _capabilities(environment: beam_runner_api_pb2.Environment) -> frozenset[str
 
 
 def joined(values: GroupValues) -> bytes | memoryview:
-    """All values at once, for an SDK that can't read them as state."""
+    """Returns all values joined, for an SDK that can't read them as state."""
     if isinstance(values, (bytes, memoryview)):
         return values
     return _join(values)

@@ -1,11 +1,11 @@
-"""Starts and stops SDK harnesses, one way for every kind of environment.
+"""Launchers of SDK harnesses, one for every kind of environment.
 
 | environment | harness |
 |---|---|
-| EXTERNAL | a worker of a pool, also the LOOPBACK of the program that submitted the job |
+| EXTERNAL | a worker of a pool, also the LOOPBACK worker of the program that submitted the job |
 | PROCESS | a command |
 | DOCKER | a container of an image |
-| embedded Python | a process of this interpreter, with the packages that were staged |
+| embedded Python | a process of this interpreter, with the staged packages |
 """
 
 from __future__ import annotations
@@ -36,60 +36,62 @@ class Launcher(Protocol):
 
     @property
     def called(self) -> str:
-        """It, in messages."""
+        """A phrase for the harness in messages."""
 
     @property
     def prepares(self) -> bool:
-        """Whether it may have to fetch or install something that takes minutes, before it connects."""
+        """Whether the harness may download or install something for minutes before it connects."""
 
     @property
     def hopeless(self) -> bool:
-        """Whether a harness that did not come failed at what would fail anywhere, and again."""
+        """Whether a harness that didn't connect would fail in the same way on any machine, and again."""
 
     def start(self, endpoint: str) -> None:
-        """Asks for the harness to come to the services at ``endpoint``; does not wait for it.
+        """Starts the harness, which connects to the services at ``endpoint``; doesn't wait for it.
 
         Raises:
-            HarnessError: it can't be started.
+            HarnessError: the harness can't be started.
         """
 
     def failure(self, limit: float = 0.0) -> str | None:
-        """Why the harness will never come, or is gone; None as long as it may come or be there.
+        """Returns why the harness will never connect, or is gone; None while it may connect or runs.
 
         Args:
-            limit: how long to wait for a harness to be gone, in seconds.
+            limit: how long to wait for the end of the harness, in seconds.
         """
 
     def activity(self) -> Activity | None:
-        """What its processes do; None where that can't be seen from here, or they are gone."""
+        """Returns the activity of its processes; None if they aren't visible, or are gone."""
 
     @property
     def whereabouts(self) -> str:
-        """Where more may be found on a harness that did not come; empty if it tells all itself."""
+        """A phrase that says where to find more about a harness that didn't connect; empty if its
+        output is complete.
+        """
 
     def waits(self, connection: SdkConnection) -> bool | None:
-        """Whether the interpreter that the harness shares with others has had time for them lately.
+        """Returns whether the interpreter that the harness shares with others has been idle recently.
 
-        User code sleeps, say, or waits for an answer. None if that is not known; it takes two calls
-        a short while apart to know it.
+        For example, user code sleeps or waits for an answer. The result is None if it is unknown;
+        two calls a short time apart are needed.
         """
 
     def look(self, connection: SdkConnection) -> None:
-        """Finds out what can't be found out once the control stream of the harness has ended.
+        """Inspects the harness for facts that are unavailable after its control stream has ended.
 
-        Needs that stream. Costs milliseconds once, then nothing.
+        Needs that stream. Takes milliseconds once, then nothing.
         """
 
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
-        """Waits until a harness whose control stream has ended has called every teardown.
+        """Waits until a harness whose control stream has ended has called all teardowns.
 
         Args:
-            limit: in seconds, at most.
+            limit: the time limit in seconds.
             connection: the runner's end of the harness.
         """
 
     def stop(self) -> None:
-        """Ends the harness, if need be by force; never raises."""
+        """Ends the harness, by force if needed; never raises."""
 
 
 def launcher_for(
@@ -100,15 +102,16 @@ def launcher_for(
     on_output: Callable[[str], None],
     on_external_worker: Callable[[str, str], None],
 ) -> Launcher:
-    """The launcher for an environment's kind.
+    """Returns the launcher for an environment's kind.
 
     Args:
-        environment_id: for messages.
-        environment: its ``anyof`` already resolved.
+        environment_id: the environment, for messages.
+        environment: an environment whose ``anyof`` is resolved.
         worker_id: the harness's name on its streams.
-        logs: takes what a harness prints.
-        on_output: takes every line that a harness prints, for messages about its failure.
-        on_external_worker: told endpoint and worker id before an external worker is asked for.
+        logs: receives the harness's output.
+        on_output: called with every line of output, for messages about a failure.
+        on_external_worker: called with endpoint and worker id before the request for an external
+            worker.
 
     Raises:
         UnsupportedEnvironment: harnesses of that kind can't be started here.
@@ -136,7 +139,7 @@ def launcher_for(
 def _printing(
     environment_id: str, logs: LogSink, on_output: Callable[[str], None]
 ) -> Callable[[str], None]:
-    """Takes the lines that a harness prints, for the log and for messages about its failure."""
+    """Returns a function that passes each line of output to the log and to the record for failure messages."""
 
     def take(line: str) -> None:
         on_output(line)

@@ -1,6 +1,6 @@
-"""Makes of input chunks the messages for an SDK, about 1 MiB each.
+"""Conversion of input chunks to messages for an SDK, of about 1 MiB each.
 
-Only whole elements go into a message, and each message says how many, for a split is told in
+A message contains complete elements only, and the number of them, because splits refer to the
 numbers of elements.
 """
 
@@ -30,10 +30,10 @@ class Message:
 
 
 def segments(inputs: Iterable[InputChunk]) -> Iterator[Iterator[DataChunk]]:
-    """The input between one :class:`~beam_runner_model.bundles.Settle` and the next.
+    """Yields the input between one :class:`~beam_runner_model.bundles.Settle` and the next.
 
-    Each segment must be used up before the next one is asked for, unless that is never done. The
-    first may be empty, so that there is one in any case; the others are not.
+    The caller must exhaust each segment before it asks for the next one, or never ask. Only the
+    first segment may be empty, so that at least one exists.
     """
     rest = iter(inputs)
 
@@ -53,17 +53,17 @@ def segments(inputs: Iterable[InputChunk]) -> Iterator[Iterator[DataChunk]]:
 def input_messages(
     chunks: Iterable[DataChunk], coder: EdgeCoder | None, large: LargeGroups | None = None
 ) -> Iterator[Message | TimerChunk]:
-    """The elements to process, joined or taken apart into messages of useful size; and timers.
+    """Yields the elements to process in messages of useful size, joined or split; and timers.
 
-    All comes in the order of the chunks.
+    The order is that of the chunks.
 
     Args:
-        chunks: the input; pulled no further than the next message needs.
-        coder: of the input's elements; None where only groups come.
-        large: takes the values of large groups; None if the SDK can't read them as state.
+        chunks: the input, which is read only as far as the next message needs it.
+        coder: the coder of the input's elements; None if the input is groups.
+        large: stores the values of large groups; None if the SDK can't read them as state.
 
     Raises:
-        ValueError: a chunk has fewer elements than it says, or a group is too large to be sent.
+        ValueError: a chunk has fewer elements than it says, or a group is too large to send.
     """
     parts: list[bytes | memoryview] = []
     size = count = 0
@@ -104,7 +104,7 @@ def _pieces(
 
 
 def _split_elements(chunk: ElementChunk, ends: Sequence[int]) -> Iterator[_Piece]:
-    """The elements to process, cut into pieces of about 1 MiB where they are twice as large."""
+    """Yields the elements to process, split into pieces of about 1 MiB if they are twice as large."""
     if chunk.meant <= 0:
         return
     data = memoryview(chunk.data)
@@ -112,7 +112,7 @@ def _split_elements(chunk: ElementChunk, ends: Sequence[int]) -> Iterator[_Piece
     first, stop = chunk.first, chunk.first + chunk.meant
     if ends[stop - 1] - begin > 2 * PIECE_BYTES:
         while ends[stop - 1] - begin > PIECE_BYTES and first + 1 < stop:
-            # As many as fit, or one that alone is too large.
+            # As many elements as fit, or a single one that is too large.
             cut = max(bisect_right(ends, begin + PIECE_BYTES, first, stop), first + 1)
             yield data[begin : ends[cut - 1]], cut - first
             begin, first = ends[cut - 1], cut

@@ -1,7 +1,7 @@
-"""Turns the monitoring data of an SDK, given by short ids, into full monitoring infos.
+"""Conversion of an SDK's monitoring data, given by short ids, to full monitoring infos.
 
-An SDK names every metric by a short id; what it stands for is asked once and kept, for short ids
-are never used anew by the same SDK harness.
+An SDK gives every metric a short id. The runner asks for the meaning once and caches it, because a
+harness never reuses a short id.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Ask = Callable[[beam_fn_api_pb2.InstructionRequest], beam_fn_api_pb2.Instruction
 
 
 class ShortIds:
-    """What the short ids of one SDK harness stand for.
+    """The meanings of the short ids of one SDK harness.
 
     Args:
-        ask: sends an instruction to the SDK and gives its answer; may raise HarnessError.
+        ask: sends an instruction to the SDK and returns its answer; may raise HarnessError.
     """
 
     def __init__(self, ask: Ask) -> None:
@@ -39,15 +39,15 @@ class ShortIds:
         by_short_id: Mapping[str, bytes],
         in_full: Iterable[metrics_pb2.MonitoringInfo],
     ) -> tuple[MonitoringInfo, ...]:
-        """The metrics of a response.
+        """Returns the metrics of a response.
 
         Args:
             by_short_id: payloads by short id.
-            in_full: the same in full, from SDKs that know no short ids or send both; if there are
-                any, they are all that counts, and nothing has to be asked.
+            in_full: full monitoring infos, from SDKs without short ids or from those that send
+                both. If there are any, only they count, and no request is needed.
 
         Raises:
-            HarnessError: the SDK does not say what its short ids mean.
+            HarnessError: the SDK doesn't return the meaning of its short ids.
         """
         told = tuple(_full(info) for info in in_full)
         if told:
@@ -80,13 +80,14 @@ def _full(info: metrics_pb2.MonitoringInfo) -> MonitoringInfo:
 
 
 class LastingMetrics:
-    """Picks what goes into a job's totals: what means something once the bundle has ended.
+    """Filter for the metrics that belong into a job's totals, which stay meaningful after the bundle
+    has ended.
 
-    Left out are how far a bundle is, distributions to which nothing was added, and metrics of types
-    that nobody here can add up: those are named, once for each type.
+    It drops the progress of a bundle, empty distributions, and metrics of types that the runner
+    can't add up. It warns about each of these types once.
 
     Args:
-        warn: takes what people should know.
+        warn: receives warnings for people.
     """
 
     def __init__(self, warn: Callable[[str], None]) -> None:
@@ -94,7 +95,7 @@ class LastingMetrics:
         self._named: set[str] = set()
 
     def of(self, infos: Iterable[MonitoringInfo]) -> Iterator[MonitoringInfo]:
-        """Those of some metrics."""
+        """Returns the metrics for totals among the given ones."""
         for info in infos:
             if info.urn in _OF_A_MOMENT or info.type in _OF_A_MOMENT or is_empty(info):
                 continue

@@ -1,8 +1,8 @@
-"""Gives out long values a page of about 1 MiB at a time.
+"""Long values in pages of about 1 MiB.
 
-Pages end between elements, for SDKs decode every page by itself. Where the coder does not show
-the ends of elements, all is one page. A continuation token is the place where the next page
-begins, so a page can be read again; what is being paged is kept, the last few only.
+Pages end between elements, because SDKs decode every page separately. If the coder doesn't expose
+element boundaries, the value is one page. A continuation token is the position of the next page, so
+a page can be read again. The last few values are cached.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PAGED_AT_ONCE = 4
 
 
 class Pages:
-    """What is being paged; for one thread at a time."""
+    """A cache of values that are being read in pages; for one thread at a time."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[bytes, bytes] = OrderedDict()
@@ -29,14 +29,14 @@ class Pages:
         read: Callable[[], bytes],
         skip: Callable[[], Skip | None],
     ) -> tuple[bytes, bytes]:
-        """A page of a value, and the token of the next one (empty after the last).
+        """Returns a page of a value, and the token of the next page (empty after the last).
 
         Args:
-            name: of the value.
-            token: as it was given with the page before; empty for the first page.
-            read: gives the whole value as it is now; later pages are mostly of what it gave for
-                the first.
-            skip: gives what skips one element of it, or None if their ends can't be told.
+            name: the name of the value.
+            token: the token that came with the previous page; empty for the first page.
+            read: returns the complete current value. Later pages usually use the value that it
+                returned for the first page.
+            skip: returns a function that skips one element, or None if boundaries are unknown.
         """
         begin = int(token) if token else 0
         data = self._kept.pop(name, None)
@@ -55,7 +55,7 @@ class Pages:
 
 
 def page_end(data: bytes, begin: int, skip: Skip) -> int:
-    """Where the page that begins there ends: after the element that makes it large enough."""
+    """Returns the end of the page that begins at a position: after the element that makes it large enough."""
     end, wanted, size = begin, begin + PIECE_BYTES, len(data)
     while end < wanted and end < size:
         end = skip(data, end)

@@ -1,4 +1,4 @@
-"""Whether a worker pool is still there, as far as it answers."""
+"""Health check of a worker pool."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import time
 import grpc
 
 _HEALTH = "/grpc.health.v1.Health/Check"
-"""What any server may be asked; that it does not know it, is an answer, too."""
+"""A method that any server answers; an answer that the method is unknown is enough."""
 _ANSWER_SECONDS = 60.0
 _PAUSE_SECONDS = 5.0
 _NO_ANSWERS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 class PoolWatch:
-    """Asks a pool every five seconds; may be used from any thread.
+    """A check that asks a pool every 5 s; any thread may use it.
 
     Args:
-        channel: to the pool.
+        channel: the channel to the pool.
     """
 
     def __init__(self, channel: grpc.Channel) -> None:
@@ -28,10 +28,12 @@ class PoolWatch:
         self._next = 0.0
 
     def gone(self, limit: float = 0.0) -> str | None:
-        """Why the pool is taken for gone: nobody is there, or it has not answered for a minute; else None.
+        """Returns why the pool counts as gone: no process listens, or no answer came for a minute;
+        otherwise None.
 
         Args:
-            limit: how long to wait for an answer, in seconds; without, it is the one to an earlier question.
+            limit: how long to wait for an answer, in seconds; by default the previous answer
+                counts.
         """
         with self._lock:
             call = self._asked()
@@ -48,7 +50,7 @@ class PoolWatch:
         return None
 
     def _asked(self) -> grpc.Future | None:
-        """The question that is under way, if it is time for one."""
+        """Returns the current request, which is started if it is due."""
         if self._call is None and time.monotonic() >= self._next:
             try:
                 self._call = self._check.future(b"", timeout=_ANSWER_SECONDS)

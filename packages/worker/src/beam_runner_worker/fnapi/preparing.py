@@ -1,4 +1,4 @@
-"""Fetches what a Python SDK harness needs before it begins: the job's artifacts, and what it reads from its environment."""
+"""Preparation of a Python SDK harness before its start: the job's artifacts, and its environment variables."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from beam_runner_worker.fnapi.virtual_environments import (
 from beam_runner_worker.packages import StagedPackages
 
 STAGED = "staged"
-"""The folder for artifacts, within the harness's own."""
+"""The folder for artifacts, inside the harness's folder."""
 _CONNECT_SECONDS = 60.0
 _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
 @attrs.frozen
 class Endpoints:
-    """Addresses that a harness is started with; but for ``provision`` used if that service names none."""
+    """The addresses that a harness is started with. All except ``provision`` apply only if that service names none."""
 
     provision: str
     artifact: str
@@ -47,11 +47,12 @@ class Endpoints:
 
 
 def prepare(worker_id: str, endpoints: Endpoints, directory: Path) -> None:
-    """Asks what there is to do, fetches the artifacts, and sets what the SDK harness looks for.
+    """Asks for the provision info, fetches the artifacts, and sets the variables that the SDK harness
+    reads.
 
     Raises:
-        ValueError: an artifact has no name to be put under.
-        grpc.RpcError: a service is not there, or refuses.
+        ValueError: an artifact has no file name.
+        grpc.RpcError: a service isn't available, or refuses.
     """
     metadata = (("worker_id", worker_id),)
     with grpc.insecure_channel(endpoints.provision, options=_UNLIMITED) as channel:
@@ -69,9 +70,10 @@ def prepare(worker_id: str, endpoints: Endpoints, directory: Path) -> None:
 
 
 def python_with_packages(directory: Path) -> Path | None:
-    """The interpreter of an environment with the staged packages, which may take minutes to make.
+    """Returns the interpreter of an environment with the staged packages, which may take minutes to
+    create.
 
-    None if no packages are staged. Exits with 78 if they can't be installed.
+    Returns None if no packages are staged. Exits with 78 if they can't be installed.
     """
     try:
         packages = StagedPackages.of(directory / STAGED)
@@ -89,7 +91,7 @@ def _fetch(
     directory: Path,
     metadata: tuple[tuple[str, str], ...],
 ) -> None:
-    """Puts the artifacts into ``directory`` under the names they were staged with."""
+    """Writes the artifacts into ``directory`` under their staged names."""
     directory.mkdir(parents=True, exist_ok=True)
     with grpc.insecure_channel(endpoint, options=_UNLIMITED) as channel:
         service = beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceStub(channel)
@@ -106,10 +108,10 @@ def _fetch(
 
 
 def _staged_name(artifact: beam_runner_api_pb2.ArtifactInformation, number: int) -> str:
-    """The file name an artifact was staged with; a numbered one for requirements, which have none.
+    """Returns the staged file name of an artifact; a numbered name for requirements, which have none.
 
     Raises:
-        ValueError: it has none, or one that leads out of its directory.
+        ValueError: the artifact has no name, or a name outside its directory.
     """
     if artifact.role_urn == urns.ROLE_PIP_REQUIREMENTS_FILE:
         return f"{OTHER_REQUIREMENTS}{number}.txt"
@@ -125,7 +127,7 @@ def _staged_name(artifact: beam_runner_api_pb2.ArtifactInformation, number: int)
 def _environment(
     endpoints: Endpoints, info: beam_provision_api_pb2.ProvisionInfo, directory: Path
 ) -> dict[str, str]:
-    """What the SDK harness reads from its environment."""
+    """Returns the environment variables that the SDK harness reads."""
     options = directory / "pipeline_options.json"
     directory.mkdir(parents=True, exist_ok=True)
     options.write_text(json_format.MessageToJson(info.pipeline_options), encoding="utf-8")

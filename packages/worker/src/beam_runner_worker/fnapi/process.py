@@ -1,4 +1,4 @@
-"""SDK harnesses as processes: a command that follows Beam's contract for boot programs."""
+"""SDK harnesses as processes: a command that implements Beam's contract for boot programs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ CANNOT_PREPARE = os.EX_CONFIG
 
 
 class OwnProcess:
-    """What is alike in harnesses that are a process of their own: its end is seen by itself, what it
-    prints is logged, and it shares its interpreter with nobody.
+    """Base of harnesses with a separate process: its exit is visible, its output is logged, and it has
+    its own interpreter.
 
     Args:
-        called: it, in messages.
-        on_output: takes every line that the process prints.
+        called: a phrase for the harness in messages.
+        on_output: called with every line that the process prints.
     """
 
     whereabouts = ""
@@ -36,31 +36,31 @@ class OwnProcess:
         self._process = GuardedProcess(on_output)
 
     def failure(self, limit: float = 0.0) -> str | None:
-        """The exit code of a process that has ended, or ends within the limit."""
+        """Returns a sentence with the exit code of a process that has exited, or exits within the limit."""
         code = self._process.wait(limit)
         return None if code is None else f"its {self.called} ended with exit code {code}"
 
     def waits(self, connection: SdkConnection) -> None:
-        """Nothing is known."""
+        """Returns None, because nothing is known."""
 
     def look(self, connection: SdkConnection) -> None:
-        """Nothing is to be seen."""
+        """Does nothing."""
 
     def wait_torn_down(self, limit: float, connection: SdkConnection) -> None:
-        """Waits until the process has ended."""
+        """Waits until the process has exited."""
         self._process.wait(limit)
 
 
 class ProcessWorker(OwnProcess):
-    """One harness process, which ends with this one, however this one ends; so do its files.
+    """One harness process, which exits with this process for any reason; its files are removed, too.
 
     Args:
-        environment_id: for messages.
+        environment_id: the environment, for messages.
         command: program and first arguments.
-        env: what is added to this process's environment variables.
+        env: additional environment variables.
         worker_id: the harness's name on its streams.
-        on_output: takes every line that the process prints.
-        prepares: it has packages to install before it connects.
+        on_output: called with every line that the process prints.
+        prepares: whether it has packages to install before it connects.
     """
 
     def __init__(
@@ -82,20 +82,20 @@ class ProcessWorker(OwnProcess):
         self._directory: str | None = None
 
     def activity(self) -> Activity | None:
-        """What the command and all beneath it do."""
+        """Returns the activity of the command and its descendants."""
         process = self._process.pid
         return None if process is None else activity_of(process)
 
     @property
     def hopeless(self) -> bool:
-        """Whether another process would end for the same reason."""
+        """Whether another process would exit for the same reason."""
         return self._process.wait() == CANNOT_PREPARE
 
     def start(self, endpoint: str) -> None:
         """Starts the command.
 
         Raises:
-            HarnessError: there is no such command, or it can't be executed.
+            HarnessError: the command doesn't exist, or can't be executed.
         """
         if shutil.which(self._command[0]) is None:
             raise HarnessError(
@@ -116,27 +116,27 @@ class ProcessWorker(OwnProcess):
         )
 
     def stop(self) -> None:
-        """Ends the process group: SIGTERM, and SIGKILL a second later."""
+        """Ends the process group: SIGTERM, and SIGKILL 1 s later."""
         self._process.stop()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
 
 
 def boot_flags(worker_id: str, endpoint: str) -> tuple[str, ...]:
-    """What a boot program is told by Beam's contract for containers: its name and the services."""
+    """Returns the arguments of a boot program in Beam's contract for containers: its id and the services."""
     services = ("logging", "artifact", "provision", "control")
     return (f"--id={worker_id}", *(f"--{service}_endpoint={endpoint}" for service in services))
 
 
 def command_of(environment_id: str, payload: bytes) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Command and environment variables of a PROCESS environment.
+    """Returns the command and environment variables of a PROCESS environment.
 
     Args:
-        environment_id: for messages.
+        environment_id: the environment, for messages.
         payload: a serialized ``ProcessPayload``.
 
     Raises:
-        UnsupportedEnvironment: it is for another operating system, or names no command.
+        UnsupportedEnvironment: the payload is for another operating system, or names no command.
     """
     parsed = beam_runner_api_pb2.ProcessPayload.FromString(payload)
     here = "darwin" if sys.platform == "darwin" else "linux"

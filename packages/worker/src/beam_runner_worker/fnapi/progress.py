@@ -1,4 +1,4 @@
-"""Reads out of a running bundle's metrics how far it is."""
+"""Progress of a running bundle, from its metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beam_runner_worker._protos import beam_fn_api_pb2
 
 
 def progress_request(instruction_id: str) -> beam_fn_api_pb2.InstructionRequest:
-    """Asks how far a bundle is."""
+    """Returns a request for the progress of a bundle."""
     return beam_fn_api_pb2.InstructionRequest(
         process_bundle_progress=beam_fn_api_pb2.ProcessBundleProgressRequest(
             instruction_id=instruction_id
@@ -25,15 +25,15 @@ def progress_request(instruction_id: str) -> beam_fn_api_pb2.InstructionRequest:
 def processed_elements(
     infos: Iterable[MonitoringInfo], source: str, heads: Container[str]
 ) -> float:
-    """How many elements of the input are done, with a fraction for the one that is under way.
+    """Returns the number of processed input elements, with a fraction for the current one.
 
-    SDKs count elements from 0, and report -1 or 0 before the first. Once all are done, they report
-    how many there were.
+    SDKs count elements from 0, and report -1 or 0 before the first. After the last one, they report
+    the number of elements.
 
     Args:
-        infos: of a running bundle.
+        infos: the metrics of a running bundle.
         source: the transform that reads the input.
-        heads: those that it feeds; one that processes restrictions reports their progress.
+        heads: the transforms after it; one that processes restrictions reports their progress.
     """
     index = 0
     completed = remaining = 0.0
@@ -53,6 +53,6 @@ def processed_elements(
 
 
 def _doubles(payload: bytes) -> Iterable[float]:
-    """An iterable of doubles, its length in front."""
+    """Returns the doubles of a length-prefixed iterable."""
     count = decode_count(payload, 0)
     return struct.unpack_from(f">{count}d", payload, COUNT_BYTES)

@@ -1,4 +1,4 @@
-"""The gRPC services that an SDK harness asks while it starts: provision info and artifacts."""
+"""The gRPC services that an SDK harness calls while it starts: provision info and artifacts."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ RUNNER_CAPABILITIES = (
     protocols.MONITORING_INFO_SHORT_IDS,
     protocols.MULTIMAP_KEYS_VALUES_SIDE_INPUT,
 )
-"""What SDKs may rely on. Not among them: data inside of control messages."""
+"""The capabilities that SDKs may rely on. Data inside control messages is not among them."""
 
 
 class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):
-    """Tells an SDK harness the job's options, its artifacts and where the services are."""
+    """Service that returns the job's options, its artifacts and the endpoints to an SDK harness."""
 
     def __init__(self, job: JobContext, workers: Workers) -> None:
         self._job = job
         self._workers = workers
         self.endpoint = ""
-        """Where all services are; known once the server has a port."""
+        """The address of all services; known after the server has a port."""
 
     def GetProvisionInfo(
         self,
         request: beam_provision_api_pb2.GetProvisionInfoRequest,
         context: grpc.ServicerContext,
     ) -> beam_provision_api_pb2.GetProvisionInfoResponse:
-        """The info for the calling SDK."""
+        """Returns the info for the calling SDK."""
         connection = self._workers.caller(context)
         environment = self._job.environments[connection.environment]
         endpoint = endpoints_pb2.ApiServiceDescriptor(url=self.endpoint)
@@ -60,7 +60,7 @@ class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):
 
 
 class ArtifactService(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceServicer):
-    """Gives SDK harnesses the files that their environments need."""
+    """Service that sends SDK harnesses the files that their environments need."""
 
     def __init__(
         self, environments: Mapping[str, Environment], reader: ArtifactReader, workers: Workers
@@ -78,13 +78,13 @@ class ArtifactService(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceService
         request: beam_artifact_api_pb2.ResolveArtifactsRequest,
         context: grpc.ServicerContext,
     ) -> beam_artifact_api_pb2.ResolveArtifactsResponse:
-        """Every artifact stands for itself: they were resolved when the job was staged."""
+        """Returns every artifact unchanged, because artifacts were resolved when the job was staged."""
         return beam_artifact_api_pb2.ResolveArtifactsResponse(replacements=request.artifacts)
 
     def GetArtifact(
         self, request: beam_artifact_api_pb2.GetArtifactRequest, context: grpc.ServicerContext
     ) -> Iterator[beam_artifact_api_pb2.GetArtifactResponse]:
-        """The content of an artifact, in pieces."""
+        """Yields the content of an artifact in pieces."""
         self._workers.caller(context)
         wanted = request.artifact
         sha256 = self._by_type.get((wanted.type_urn, wanted.type_payload))

@@ -1,4 +1,4 @@
-"""Asks an SDK harness for the elements that it has sampled."""
+"""Requests to an SDK harness for its sampled elements."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class SdkSamples:
     """The samples of one SDK harness.
 
     Args:
-        ask: sends an instruction to the SDK and gives its answer; may raise HarnessError.
-        wanted: whether anything is to be asked at all.
+        ask: sends an instruction to the SDK and returns its answer; may raise HarnessError.
+        wanted: whether to ask at all.
     """
 
     def __init__(self, ask: Ask, *, wanted: bool) -> None:
@@ -31,9 +31,9 @@ class SdkSamples:
         self._lock = threading.Lock()
 
     def take(self) -> tuple[MonitoringInfo, ...]:
-        """What was sampled since the last time; nothing if that is less than a second ago.
+        """Returns the new samples; none within 1 s after the last call.
 
-        An SDK that gives none, be it that it cannot, is not asked again.
+        An SDK without samples, for example because it doesn't support them, is not asked again.
         """
         with self._lock:
             now = time.monotonic()

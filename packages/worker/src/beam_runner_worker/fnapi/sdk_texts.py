@@ -1,7 +1,7 @@
-"""Has Beam's own Python harness send only text that can be encoded, whatever user code's is.
+"""Patches for Beam's Python harness, so that it sends only text that UTF-8 can encode.
 
-It puts the text of exceptions and log records into protos as it is; if that fails there is no answer to
-the runner, and the bundle would never end.
+The harness puts the text of exceptions and log records into protos unchanged. If that fails, the
+runner gets no answer, and the bundle never ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from beam_runner_model.texts import encodable
 
 
 class _Traceback:
-    """The module, but that its texts can be encoded."""
+    """A replacement for the module traceback whose texts can be encoded."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(traceback, name)
@@ -28,7 +28,7 @@ class _Traceback:
 
 
 def make_encodable() -> None:
-    """Changes what the harness of this process is made of; to be called before it is made."""
+    """Patches the harness classes of this process; must be called before the harness is created."""
     for module in (sdk_worker, log_handler):
         setattr(module, "traceback", _Traceback())  # noqa: B010
     handler = log_handler.FnApiLogRecordHandler

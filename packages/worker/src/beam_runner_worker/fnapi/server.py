@@ -1,4 +1,4 @@
-"""The one gRPC server of a process, to which the SDK harnesses of all its environments come."""
+"""The gRPC server of a process, to which the SDK harnesses of all its environments connect."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _HOST = "127.0.0.1"
 _THREADS = 1000
 _STOP_SECONDS = 5.0
 _GRACE_SECONDS = 0.5
-"""How long an SDK may take to end its streams: one that is cut off remarks on it in its log."""
+"""The time in seconds for an SDK to end its streams. An SDK that is cut off logs an error."""
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # SDKs ping to keep idle streams alive, some of them every few seconds.
+    # SDKs send pings to keep idle streams alive, some of them every few seconds.
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
     ("grpc.so_reuseport", 0),
@@ -45,19 +45,19 @@ _OPTIONS = [
 
 
 class FnApiServer:
-    """Serves the Fn API for one job on one loopback port.
+    """Server of the Fn API for one job, on one loopback port.
 
-    Every stream of an SDK holds a thread while it is open (five streams, eight threads); threads
-    are made as they are needed.
+    Every open stream of an SDK holds a thread (five streams, eight threads). Threads are created on
+    demand.
 
     Args:
-        job: the job that this process works for.
+        job: the job of this process.
         artifacts: reads the job's staged files.
-        logs: takes what SDKs log and print.
-        limits: how long to wait for SDK harnesses.
-        on_external_worker: called with endpoint and worker id before an external worker is asked
-            for, so that somebody else can stop it (:func:`stop_external_worker`) if this process
-            is killed.
+        logs: receives the logs and the output of SDKs.
+        limits: the time limits for SDK harnesses.
+        on_external_worker: called with endpoint and worker id before the request for an external
+            worker, so that another process can stop the worker (:func:`stop_external_worker`) if
+            this process is killed.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class FnApiServer:
         self._server.start()
 
     def harness(self, environment_id: str) -> FnApiHarness:
-        """The harness of an environment of the job; the same one for every call."""
+        """Returns the harness of an environment of the job, the same one for every call."""
         with self._lock:
             if environment_id not in self._harnesses:
                 self._harnesses[environment_id] = FnApiHarness(
@@ -114,11 +114,11 @@ class FnApiServer:
             return self._harnesses[environment_id]
 
     def status(self, seconds: float) -> tuple[SdkStatus, ...]:
-        """What the SDK harnesses say of themselves that answer within that time."""
+        """Returns the status reports of the SDK harnesses that answer within the time limit."""
         return self._status.ask(seconds)
 
     def close(self) -> None:
-        """Closes every harness, then the server; idempotent; takes seconds at most."""
+        """Closes all harnesses, then the server; idempotent; takes seconds at most."""
         with self._lock:
             harnesses = list(self._harnesses.values())
         run_together(FnApiHarness.close, harnesses, len(harnesses), "fnapi-close")

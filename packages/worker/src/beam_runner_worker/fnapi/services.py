@@ -1,7 +1,7 @@
-"""The gRPC services that an SDK harness talks to while it works: control, data, state, logging.
+"""The gRPC services that an SDK harness uses while it works: control, data, state, logging.
 
-Each only carries messages between a stream and the :class:`SdkConnection` of the worker id that
-the SDK sends along; what the messages mean is decided there and in the stage.
+Each service only moves messages between a stream and the :class:`SdkConnection` of the worker id
+that the SDK sends. The connection and the stage interpret the messages.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
 
 _GO_CLIENT = "/runners/universal/runnerlib/"
-"""Where the Go SDK shows its user what the job tells."""
+"""The place in the Go SDK that prints the job's messages for its user."""
 _JAVA_ORPHANS = ".io.grpc.internal.ManagedChannelOrphanWrapper"
-"""Where gRPC remarks, as an error, on channels that the Java SDK in a program has left open."""
+"""The place in gRPC that logs, as an error, that the Java SDK in a program has left channels open."""
 
 
 class Workers:
-    """The SDK harnesses that may talk to the server, by worker id."""
+    """The SDK harnesses that may use the server, by worker id."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,27 +33,27 @@ class Workers:
         self._descriptors: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
 
     def add(self, connection: SdkConnection) -> None:
-        """Lets an SDK in."""
+        """Admits an SDK."""
         with self._lock:
             self._connections[connection.worker_id] = connection
 
     def remove(self, connection: SdkConnection) -> None:
-        """Forgets an SDK."""
+        """Removes an SDK."""
         with self._lock:
             self._connections.pop(connection.worker_id, None)
 
     def add_descriptor(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
-        """Keeps a descriptor for the SDKs that will ask for it."""
+        """Stores a descriptor for the SDKs that will ask for it."""
         with self._lock:
             self._descriptors[descriptor.id] = descriptor
 
     def descriptor(self, descriptor_id: str) -> beam_fn_api_pb2.ProcessBundleDescriptor | None:
-        """The descriptor of that id."""
+        """Returns the descriptor of an id."""
         with self._lock:
             return self._descriptors.get(descriptor_id)
 
     def caller(self, context: grpc.ServicerContext) -> SdkConnection:
-        """The SDK that makes a call; refuses the call of anyone else."""
+        """Returns the SDK that makes a call; refuses all other callers."""
         worker_id = dict(context.invocation_metadata()).get("worker_id", "")
         with self._lock:
             connection = self._connections.get(str(worker_id))
@@ -62,13 +62,13 @@ class Workers:
         return connection
 
     def connected(self) -> list[SdkConnection]:
-        """Those that have come, and are not lost."""
+        """Returns the SDKs that have connected and are not lost."""
         with self._lock:
             connections = list(self._connections.values())
         return [one for one in connections if one.connected and one.usable]
 
     def that_runs(self, instruction_id: str, context: grpc.ServicerContext) -> SdkConnection:
-        """The SDK with that bundle, for a call that names no one; refuses it if there is none."""
+        """Returns the SDK that runs a bundle, for a call without a worker id; refuses the call if none does."""
         with self._lock:
             connections = list(self._connections.values())
         found = (c for c in connections if c.bundle(instruction_id) is not None)
@@ -100,9 +100,9 @@ def _read_aside(
     take: Callable[[Any], None],
     ended: Callable[[], None],
 ) -> None:
-    """Reads a stream in a thread of its own; a broken stream is reported by its context.
+    """Reads a stream in a separate thread; the stream's context reports when it breaks.
 
-    If a message can't be taken, the SDK is given up: nothing more that it sends would be read.
+    If a message can't be handled, the SDK is given up, because nothing more from it would be read.
     """
 
     def read() -> None:
@@ -125,7 +125,7 @@ def _on_end(context: grpc.ServicerContext, callback: Callable[[], None]) -> None
 
 
 class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):
-    """Instructions to SDKs, and their responses."""
+    """Service for instructions to SDKs, and their responses."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
@@ -135,7 +135,7 @@ class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):
         responses: Iterator[beam_fn_api_pb2.InstructionResponse],
         context: grpc.ServicerContext,
     ) -> Iterator[beam_fn_api_pb2.InstructionRequest]:
-        """The stream that makes a process an SDK harness; it lives as long as that."""
+        """Serves the stream that makes a process an SDK harness; it lives as long as the harness."""
         connection = _open(self._workers, context, "control")
 
         def closed() -> None:
@@ -151,7 +151,7 @@ class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):
         request: beam_fn_api_pb2.GetProcessBundleDescriptorRequest,
         context: grpc.ServicerContext,
     ) -> beam_fn_api_pb2.ProcessBundleDescriptor:
-        """What a stage consists of."""
+        """Returns the descriptor of a stage."""
         self._workers.caller(context)
         wanted = request.process_bundle_descriptor_id
         descriptor = self._workers.descriptor(wanted)
@@ -161,7 +161,7 @@ class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):
 
 
 class DataService(beam_fn_api_pb2_grpc.BeamFnDataServicer):
-    """Elements of all bundles of an SDK, on one stream."""
+    """Service for the elements of all bundles of an SDK, on one stream."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
@@ -169,7 +169,7 @@ class DataService(beam_fn_api_pb2_grpc.BeamFnDataServicer):
     def Data(
         self, elements: Iterator[beam_fn_api_pb2.Elements], context: grpc.ServicerContext
     ) -> Iterator[beam_fn_api_pb2.Elements]:
-        """Sends and receives; a message counts as sent when gRPC asks for the next."""
+        """Sends and receives; a message counts as sent when gRPC asks for the next one."""
         connection = _open(self._workers, context, "data")
 
         def closed() -> None:
@@ -184,7 +184,7 @@ class DataService(beam_fn_api_pb2_grpc.BeamFnDataServicer):
 
 
 class StateService(beam_fn_api_pb2_grpc.BeamFnStateServicer):
-    """Side inputs and user state of running bundles."""
+    """Service for side inputs and user state of running bundles."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
@@ -192,10 +192,10 @@ class StateService(beam_fn_api_pb2_grpc.BeamFnStateServicer):
     def State(
         self, requests: Iterator[beam_fn_api_pb2.StateRequest], context: grpc.ServicerContext
     ) -> Iterator[beam_fn_api_pb2.StateResponse]:
-        """Answers requests in their order; an error is an answer, too.
+        """Answers requests in order; an error is an answer, too.
 
-        Python SDKs before 2.63 do not name themselves here: whose stream it is, the first bundle
-        that they ask for tells.
+        Python SDKs before 2.63 send no worker id here. The first bundle that they ask for
+        identifies the SDK.
         """
         connection = None
         if dict(context.invocation_metadata()).get("worker_id"):
@@ -217,7 +217,7 @@ def _answer(
 
 
 class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
-    """What SDKs log."""
+    """Service for the logs of SDKs."""
 
     def __init__(self, workers: Workers, sink: LogSink) -> None:
         self._workers = workers
@@ -226,7 +226,7 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
     def Logging(
         self, batches: Iterator[beam_fn_api_pb2.LogEntry.List], context: grpc.ServicerContext
     ) -> Iterator[beam_fn_api_pb2.LogControl]:
-        """Hands entries on until the SDK ends the stream; never sends anything back."""
+        """Passes entries on until the SDK ends the stream; never sends anything."""
         connection = self._workers.caller(context)
         try:
             for batch in batches:
@@ -234,24 +234,24 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
                 connection.last_lines.extend(record.message for record in records)
                 self._sink.log(records)
         except grpc.RpcError:
-            return  # The SDK is gone; its control stream tells those who need to know.
+            return  # the SDK is gone, which its control stream reports
         connection.shuts_down()
         yield from ()
 
 
 def _is_noise(entry: beam_fn_api_pb2.LogEntry) -> bool:
-    """Whether it tells nothing of the job.
+    """Returns whether a log entry is irrelevant to the job.
 
-    Java's PortableRunner raises the first error that a job has told, which must not be such a one.
+    Java's PortableRunner raises the first error message of a job, which must not be such an entry.
     """
     return _is_echo(entry) or entry.log_location.endswith(_JAVA_ORPHANS)
 
 
 def _is_echo(entry: beam_fn_api_pb2.LogEntry) -> bool:
-    """Whether a Go program that hosts its own SDK harness shows a message of its job.
+    """Returns whether a Go program that hosts its own SDK harness prints a message of its job.
 
-    Once the harness runs in it, all that the program logs is sent here. Sent on, a message would
-    come back to it as the next one, and so on without end.
+    While the harness runs in the program, its whole log is sent here. If the server passed such a
+    message on, the program would print it again, in an endless loop.
     """
     return _GO_CLIENT in entry.log_location
 

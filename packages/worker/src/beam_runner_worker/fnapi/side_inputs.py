@@ -1,4 +1,4 @@
-"""Answers a bundle's reads of side inputs, page by page."""
+"""Answers to a bundle's reads of side inputs, page by page."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ _NO_PIECE = (b"", -1, b"")
 
 
 class UnsupportedState(Exception):
-    """A state request of a kind that this runner does not serve; the text names it."""
+    """Raised for a state request of an unsupported kind; the text names it."""
 
 
 class SideInputCoders:
-    """Finds the ends of elements, keys and values of the side inputs of one stage."""
+    """Finder of the ends of elements, keys and values of the side inputs of one stage."""
 
     def __init__(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
         self._descriptor = descriptor
         self._skips: dict[tuple[str, str, str], Skip | None] = {}
 
     def skip(self, transform_id: str, tag: str, part: str) -> Skip | None:
-        """Skips an ``element``, ``key`` or ``value`` of a side input; None if it can't be told."""
+        """Returns a function that skips an ``element``, ``key`` or ``value`` of a side input; None if
+        the end is unknown.
+        """
         place = (transform_id, tag, part)
         if place not in self._skips:
             self._skips[place] = self._compile(*place)
@@ -70,10 +72,11 @@ class SideInputPages:
         self._last: tuple[bytes, int, bytes] = _NO_PIECE
 
     def page(self, key: beam_fn_api_pb2.StateKey, token: bytes) -> tuple[bytes, bytes]:
-        """A page of what ``key`` names, and the token of the next one (empty after the last).
+        """Returns a page of the data that ``key`` names, and the token of the next page (empty after
+        the last).
 
         Raises:
-            UnsupportedState: the key is not one of a side input.
+            UnsupportedState: the key doesn't belong to a side input.
         """
         kind = key.WhichOneof("type") or "unknown"
         if kind not in _READERS:
@@ -112,7 +115,7 @@ class SideInputPages:
         begin: int,
         skip: Callable[[], Skip | None],
     ) -> tuple[bytes, bytes]:
-        """What comes next of a piece, which is cut once more if it is large."""
+        """Returns the next page of a piece, which is split again if it is large."""
         if number >= values.pieces:
             return b"", b""
         self._pieced[name] = values

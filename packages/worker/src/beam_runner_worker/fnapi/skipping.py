@@ -1,7 +1,7 @@
-"""Compiles a coder into a function that finds where an encoded value ends, without decoding it.
+"""Compiler of a coder into a function that finds the end of an encoded value without decoding it.
 
-Only coders of the model can be walked: their bytes are the same in every SDK. All values are in
-Beam's *nested* context, as they are on the data and state channels.
+Only coders of the Beam model are supported, whose bytes are the same in every SDK. All values are
+in Beam's *nested* context, as on the data and state channels.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _DELIMITED_URNS = frozenset({urns.LENGTH_PREFIX, urns.BYTES, urns.STRING_UTF8})
 
 
 class UnknownCoder(ValueError):
-    """A coder whose encoded values have no end that this runner could find; names its URN."""
+    """Raised for a coder whose values have no end that the runner can find; the text names its URN."""
 
 
 def is_delimited(coder: beam_runner_api_pb2.Coder) -> bool:
-    """Whether the coder's values are a variable-length integer and so many bytes."""
+    """Returns whether the coder's values are a variable-length integer and that number of bytes."""
     return coder.spec.urn in _DELIMITED_URNS
 
 
 def compile_skip(coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder]) -> Skip:
-    """The skip function of a coder among ``coders``.
+    """Returns the skip function of a coder among ``coders``.
 
     Raises:
-        UnknownCoder: the coder, or one inside it, is not of a shape that can be skipped.
+        UnknownCoder: the coder, or a component of it, can't be skipped.
     """
     if coder_id not in coders:
         raise UnknownCoder(f"the coder {coder_id!r} is missing from the descriptor")
@@ -45,7 +45,7 @@ def compile_skip(coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder])
 
 
 def skip_counted(item: Skip) -> Skip:
-    """Skips a count and so many items."""
+    """Skips a count and that number of items."""
 
     def skip(data: bytes, position: int) -> int:
         count = decode_count(data, position)
@@ -58,7 +58,7 @@ def skip_counted(item: Skip) -> Skip:
 
 
 def skip_sequence(parts: Sequence[Skip]) -> Skip:
-    """Skips one value after the other."""
+    """Skips several values in sequence."""
     if len(parts) == 2:
         first, second = parts
         return lambda data, position: second(data, first(data, position))
@@ -76,7 +76,7 @@ def _fixed(size: int) -> Skip:
 
 
 def _skip_timestamp_prefixed(parts: list[Skip]) -> Skip:
-    """A window of an SDK's own: its last moment, then its own encoding."""
+    """Skips a custom window: its maximum timestamp, then its own encoding."""
     (inner,) = parts
     return skip_instant_and(inner)
 
@@ -92,9 +92,9 @@ def _skip_sharded_key(parts: list[Skip]) -> Skip:
 
 
 def _skip_iterable(parts: list[Skip]) -> Skip:
-    """A count and the items; or -1 and counted batches until an empty one.
+    """Skips a count and the items; or -1 and counted batches up to an empty one.
 
-    A batch count of -1 instead stands for a token, by which the rest is read as state.
+    A batch count of -1 precedes a token, by which the SDK reads the rest as state.
     """
     (item,) = parts
     skip_known = skip_counted(item)

@@ -1,4 +1,4 @@
-"""What a bundle gives away: the residuals of its response, and those of splits while it runs."""
+"""Residuals of a bundle: those of its response, and those of splits while it runs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SPLIT_SECONDS = 5.0
 def residual(
     delayed: beam_fn_api_pb2.DelayedBundleApplication, heads: Container[str]
 ) -> ResidualElement:
-    """What is left of an element, as input of a later bundle.
+    """Returns the rest of an element as input of a later bundle.
 
     Args:
-        delayed: as the SDK gave it; delays are rounded up and watermarks down to milliseconds.
+        delayed: the SDK's message; delays are rounded up and watermarks down to milliseconds.
         heads: the transforms that read the stage's input.
 
     Raises:
-        HarnessError: it is not input of the stage, so that it can't be given to it again.
+        HarnessError: the rest isn't input of the stage, so the stage can't process it.
     """
     application = delayed.application
     if application.transform_id not in heads:
@@ -54,22 +54,23 @@ def bundle_split(
     end: int,
     points: Container[int] = (),
 ) -> BundleSplit | None:
-    """What became of a split.
+    """Returns the result of a split.
 
     Args:
-        response: of the SDK.
+        response: the SDK's response.
         plan: the stage.
-        end: the number after the last element that could have been given away.
-        points: where the SDK was allowed to split; if there are none, anywhere.
+        end: the number after the last element that could be given away.
+        points: the allowed split points; if empty, the SDK may split anywhere.
 
     Returns:
         None if nothing was given away: no part of an element, and no element before ``end``.
 
     Raises:
-        HarnessError: the SDK does not say where its input was split, or split it elsewhere.
+        HarnessError: the SDK doesn't report the position of the split, or split at another
+            position.
     """
     source = plan.spec.input.transform_id
-    # The Java SDK names no transform: a stage reads one channel only.
+    # The Java SDK names no transform, because a stage reads only one channel.
     channels = (each for each in response.channel_splits if each.transform_id in (source, ""))
     channel = next(channels, None)
     if channel is None:
@@ -93,20 +94,19 @@ def bundle_split(
 
 
 class Splitter:
-    """Splits one running bundle, from any thread.
+    """Splitter of one running bundle, from any thread.
 
-    A split that the SDK has made is not undone, so none gets lost. One split is under way at a
-    time; an answer that comes too late for its call is what the next call gives. A bundle that
-    has given away something that nobody was told fails when it ends.
+    A split of the SDK can't be undone, so no split may be lost. Only one split is in progress at a
+    time. If an answer arrives after its call has returned, the next call returns it. If a bundle
+    gave away elements without the host's knowledge, it fails at its end.
 
-        idle --split--> asked --answer--> idle
-        idle, asked --close--> closed
+        idle --split--> asked --answer--> idle idle, asked --close--> closed
 
     Args:
         plan: the stage.
         connection: the SDK harness.
-        bundle: the bundle there.
-        warn: takes what people should know, at most once.
+        bundle: the bundle in the SDK harness.
+        warn: receives warnings for people, at most one.
     """
 
     def __init__(
@@ -128,10 +128,11 @@ class Splitter:
         self._points: Sequence[int] = ()
 
     def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
-        """See :meth:`beam_runner_worker.ports.StageHarness.split`; takes 5 seconds at most.
+        """Splits the bundle; see :meth:`beam_runner_worker.ports.StageHarness.split`. Takes at most 5
+        s.
 
         Raises:
-            HarnessError: the SDK is lost, or broke the protocol; so the bundle fails, too.
+            HarnessError: the SDK is lost, or violated the protocol, so the bundle fails, too.
         """
         with self._lock:
             if self._closed or self._bundle.response is not None:
@@ -143,10 +144,10 @@ class Splitter:
             return self._take()
 
     def close(self) -> None:
-        """Allows no more splits, for the bundle has ended; waits for one that is under way.
+        """Forbids further splits after the bundle has ended; waits for a split in progress.
 
         Raises:
-            HarnessError: what the SDK has given away is not known to anyone.
+            HarnessError: the SDK has given away elements without the host's knowledge.
         """
         with self._lock:
             self._closed = True
@@ -160,7 +161,7 @@ class Splitter:
     def _request(self, keep: float, elements: int) -> beam_fn_api_pb2.InstructionRequest:
         desired = beam_fn_api_pb2.ProcessBundleSplitRequest.DesiredSplit(
             fraction_of_remainder=keep,
-            # To the Go SDK, 0 means that the number is not known.
+            # To the Go SDK, 0 means that the number is unknown.
             estimated_input_elements=max(1, elements),
             allowed_split_points=self._points,
         )
@@ -172,7 +173,7 @@ class Splitter:
         )
 
     def _take(self) -> BundleSplit | None:
-        """Waits for the answer; if it does not come in time, it stays awaited."""
+        """Waits for the answer; an answer that doesn't arrive in time is still expected."""
         assert self._answer is not None
         try:
             response = self._answer.result(_SPLIT_SECONDS)
@@ -192,7 +193,7 @@ class Splitter:
         return split
 
     def _refused(self, error: str) -> None:
-        """An error says that nothing was split; SDKs also answer so if the bundle has ended."""
+        """Handles an error: nothing was split. SDKs also answer with an error if the bundle has ended."""
         if self._bundle.response is None and not self._warned:
             self._warned = True
             self._warn(f"a bundle of the stage {self._plan.spec.title!r} can't be split: {error}")

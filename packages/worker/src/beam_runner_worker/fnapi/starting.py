@@ -1,8 +1,10 @@
-"""Whether an SDK harness that has not connected yet may still come: by what its processes do, not by the clock alone.
+"""Decision whether an SDK harness may still connect, by the activity of its processes and not only by
+time.
 
-A harness imports Beam and the pipeline's modules before it connects. That takes seconds on an idle machine
-and minutes on an overloaded one, where another harness in its place would make the load worse. So what
-uses up its limit is the time in which it stands still: when it neither runs nor waits for a core or a disk.
+A harness imports Beam and the pipeline's modules before it connects. That takes seconds on an idle
+machine and minutes on an overloaded one, where another harness would increase the load. So only
+idle time counts towards the limit: time in which the harness neither runs nor waits for a core or a
+disk.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import attrs
 
 
 class Verdict(enum.Enum):
-    """What is known of a harness that was started; all but the first give it up."""
+    """The judgement of a started harness; all values except the first give it up."""
 
     MAY_COME = "it may still come"
     STOOD_STILL = "its processes are there, and it has done nothing for its limit"
@@ -23,10 +25,10 @@ class Verdict(enum.Enum):
 
 @attrs.frozen
 class Activity:
-    """What the processes of a harness do.
+    """The activity of a harness's processes.
 
     Attributes:
-        ran: for how many seconds they have been on a core so far.
+        ran: the CPU time of the processes so far, in seconds.
         wants: whether one of them runs now, or waits for a core or a disk.
     """
 
@@ -36,12 +38,12 @@ class Activity:
 
 @attrs.frozen
 class StartLimits:
-    """How long a harness may take to connect, in seconds.
+    """The time limits for a harness to connect, in seconds.
 
     Attributes:
-        still: in which it stands still, taken together.
-        unseen: in all, where what it does can't be seen.
-        most: in all, whatever it does.
+        still: the total idle time.
+        unseen: the total time if its activity isn't visible.
+        most: the total time in any case.
     """
 
     still: float
@@ -50,12 +52,12 @@ class StartLimits:
 
 
 class Start:
-    """The start of one harness; told the time, in seconds of any clock that never goes back.
+    """The start of one harness. The caller passes the time, in seconds of any monotonic clock.
 
     Attributes:
-        elapsed: how long it has lasted, at the last look.
-        seen: whether anything was seen of what it does.
-        stood: for how much of that it is known to have stood still.
+        elapsed: the duration of the start at the last look.
+        seen: whether any activity was visible.
+        stood: the known idle time.
     """
 
     def __init__(self, limits: StartLimits, began: float) -> None:
@@ -66,11 +68,11 @@ class Start:
         self.elapsed = self.stood = 0.0
 
     def look(self, now: float, activity: Activity | None) -> Verdict:
-        """What is known of it now; to be called every second or so.
+        """Returns the current judgement; must be called about every second.
 
         Args:
             now: the time.
-            activity: what its processes do; None where that can't be seen.
+            activity: the activity of its processes; None if it isn't visible.
         """
         since, self._looked = now - self._looked, now
         self.elapsed = now - self._began

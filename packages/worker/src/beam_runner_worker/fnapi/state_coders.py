@@ -1,7 +1,7 @@
-"""Finds where the elements of user state end, by the coders that transforms declare for it.
+"""Finder of element ends in user state, by the coders that transforms declare for it.
 
-SDKs encode elements as the declared coder does, so its ends are those of the declared coder
-whether the SDK reads the declaration or not.
+SDKs encode elements as the declared coder does, so the ends are those of the declared coder,
+whether or not the SDK reads the declaration.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class StateCoders:
     """The coders of the user state of one stage.
 
     Args:
-        specs: of each state, by its transform and its local name.
-        coders: of the stage's descriptor.
+        specs: the state specs by transform and local name.
+        coders: the coders of the stage's descriptor.
     """
 
     _specs: Mapping[tuple[str, str], beam_runner_api_pb2.StateSpec]
@@ -31,14 +31,14 @@ class StateCoders:
     _skips: dict[tuple[str, str, str], Skip | None] = attrs.field(init=False, factory=dict)
 
     def skip(self, cell: StateCell, part: str) -> Skip | None:
-        """Skips an ``element``, ``key`` or ``value`` of a cell; None if its end can't be told."""
+        """Returns a function that skips an ``element``, ``key`` or ``value`` of a cell; None if the end is unknown."""
         place = (cell.transform_id, cell.state_id, part)
         if place not in self._skips:
             self._skips[place] = self._compile(*place)
         return self._skips[place]
 
     def one_value_each(self, cell: StateCell) -> bool:
-        """Whether the keys of this multimap have one value each, for it stands for a map or set."""
+        """Returns whether the keys of this multimap have one value each, because it represents a map or set."""
         spec = self._specs.get((cell.transform_id, cell.state_id))
         return spec is not None and spec.WhichOneof("spec") in ("map_spec", "set_spec")
 
@@ -48,7 +48,7 @@ class StateCoders:
             return None
         found = dict(coder_fields(spec))
         if spec.WhichOneof("spec") == "set_spec":
-            found["key"] = found["element"]  # Where a set is asked for as the keys of a multimap.
+            found["key"] = found["element"]  # some SDKs read a set as the keys of a multimap
         if part not in found:
             return None
         try:

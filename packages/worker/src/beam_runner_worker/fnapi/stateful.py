@@ -1,8 +1,8 @@
-"""Prepares the stateful transforms of a stage: their keys, windows and timers in readable coders.
+"""Preparation of the stateful transforms of a stage: their keys, windows and timers get readable
+coders.
 
-The runner has to know where a key ends, and keys must be the same bytes on edges, in state
-requests and in timers. So an SDK is told to encode all three as the edge does that brings the
-keys: its coders take the place of those that the transform came with.
+The runner must find the end of a key, and keys must have the same bytes on edges, in state requests
+and in timers. So the edge's coders replace the transform's coders for all three.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _GO_DOFN = "beam:go:transform:dofn:v1"
 
 @attrs.frozen
 class StatefulPlan:
-    """The stateful part of a stage; empty for most.
+    """The stateful part of a stage; empty for most stages.
 
     Attributes:
         present: whether any transform has state or timers.
         state: the coders of its user state.
-        timers: how the timers of each family are laid out.
-        unended: the families that an SDK is not to be told the end of; see :func:`_unended`.
+        timers: the layout of the timers of each family.
+        unended: the families whose end the SDK must not get; see :func:`_unended`.
     """
 
     present: bool
@@ -43,16 +43,16 @@ def prepare_stateful(
     heads: Container[str],
     edge_coder_id: str,
 ) -> StatefulPlan:
-    """Gives stateful transforms the edge's coders, and finds out how to read what they send.
+    """Sets the edge's coders in stateful transforms, and returns how to read what they send.
 
     Args:
-        descriptor: the stage's; is changed.
+        descriptor: the stage's descriptor, which is changed.
         heads: the transforms that read the stage's input.
         edge_coder_id: the windowed coder of that input.
 
     Raises:
         ValueError: a stateful transform is not at the head of the stage, or its input has no keys.
-        UnknownCoder: its keys or windows can't be told apart.
+        UnknownCoder: its keys or windows have no end that the runner can find.
     """
     specs: dict[tuple[str, str], beam_runner_api_pb2.StateSpec] = {}
     timers: dict[FamilyId, TimerCoder] = {}
@@ -96,7 +96,7 @@ def _use_timer_coder(
     key_id: str,
     window_id: str,
 ) -> dict[FamilyId, TimerCoder]:
-    """Gives all timer families of a transform a coder of the edge's keys and windows."""
+    """Sets a coder of the edge's keys and windows for all timer families of a transform."""
     if not payload.timer_family_specs:
         return {}
     try:
@@ -117,9 +117,9 @@ def _use_timer_coder(
 def _prefix_ordered_values(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, payload: beam_runner_api_pb2.ParDoPayload
 ) -> None:
-    """Lets values of ordered lists have their length in front, as the protocol demands it.
+    """Adds a length prefix to the values of ordered lists, as the protocol requires.
 
-    The Go SDK encodes them by the declared coder alone; other SDKs do not look at that.
+    The Go SDK encodes them with the declared coder only. Other SDKs ignore that coder.
     """
     for spec in payload.state_specs.values():
         if spec.WhichOneof("spec") != "ordered_list_spec":
@@ -138,9 +138,9 @@ def _prefix_ordered_values(
 def _unended(
     payload: beam_runner_api_pb2.ParDoPayload, families: Mapping[FamilyId, TimerCoder]
 ) -> set[FamilyId]:
-    """The families whose end must not be told, though they must be mentioned.
+    """Returns the families whose end must not be sent, although the descriptor names them.
 
-    The Go SDK awaits one end for each transform with timers, not one for each of its families,
-    and waits for ever if more have come before it begins to count.
+    The Go SDK expects one end for each transform with timers, not one for each family, and waits
+    forever if more ends arrive before it begins to count.
     """
     return set(sorted(families)[1:]) if payload.do_fn.urn == _GO_DOFN else set()

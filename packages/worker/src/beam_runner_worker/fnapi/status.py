@@ -1,8 +1,8 @@
-"""What SDK harnesses say of themselves when they are asked: their threads' stacks above all.
+"""Status reports of SDK harnesses, mainly the stacks of their threads.
 
-Harnesses that were told of it at their start (docker and processes) keep a stream open for it; those of Python
-that were not, in worker pools and in the program that submitted its job, are asked by a bundle. What they answer is
-text, each SDK's in its own form.
+Harnesses that got the status endpoint at their start (Docker and processes) keep a stream open for
+requests. Python harnesses without it, in worker pools and in the program that submitted the job,
+are asked with a bundle. The answer is a text in the SDK's own form.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ _PYTHON = "grpc-python"
 
 @attrs.frozen
 class SdkStatus:
-    """What one harness says.
+    """The report of one harness.
 
-    - `process`: its process, where it is one of this machine that may be looked at.
-    - `text`: in its SDK's form.
+    Attributes:
+        process: its process id, if it is a visible process of this machine.
+        text: the report in its SDK's form.
     """
 
     environment: str
@@ -50,7 +51,7 @@ class _Asked:
 
 
 def _dumps(connection: SdkConnection, endpoint: str, seconds: float) -> tuple[SdkStatus, ...]:
-    # Its imports take seconds, and few are ever asked like this.
+    # Import here: the import takes seconds, and the function is used rarely.
     from beam_runner_worker.fnapi.thread_dumps import thread_dump
 
     text = thread_dump(connection, endpoint, seconds)
@@ -60,12 +61,12 @@ def _dumps(connection: SdkConnection, endpoint: str, seconds: float) -> tuple[Sd
 
 
 class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
-    """Asks all harnesses that let themselves be asked."""
+    """Service that requests a report from all harnesses with a status stream."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         self.endpoint = ""
-        """Where all services are; known once the server has a port."""
+        """The address of all services; known after the server has a port."""
         self._numbers = itertools.count(1)
         self._changed = threading.Condition()
         self._streams: list[_Asked] = []
@@ -76,7 +77,7 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
         responses: Iterator[beam_fn_api_pb2.WorkerStatusResponse],
         context: grpc.ServicerContext,
     ) -> Iterator[beam_fn_api_pb2.WorkerStatusRequest]:
-        """The stream on which a harness is asked; it lives as long as that."""
+        """Serves the stream on which a harness gets requests; it lives as long as the harness."""
         stream = _Asked(self._workers.caller(context))
         with self._changed:
             self._streams.append(stream)
@@ -93,7 +94,7 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
         yield from iter(stream.requests.get, None)
 
     def ask(self, seconds: float) -> tuple[SdkStatus, ...]:
-        """What the harnesses say that answer within that time."""
+        """Returns the reports of the harnesses that answer within the time limit."""
         with self._changed:
             asked = {f"status-{next(self._numbers)}": stream for stream in self._streams}
             with_stream = [stream.connection for stream in self._streams]

@@ -1,9 +1,10 @@
-"""What the threads of a Python SDK harness do, of one that keeps no stream for being asked: by a bundle.
+"""Thread stacks of a Python SDK harness without a status stream, requested with a bundle.
 
-Harnesses in the program that submitted its job (LOOPBACK), and in worker pools, are never told where to
-report their status. But they run bundles beside each other, and so one more, beside one that blocks: a stage of our
-own, whose function puts the stacks into a metric, which the answer to the bundle brings. It is the harness's own
-Beam that dumps them, and nothing of the user's is touched.
+Harnesses in the program that submitted the job (LOOPBACK), and in worker pools, never get the
+status endpoint. But they run bundles concurrently, so they can run one more while another one
+blocks. It is a bundle of the runner's own stage, whose function puts the stacks into a metric,
+which the response contains. Beam's code in the harness dumps the stacks, and the user's code isn't
+affected.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from beam_runner_worker.fnapi.connection import SdkConnection
 
 _ID = "beam-runner-thread-dump"
 _MARK = b"--- Thread #"
-# Sent as text: a function in bytecode is for one version of Python. Old SDKs have no such metric, and tell nothing.
+# The function is sent as source text, because bytecode is for one version of Python. Old SDKs lack
+# the metric, and return
+# nothing.
 _SOURCE = """
 def tell(_):
     from apache_beam.metrics import Metrics
@@ -36,12 +39,14 @@ def tell(_):
 
 
 def thread_dump(connection: SdkConnection, endpoint: str, limit: float) -> str:
-    """The stacks of all threads of a Python SDK harness, as Beam writes them; empty if it does not tell.
+    """Returns the stacks of all threads of a Python SDK harness, in Beam's form; empty if the harness
+    returns none.
 
     Args:
-        connection: a connected one.
-        endpoint: where state is served; the stage uses none, but an SDK opens that stream for each.
-        limit: in seconds.
+        connection: the connected harness.
+        endpoint: the address of the state service. The stage uses no state, but an SDK opens the
+            stream for each stage.
+        limit: the time limit in seconds.
     """
     connection.register(descriptor(endpoint))
     request = beam_fn_api_pb2.InstructionRequest(
@@ -53,13 +58,13 @@ def thread_dump(connection: SdkConnection, endpoint: str, limit: float) -> str:
         return ""
     payloads = (*answer.monitoring_data.values(), *(one.payload for one in answer.monitoring_infos))
     told = next((payload for payload in payloads if _MARK in payload), b"")
-    # A set of one text: their number and the text's length stand before it.
+    # The metric is a set of one text: the number of texts and the length of the text come first.
     return told[told.find(b"==") :].decode("utf-8", "replace") if told else ""
 
 
 @functools.cache
 def descriptor(endpoint: str) -> beam_fn_api_pb2.ProcessBundleDescriptor:
-    """The stage whose function tells: one element that the SDK reads from a source within the stage."""
+    """Returns the descriptor of the stage: one element that the SDK reads from a source inside the stage."""
     pipeline = beam.Pipeline(options=PipelineOptions([]))
     _ = pipeline | beam.Impulse() | "Tell" >> beam.Map(PythonCallableWithSource(_SOURCE))
     proto, context = pipeline.to_runner_api(return_context=True)

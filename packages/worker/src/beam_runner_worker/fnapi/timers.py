@@ -1,8 +1,8 @@
-"""Timers as SDKs encode them (``beam:coder:timer:v1``), in both directions.
+"""Conversion of timers to and from the encoding of SDKs (``beam:coder:timer:v1``).
 
-A timer is encoded as its key, dynamic tag, windows (their number in 4 bytes before them) and a
-byte that says whether it is cleared; if not, the times at which it fires and until which it holds
-the watermark, and the pane, follow.
+A timer is encoded as its key, dynamic tag, windows (their number in 4 bytes first) and a byte that
+says whether it is cleared. If it isn't, three values follow: its firing time, its hold timestamp,
+and the pane.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ FamilyId = tuple[str, str]
 
 _SET, _CLEARED = b"\x00", b"\x01"
 _NO_HOLD = MAX_TIMESTAMP + 1
-"""What SDKs write where a timer holds nothing, and heed when it fires: nothing may be put out then."""
+"""The hold timestamp of SDKs for a timer without a hold. Such a timer must not emit elements when it fires."""
 
 
 @attrs.frozen
 class TimerCoder:
-    """How the timers of one family are laid out."""
+    """The layout of the timers of one family."""
 
     key: Skip
     window: Skip
 
 
 def encode_timer(timer: Timer) -> bytes:
-    """The timer for an SDK."""
+    """Returns the encoded timer for an SDK."""
     tag = timer.tag.encode()
     head = (
         timer.key,
@@ -56,9 +56,9 @@ def encode_timer(timer: Timer) -> bytes:
 
 
 def timer_messages(chunk: TimerChunk) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
-    """Timers for an SDK in their order, in messages of about 1 MiB of one family each.
+    """Yields timers for an SDK in order, in messages of about 1 MiB of one family each.
 
-    The messages do not say which bundle they belong to.
+    The messages don't say which bundle they belong to.
     """
     parts: list[bytes] = []
     size = 0
@@ -82,11 +82,11 @@ def _message(family: FamilyId, parts: Iterable[bytes]) -> beam_fn_api_pb2.Elemen
 
 
 class TimerReader:
-    """Takes what an SDK sends of the timers that were set in one bundle.
+    """Reader of the timers that were set in one bundle, as an SDK sends them.
 
     Args:
-        coders: of every timer family of the stage.
-        stage_name: for messages.
+        coders: the coders of all timer families of the stage.
+        stage_name: the stage, for messages.
     """
 
     def __init__(self, coders: Mapping[FamilyId, TimerCoder], stage_name: str) -> None:
@@ -95,7 +95,7 @@ class TimerReader:
         self._rests: dict[FamilyId, bytes] = {}
 
     def read(self, family: FamilyId, data: bytes, is_last: bool) -> Iterator[Timer]:
-        """The timers that ``data`` completes, in the order in which they were set or cleared.
+        """Yields the timers that ``data`` completes, in the order in which they were set or cleared.
 
         Raises:
             HarnessError: the family is unknown, or its data ends within a timer.
@@ -123,7 +123,7 @@ class TimerReader:
 
 
 def _decode(family: FamilyId, coder: TimerCoder, data: bytes, begin: int) -> tuple[Timer, int]:
-    """The timer that begins there, and the position after it; IndexError if it is cut off."""
+    """Returns the timer at a position, and the position after it; IndexError if it is truncated."""
     end_of_key = coder.key(data, begin)
     length, begin_of_tag = decode_varint(data, end_of_key)
     position = begin_of_tag + length

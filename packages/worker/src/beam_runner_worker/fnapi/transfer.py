@@ -1,7 +1,8 @@
-"""The data and timers of one SDK bundle, both ways, moved by the thread that runs the bundle.
+"""Transfer of the data and timers of one SDK bundle, in both directions, by the thread that runs the
+bundle.
 
-The thread takes turns: it sends while the SDK takes, and writes to the host what the SDK has
-given, so that neither waits for the other for ever.
+The thread alternates: it sends while the SDK accepts messages, and writes the SDK's output to the
+host. So neither side can block the other forever.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from beam_runner_worker.ports import OutputPort
 
 
 class Transfer:
-    """Moves the data and timers of one SDK bundle.
+    """The transfer of the data and timers of one SDK bundle.
 
-    It ends when every output and every timer family has ended, and the SDK has responded.
+    It ends when all outputs and all timer families have ended, and the SDK has responded.
 
     Args:
         plan: the stage.
         connection: the SDK harness.
-        bundle: is open there.
+        bundle: the open bundle in the SDK harness.
         outputs: a port for every output, by transform id.
     """
 
@@ -55,27 +56,28 @@ class Transfer:
         self._cut_short = False
 
     def run(self, inputs: Iterable[DataChunk]) -> beam_fn_api_pb2.InstructionResponse:
-        """Sends all input, writes all output, sets all timers; gives the SDK's response.
+        """Sends all input, writes all output, sets all timers; returns the SDK's response.
 
-        Input that the SDK has given away in a split, or that comes after its response, is not
-        pulled any more. What the inputs, ports or state raise comes out as it is.
+        It doesn't read input that the SDK has given away in a split, or that comes after the
+        response. Errors of the inputs, ports or state propagate unchanged.
 
         Raises:
-            HarnessError: the SDK is lost, or broke the protocol.
-            BundleFailed: an element that it put out is too large.
+            HarnessError: the SDK is lost, or violated the protocol.
+            BundleFailed: an output element is too large.
         """
         try:
             self._send_all(inputs)
         finally:
-            # Whatever happened, the SDK must not wait for input for ever.
+            # In any case, the SDK must not wait for input forever.
             if self._bundle.response is None:
                 self._send_end()
         return self._finish()
 
     def wants_more(self) -> bool:
-        """Whether input may follow, for another bundle: not if the SDK has given the rest away.
+        """Returns whether input for another bundle may follow, which is not the case if the SDK has
+        given the rest away.
 
-        To be asked when the bundle has ended and no split is under way.
+        Call it after the bundle has ended, without a split in progress.
 
         Raises:
             HarnessError: the SDK responded without having read its input.
@@ -105,7 +107,7 @@ class Transfer:
                 return
 
     def _send(self, elements: beam_fn_api_pb2.Elements, count: int) -> None:
-        """Writes what the SDK gives until it takes the message, or wants no more input."""
+        """Writes the SDK's output until the SDK accepts the message, or needs no more input."""
         self._write(self._bundle.poll())
         while not self._bundle.has_room() and not self._input_over():
             self._write(self._bundle.wait(None, for_room=True))
@@ -119,7 +121,7 @@ class Transfer:
         return self._bundle.response is not None or self._bundle.input_over()
 
     def _finish(self) -> beam_fn_api_pb2.InstructionResponse:
-        """Waits for all outputs and the response, or for the response that tells of an error."""
+        """Waits for all outputs and the response, or for a response with an error."""
         while True:
             response = self._bundle.response
             if response is not None and (response.error or not self._open):
@@ -160,9 +162,9 @@ class Transfer:
 
 
 def end_of_input(plan: StagePlan, bundle: RunningBundle) -> beam_fn_api_pb2.Elements:
-    """Tells the end of the input and of all timer families, all in one message.
+    """Returns one message with the end of the input and of all timer families.
 
-    The Go SDK must have been given everything before it sees the first end.
+    The Go SDK must have all data before it sees the first end.
     """
     timers = [
         beam_fn_api_pb2.Elements.Timers(

@@ -1,7 +1,7 @@
-"""What stateful user code reads, appends and clears in one bundle, as it is asked for by an SDK.
+"""Reads, appends and clears of stateful user code in one bundle, in the form of an SDK's requests.
 
-Values stay as user code's coders encoded them, and are read page by page. A set is asked for as
-a bag by some SDKs and as the keys of a multimap by others; a map is a multimap of one value each.
+Values stay as user code's coders encoded them, and are read page by page. Some SDKs read a set as a
+bag, others as the keys of a multimap. A map is a multimap with one value for each key.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ class UserStateCells:
         self._pages = Pages()
 
     def page(self, key: beam_fn_api_pb2.StateKey, token: bytes) -> tuple[bytes, bytes]:
-        """A page of what ``key`` names, and the token of the next one (empty after the last).
+        """Returns a page of the data that ``key`` names, and the token of the next page (empty after
+        the last).
 
         Raises:
-            UnsupportedState: what is there can't be given in the way that is asked for.
+            UnsupportedState: the data doesn't support this kind of request.
         """
         kind, cell, place = _find(key)
         return self._pages.page(
@@ -46,34 +47,34 @@ class UserStateCells:
         )
 
     def append(self, key: beam_fn_api_pb2.StateKey, data: bytes) -> None:
-        """Appends encoded elements to what ``key`` names.
+        """Appends encoded elements to the cell that ``key`` names.
 
-        To bags and multimaps also parts of elements, one after the other: the Go SDK does so.
+        The Go SDK also appends parts of elements to bags and multimaps, one after the other.
 
         Raises:
-            UnsupportedState: nothing can be appended there.
+            UnsupportedState: the cell doesn't support appends.
         """
         kind, cell, place = _find(key)
         kind.append(self._state, cell, place, data)
 
     def clear(self, key: beam_fn_api_pb2.StateKey) -> None:
-        """Removes what ``key`` names."""
+        """Clears the cell that ``key`` names."""
         kind, cell, place = _find(key)
         kind.clear(self._state, cell, place)
 
 
 def is_user_state(key: beam_fn_api_pb2.StateKey) -> bool:
-    """Whether a state key is one of user state."""
+    """Returns whether a state key belongs to user state."""
     return key.WhichOneof("type") in _KINDS
 
 
 class _Kind(Protocol):
-    """One way to ask for a cell; ``place`` is that part of the state key."""
+    """One kind of request for a cell; ``place`` is that part of the state key."""
 
     def read(self, state: UserState, cell: StateCell, place: Any, coders: StateCoders) -> bytes: ...
 
     def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
-        """Skips an element of what is read."""
+        """Skips an element of the data."""
 
     def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None: ...
 

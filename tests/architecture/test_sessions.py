@@ -1,0 +1,28 @@
+"""Sessions build and run no more than they need."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import noxfile
+from tools.version_cells import NEWEST
+
+
+def test_wordcount_builds_no_other_pyspark_than_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[str] = []
+    monkeypatch.setattr(noxfile, "WHEELS", tmp_path)
+    monkeypatch.setattr(noxfile, "CONSTRAINTS", tmp_path / "constraints.txt")
+    monkeypatch.setattr(
+        noxfile, "pyspark_wheels", lambda _, *versions: built.extend(versions) or []
+    )
+    noxfile.wheels(mock.MagicMock())
+    assert set(noxfile.wordcount.requires) <= {"wheels"}
+    assert built == [NEWEST.pyspark_version]
