@@ -17,6 +17,7 @@ from .conftest import Repository
 HEAD = '"""Planted."""\n\nfrom __future__ import annotations\n\n'
 ENGINE = "packages/engine/src/beam_runner_engine/planted{}.py"
 MODEL = "packages/model/src/beam_runner_model/planted{}.py"
+BUNDLES = "packages/runtime/src/beam_runner_runtime/bundles/planted{}.py"
 CLIENT = "packages/executor/src/beam_spark_executor/client/planted{}.py"
 DATA = "packages/data/src/beam_runner_data/rows/planted{}.py"
 DRIVER = "packages/runtime/src/beam_runner_runtime/driver/planted{}.py"
@@ -26,6 +27,7 @@ JOBSERVICES_WIRE = "packages/jobservices/src/beam_runner_jobservices/wire/plante
 PROCESSES = "packages/runtime/src/beam_runner_runtime/processes/planted{}.py"
 PLANNER = "packages/planner/src/beam_runner_planner/planted{}.py"
 RUNTIME = "packages/runtime/src/beam_runner_runtime/driver/planted{}.py"
+SECTIONS = "packages/runtime/src/beam_runner_runtime/sections/planted{}.py"
 SERVER = "packages/server/src/beam_runner_server/planted{}.py"
 STORAGE = "packages/storage/src/beam_runner_storage/journal/planted{}.py"
 URNS = "packages/urns/src/beam_runner_urns/planted{}.py"
@@ -160,6 +162,11 @@ LAYERS = [
         "import pyspark",
         "beam_spark_executor.planted{} -> pyspark (l.5)",
     ),
+    Plant(BUNDLES, "X = 1", "- beam_runner_runtime.bundles.planted{}"),
+    Plant(SECTIONS, "X = 1", "- beam_runner_runtime.sections.planted{}"),
+    Plant(PLANNER, "X = 1", "- beam_runner_planner.planted{}"),
+    Plant(JOBSERVICES, "X = 1", "- beam_runner_jobservices.planted{}"),
+    Plant(WEB, "X = 1", "- beam_runner_web.planted{}"),
     planted_import(WEB, "import grpc"),
     planted_import(WEB, "import apache_beam"),
     planted_import(WEB, "from beam_runner_urns import metrics"),
@@ -299,6 +306,7 @@ def test_layers_name_a_declaration_that_the_layer_may_not_have(repository: Repos
         (ENGINE, "beam_runner_engine", "sqlite3"),
         (URNS, "beam_runner_urns", "sqlite3"),
         (MODEL, "beam_runner_model", "beam_runner_engine.scheduler"),
+        (WORKER, "beam_runner_worker", "beam_runner_engine.scheduler"),
     ],
 )
 def test_purity_sees_a_dynamic_import(

@@ -13,9 +13,9 @@ REASONS: Mapping[str, str] = {
     "jobservices/failures.py": "tracebacks, as Python and the SDKs of Beam write them",
     "jobservices/registry.py": "the names that users give to jobs",
     "jobservices/step_names.py": "the name of a step that this package puts before a message",
-    "web/job_list.py": "the ids that Prism gives to jobs",
-    "web/masking.py": "the names and values of options that may be secret",
-    "web/rendering.py": "the templates of this package",
+    "web/html/job_list.py": "the ids that Prism gives to jobs",
+    "web/watch/masking.py": "the names and values of options that may be secret",
+    "web/html/rendering.py": "the templates of this package",
     "web/texts.py": "control characters that would harm a page",
 }
 """By module, whose texts its regular expressions read."""

@@ -12,8 +12,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from beam_runner_jobservices import JobApiError, JobClient, JobServer, JobState
-from beam_runner_runtime.channel.section_ends import Tasks
 from beam_runner_runtime.channel.stand_by import StandByOrder, StandDown
+from beam_runner_runtime.sections.ends import Tasks
 from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
 from beam_runner_storage.journal.store import Store
 

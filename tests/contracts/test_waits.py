@@ -30,7 +30,7 @@ from beam_runner_jobservices import (
     WaitKind,
 )
 from beam_runner_web.app import create_app
-from beam_runner_web.facts import CauseKind
+from beam_runner_web.causes.facts import CauseKind
 from beam_runner_web.settings import WebSettings
 from failing_streams import Numbers
 from job_server import job_server, wait_until

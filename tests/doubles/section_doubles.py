@@ -12,7 +12,7 @@ from beam_runner_model.buffers import BufferKind
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal, UserFailure
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
-from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
+from beam_runner_runtime.sections.ends import SectionEnd, Tasks
 from beam_runner_worker.totals import Totals
 from sample_buffers import buffer
 from small_plans import plan_of, stage
@@ -48,7 +48,7 @@ def refused(order: RunBundle) -> SectionRefusal:
 
 @attrs.define(eq=False)
 class FakeSections:
-    """Implements ``driver.ports.SectionHost``.
+    """Implements ``sections.ports.SectionHost``.
 
     Attributes:
         waiting: what was started and has not ended, with its title.

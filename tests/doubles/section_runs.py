@@ -8,21 +8,22 @@ from typing import Any
 
 import attrs
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
-from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.scheduler import Bundle, Input, SectionPart
 from beam_runner_model.buffers import MergingPlan
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_planner.plan import JobPlan, StagePlan
 from beam_runner_runtime.bundles.bundle import RunningBundle
 from beam_runner_runtime.bundles.bundle_data import BundleData, FolderData
+from beam_runner_runtime.bundles.keyed import Stores
 from beam_runner_runtime.bundles.merging import SdkMerger
-from beam_runner_runtime.bundles.section_inbox import Inbox
-from beam_runner_runtime.bundles.section_task import Prepared, SectionOrder, SectionTask
 from beam_runner_runtime.bundles.stage_work import StageWork
 from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
-from beam_runner_runtime.channel.section_replies import SectionReply, merge_replies
+from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.driver.scheduling import roots_of
+from beam_runner_runtime.sections.inbox import Inbox
+from beam_runner_runtime.sections.replies import SectionReply, merge_replies
+from beam_runner_runtime.sections.task import Prepared, SectionOrder, SectionTask
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.fnapi import FnApiServer
@@ -72,17 +73,19 @@ class Host:
         self.scratch = folder / "scratch"
         self.scratch.mkdir(exist_ok=True)
         self.budget = 1 << 30
+        self.clock = ProcessingClock()
         self.told: list[BundleBroke | SectionRefusal] = []
         self.warnings: list[str] = []
         self._embedded = EmbeddedHarness(plan.context, self, self)
         self._fnapi = FnApiServer(plan.context, self, self)
         self._stages: dict[str, Any] = {}
-        self._stores = ShardStores(self.scratch)
 
-    def run_in_section(self, order: RunBundle, data: BundleData) -> BundleReply | BundleBroke:
+    def run_bundle(
+        self, order: RunBundle, stores: Stores, data: BundleData
+    ) -> BundleReply | BundleBroke:
         plan, side_inputs, harness, merger = self._stage(order.bundle.stage)
         side_inputs.show(order.bundle.side_inputs)
-        return RunningBundle(plan, order, harness, self._stores, data, merger).run()
+        return RunningBundle(plan, order, harness, stores, data, merger).run()
 
     def _stage(self, stage_id: str) -> Any:
         if stage_id not in self._stages:

@@ -23,7 +23,6 @@ from beam_runner_runtime.channel.messages import (
     RunBundle,
     RunLoop,
 )
-from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver.job import RunningJob
 from beam_runner_runtime.driver.job_folder import JobFolder
@@ -32,6 +31,7 @@ from beam_runner_runtime.driver.recovery import recover
 from beam_runner_runtime.driver.scheduling import roots_of
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.sections.ends import SectionEnd, Tasks
 from beam_runner_storage.journal.store import Store
 from beam_runner_storage.stores.spec import StoreSpec
 from section_doubles import FakeSections

@@ -64,7 +64,6 @@ class FakeHarness:
         result: what a bundle says besides its metrics.
         during: called with each chunk of input before it is taken.
         splits: what the next splits answer.
-        set_ups: how often it was to set up a bundle ahead.
     """
 
     transform: Transform
@@ -77,7 +76,6 @@ class FakeHarness:
     asked: list[tuple[float, ...]] = attrs.field(factory=list)
     finalized: list[str] = attrs.field(factory=list)
     bundles: list[str] = attrs.field(factory=list)
-    set_ups: int = 0
 
     def process_bundle(
         self,
@@ -85,7 +83,6 @@ class FakeHarness:
         inputs: Iterable[Any],
         outputs: Mapping[str, OutputPort],
         state: UserState | None = None,
-        on_written: Callable[[], None] | None = None,
     ) -> BundleResult:
         self.bundles.append(bundle_id)
         values = []
@@ -99,13 +96,8 @@ class FakeHarness:
                 continue
             keyed = self.kinds[sink] not in (BufferKind.STORED, BufferKind.DEALT)
             outputs[sink].write(keyed_chunk(produced) if keyed else chunk_of(produced))
-        if on_written is not None:
-            on_written()
         metrics = () if outputs else tuple(map(seen, values))
         return BundleResult(metrics, self.finalizes, self.residuals)
-
-    def set_up(self) -> None:
-        self.set_ups += 1
 
     def progress(self) -> BundleProgress | None:
         return None if self.processed is None else BundleProgress((), self.processed)
@@ -143,7 +135,6 @@ class FakeWorker:
         told: the commands that it has not obeyed yet.
         history: all that it was told.
         in_loop: called when a bundle of a loop is processed, before the loop hears of it.
-        lasts: whether nothing else waited, for each bundle of a loop.
     """
 
     plan: JobPlan
@@ -156,7 +147,6 @@ class FakeWorker:
     told: deque[Any] = attrs.field(factory=deque)
     history: list[Any] = attrs.field(factory=list)
     in_loop: Callable[[TaskLoop, RunBundle], None] = lambda loop, order: None
-    lasts: list[bool] = attrs.field(factory=list)
     looping: TaskLoop | None = None
 
     @property
@@ -167,10 +157,7 @@ class FakeWorker:
         self.told.append(command)
         self.history.append(command)
 
-    def run_bundle(
-        self, order: RunBundle, stores: Stores, *, last: bool = False
-    ) -> BundleReply | BundleBroke:
-        self.lasts.append(last)
+    def run_bundle(self, order: RunBundle, stores: Stores) -> BundleReply | BundleBroke:
         reply = self.start(order, stores).run()
         if self.looping is not None:
             self.in_loop(self.looping, order)

@@ -22,10 +22,10 @@ from beam_runner_jobservices import (
 )
 from starlette.testclient import TestClient
 
-from beam_runner_web.samples import URN
+from beam_runner_web.watch.samples import URN
 
 from .conftest import Observed, Server, stage, varint
-from .test_pages import HOSTILE, dangers_of, text_of
+from .html.test_pages import HOSTILE, dangers_of, text_of
 
 PAGES = ("", "/stages", "/now", "/stacks", "/errors", "/report.html")
 

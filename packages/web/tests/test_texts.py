@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_web import texts
-from beam_runner_web.masking import MASK, shown
+from beam_runner_web.watch.masking import MASK, shown
 
 
 @pytest.mark.parametrize(

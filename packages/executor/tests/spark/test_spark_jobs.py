@@ -13,7 +13,7 @@ import pytest
 from beam_runner_engine.scheduler import Bundle, SectionPart
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import LaneOpened, RunBundle
-from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
+from beam_runner_runtime.sections.ends import SectionEnd, Tasks
 from beam_runner_runtime.tuning import TUNING
 from plain_threads import start_plain_thread
 

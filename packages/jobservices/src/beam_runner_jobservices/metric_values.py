@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 from beam_runner_model.jobs import MonitoringInfo
+from beam_runner_model.varints import decode_varint
 from beam_runner_urns import metrics as urns
 
 
@@ -47,7 +48,7 @@ def metric_value(info: MonitoringInfo) -> MetricValue | None:
         return None
 
 
-BROKEN = (LookupError, struct.error, UnicodeDecodeError)
+BROKEN = (LookupError, struct.error, ValueError)
 """The errors that `Payload` raises for malformed data."""
 
 
@@ -59,16 +60,8 @@ class Payload:
         self._at = 0
 
     def varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._data[self._at]
-            self._at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value - (1 << 64) if value >> 63 else value
-            if shift > 63:
-                raise IndexError("a varint that does not end")
+        value, self._at = decode_varint(self._data, self._at)
+        return value
 
     def double(self) -> float:
         (value,) = struct.unpack_from(">d", self._data, self._at)

@@ -7,6 +7,7 @@ counter reports their number.
 from __future__ import annotations
 
 from beam_runner_model.jobs import JobMetrics, MonitoringInfo
+from beam_runner_model.varints import encode_varint
 from beam_runner_urns import metrics as urns
 
 MOST_BYTES = 4 << 20
@@ -66,12 +67,4 @@ def _left_out(count: int) -> MonitoringInfo:
         urns.LABEL_NAME: name,
         urns.LABEL_TRANSFORM: "",
     }
-    return MonitoringInfo(urns.USER_SUM_INT64, urns.SUM_INT64_TYPE, _varint(count), labels)
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes((*encoded, number))
+    return MonitoringInfo(urns.USER_SUM_INT64, urns.SUM_INT64_TYPE, encode_varint(count), labels)

@@ -6,7 +6,7 @@ buffers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import attrs
 from beam_runner_engine.keyed.state import State
@@ -216,14 +216,6 @@ class JobPlan:
         if not self.streaming:
             return frozenset()
         return frozenset(s.stage_id for s in self.stages.values() if s.splittable)
-
-    def readers(self) -> Mapping[str, Sequence[StagePlan]]:
-        """The stages by the id of the buffer of their main input, in a fixed order."""
-        found: dict[str, list[StagePlan]] = {}
-        for stage in self.stages.values():
-            if stage.input_buffer is not None:
-                found.setdefault(stage.input_buffer, []).append(stage)
-        return found
 
     def embedded_specs(self) -> Iterator[StageSpec]:
         """The specs of the stages that run in the worker process itself."""

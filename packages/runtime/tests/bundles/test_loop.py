@@ -183,15 +183,6 @@ def test_what_is_told_on_the_way_is_told_in_order(
     finish(rig)
 
 
-def test_bundles_know_whether_others_wait(tmp_path: Path) -> None:
-    rig, worker, order = rig_in_loop(tmp_path)
-    rig.heard(worker, *worker.loop(order))
-    # The two sources wait at first, then one of them; what follows is the last of the job.
-    assert worker.lasts[0] is False
-    assert worker.lasts[-1] is True
-    finish(rig)
-
-
 @pytest.mark.parametrize("heard", range(BUNDLES))
 def test_a_process_lost_in_the_middle_of_its_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: int

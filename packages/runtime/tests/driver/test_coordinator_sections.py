@@ -30,14 +30,14 @@ from beam_runner_runtime.channel.messages import (
     RunBundle,
     RunLoop,
 )
-from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver import condition as condition_module
 from beam_runner_runtime.driver import litter as litter_module
-from beam_runner_runtime.driver import sections as sections_module
 from beam_runner_runtime.driver.condition import STILL_SECONDS, JobCondition
 from beam_runner_runtime.driver.observing import JobObserving
 from beam_runner_runtime.driver.reporting import end_text
+from beam_runner_runtime.sections import running as sections_module
+from beam_runner_runtime.sections.ends import SectionEnd, Tasks
 
 LOOP_BYTES = 1 << 20
 DONE = FinishJob(Outcome.DONE)

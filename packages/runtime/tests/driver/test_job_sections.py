@@ -14,9 +14,9 @@ from section_doubles import EXPECTED, PLAN, TRANSFORMS, broken, refused
 from servers import SECONDS, FakeSpark, Server
 
 from beam_runner_runtime.channel.messages import Hello, RunBundle
-from beam_runner_runtime.channel.section_ends import SectionEnd
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver import job as job_module
+from beam_runner_runtime.sections.ends import SectionEnd
 
 New = Callable[..., Server]
 

@@ -22,8 +22,8 @@ from waiting import wait_until_gone
 
 from beam_runner_runtime.channel.attempts import Attempt, SectionRefusal
 from beam_runner_runtime.channel.messages import RunBundle
-from beam_runner_runtime.channel.section_ends import SectionEnd
 from beam_runner_runtime.processes.placement import PlainPlacement
+from beam_runner_runtime.sections.ends import SectionEnd
 
 SLOTS = 2
 

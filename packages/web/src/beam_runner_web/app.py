@@ -17,15 +17,15 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from .api import Api
-from .events import Events
-from .login import Login
-from .pages import JOB_PAGES, Pages, Values
-from .rendering import STATIC, Renderer
-from .report import report
-from .security import Guard
+from .asgi.api import Api
+from .asgi.events import Events
+from .asgi.login import Login
+from .asgi.security import Guard
+from .html.pages import JOB_PAGES, Pages, Values
+from .html.rendering import STATIC, Renderer
+from .html.report import report
 from .settings import WebSettings
-from .watching import Watches
+from .watch.watching import Watches
 
 _CALLS_AT_ONCE = 8
 _TIDY_SECONDS = 5.0

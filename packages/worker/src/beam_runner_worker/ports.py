@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from beam_runner_model.bundles import BundleProgress, BundleResult, BundleSplit
@@ -129,7 +129,6 @@ class StageHarness(Protocol):
         inputs: Iterable[InputChunk],
         outputs: Mapping[str, OutputPort],
         state: UserState | None = None,
-        on_written: Callable[[], None] | None = None,
     ) -> BundleResult:
         """Processes one bundle to its end.
 
@@ -138,23 +137,12 @@ class StageHarness(Protocol):
         chunk is asked for only when all before it is processed and its timers have been set.
 
         ``inputs`` is pulled as the bundle proceeds. ``outputs`` has a port for every output edge
-        by its transform id. All writes have happened when this returns. ``on_written`` may be
-        called before, when only the rest of the result is waited for. What splittable DoFns
+        by its transform id. All writes have happened when this returns. What splittable DoFns
         defer comes back in the result's ``residuals``; it is not resumed here.
 
         Raises:
             BundleFailed: user code or the SDK raised; the harness stays usable for a new bundle
                 unless the error says otherwise.
-        """
-
-    def set_up(self) -> None:
-        """A bundle will follow soon: what can be done before its input is there may be done now.
-
-        For stages that have neither state nor side inputs. From the thread that runs the bundles,
-        between them; does not wait for what it begins.
-
-        Raises:
-            HarnessError: the SDK is lost.
         """
 
     def progress(self) -> BundleProgress | None:

@@ -13,17 +13,18 @@ import attrs
 from beam_runner_engine.scheduler import BundleDone
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.bundles.binding import bind
-from beam_runner_runtime.bundles.section_inbox import Inbox
-from beam_runner_runtime.bundles.section_plan import SectionPlan, why_not
-from beam_runner_runtime.bundles.section_proof import mixed_level, refusal_text
-from beam_runner_runtime.bundles.section_task import SectionOrder, SectionTask, prepared_once
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, Endpoint, FromWorker, RunBundle
-from beam_runner_runtime.channel.section_ends import SectionEnd
-from beam_runner_runtime.channel.section_replies import SectionReply, merge_replies
-from beam_runner_runtime.channel.wire import decode_section_reply, encode_message
 from beam_runner_runtime.memory import section_budget
 from beam_runner_runtime.processes.allocation import keep
+from beam_runner_runtime.sections.ends import SectionEnd
+from beam_runner_runtime.sections.inbox import Inbox
+from beam_runner_runtime.sections.plan import SectionPlan, why_not
+from beam_runner_runtime.sections.process import section_process
+from beam_runner_runtime.sections.proof import mixed_level, refusal_text
+from beam_runner_runtime.sections.replies import SectionReply, merge_replies
+from beam_runner_runtime.sections.task import SectionOrder, SectionTask, prepared_once
+from beam_runner_runtime.sections.wire import decode_reply, encode_reply
 from beam_spark_io.spark.reasons import error_of_worker, reason_of
 from pyspark import Broadcast, SparkContext, TaskContext
 
@@ -130,7 +131,7 @@ class SectionRunner:
             context.setLocalProperty(_CALL_SITE, None)
             exchanges.remove()
             section.destroy()
-        return decode_section_reply(encoded)
+        return decode_reply(encoded)
 
     def _tasks(self, stages: SectionPlan, ref: SectionRef, exchanges: Exchanges) -> Exchanged:
         """All tasks of a section, a level after the other; the last one gathers what they say.
@@ -170,7 +171,7 @@ class _Level:
     def __call__(self, number: int, parcels: Parcels) -> Iterator[tuple[int, bytes]]:
         ref = self.ref
         keep(section_budget())
-        process = bind(ref.endpoint, ref.job_id, register_exit_hook)
+        process = section_process(bind(ref.endpoint, ref.job_id, register_exit_hook))
         prepared = prepared_once(ref.name, lambda: (process.work.plan, ref.order.value))
         context = TaskContext.get()
         assert context is not None
@@ -190,7 +191,7 @@ class _Gathering:
         for parcel in parcels:
             inbox.take(parcel)
         inbox.check(self.last_level, self.sources)
-        yield encode_message(merge_replies(inbox.replies))
+        yield encode_reply(merge_replies(inbox.replies))
 
 
 def _reason(failure: Exception) -> str:

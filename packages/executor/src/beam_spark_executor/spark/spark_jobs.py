@@ -7,8 +7,8 @@ from functools import partial
 
 from beam_runner_runtime.channel.attempts import BundleBroke
 from beam_runner_runtime.channel.messages import Endpoint, FromWorker, JobWork, RunBundle
-from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
 from beam_runner_runtime.channel.stand_by import LaneRef, ServeLane
+from beam_runner_runtime.sections.ends import SectionEnd, Tasks
 from beam_runner_runtime.tuning import TUNING
 
 from beam_spark_executor.spark.lane import run_lane

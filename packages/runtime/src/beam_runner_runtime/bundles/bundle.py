@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import attrs
@@ -63,7 +63,6 @@ class RunningBundle:
         data: where it has its rows from, and where they go.
         merger: merges the windows of its input, if the engine can't.
         truncation: truncates restrictions, if it processes any.
-        on_written: may be told, before the bundle ends, which buffers it has written to.
         on_begin: is told the stage whenever user code is about to be given the input.
 
     Attributes:
@@ -80,11 +79,9 @@ class RunningBundle:
         data: BundleData,
         merger: WindowMerger | None = None,
         truncation: Truncation | None = None,
-        on_written: Callable[[Collection[str]], None] | None = None,
         on_begin: Callable[[str], None] | None = None,
     ) -> None:
         bundle = order.bundle
-        self._on_written = on_written
         self._on_begin = on_begin
         self._merger = merger
         self._truncation = truncation
@@ -213,9 +210,7 @@ class RunningBundle:
         if first is not None:
             state = keyed.user_state if isinstance(keyed, StatefulBundle) else None
             inputs = itertools.chain((first,), chunks)
-            result = self._harness.process_bundle(
-                self.bundle_id, inputs, self._ports(), state, self._all_is_written
-            )
+            result = self._harness.process_bundle(self.bundle_id, inputs, self._ports(), state)
             metrics = self._without_doubles(result.metrics)
             outputs = tuple(out for written in self._written for out in written.close())
             done = BundleDone(
@@ -231,10 +226,6 @@ class RunningBundle:
                 finalize=result.requires_finalization,
             )
         return self._reply(done, keyed, metrics)
-
-    def _all_is_written(self) -> None:
-        if self._on_written is not None:
-            self._on_written([one.buffer_id for one in self._written if one.has_rows])
 
     def _truncate(self) -> None:
         """Truncates the restrictions that it was given to be truncated first, before anything else."""

@@ -65,15 +65,12 @@ _LOGGER = logging.getLogger(__name__)
 class BundleHost(Protocol):
     """Runs one bundle in this process, in the calling thread."""
 
-    def run_bundle(
-        self, order: RunBundle, stores: Stores, *, last: bool = False
-    ) -> BundleReply | BundleBroke:
+    def run_bundle(self, order: RunBundle, stores: Stores) -> BundleReply | BundleBroke:
         """Processes a bundle to its end; never raises for what went wrong in it.
 
         Args:
             order: the bundle.
             stores: the state of key shards.
-            last: whether no other bundle waits, so that what reads its output will follow.
         """
 
 
@@ -155,8 +152,7 @@ class TaskLoop:
                     self._running = bundle
                     self._since = time.monotonic()
                 name = f"{self._order.name}-{bundle.number}-{bundle.attempt}"
-                order, last = RunBundle(bundle, name), not self._waiting
-                reply = self._host.run_bundle(order, self._stores, last=last)
+                reply = self._host.run_bundle(RunBundle(bundle, name), self._stores)
                 with self._alone():
                     if self._is_left:
                         self._send_untold()

@@ -11,7 +11,7 @@ import os
 import queue
 import socket
 import threading
-import time
+from collections.abc import Callable
 from typing import NoReturn
 
 from beam_runner_data.fetching.access import folder_for_files
@@ -20,7 +20,6 @@ from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.scheduler import SplitDone
 from beam_runner_model.threads import start_essential, start_helper
 from beam_runner_worker.awaiting_commit import AwaitingCommit
-from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import StageHarness
 
 from beam_runner_runtime.bundles.activity import Activity
@@ -34,15 +33,15 @@ from beam_runner_runtime.bundles.heart import start_heart
 from beam_runner_runtime.bundles.keyed import Stores
 from beam_runner_runtime.bundles.loop import TaskLoop
 from beam_runner_runtime.bundles.neighbour_wait import NeighbourWait
-from beam_runner_runtime.bundles.section_progress import SectionProgress
 from beam_runner_runtime.bundles.stages import JobStages
 from beam_runner_runtime.bundles.telling import ProgressTeller
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
 from beam_runner_runtime.channel.births import birth_of
 from beam_runner_runtime.channel.client import ChannelClient
 from beam_runner_runtime.channel.messages import (
     Abort,
     Beat,
+    BundleProgressed,
     BundleReply,
     Closed,
     CloseLane,
@@ -74,7 +73,9 @@ _Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
 class WorkerProcess:
     """This process, bound to a job. Use :func:`bind`.
 
-    ``work`` is the job, ``stages`` are its stages here, ``folder`` is the job's, ``data`` has its rows, and ``scratch`` is that of this process in it.
+    ``work`` is the job, ``stages`` are its stages here, ``folder`` is the job's, ``data`` has its rows,
+    ``scratch`` is that of this process in it, ``clock`` is its processing time,
+    and ``progress`` tells how far a bundle is.
     """
 
     def __init__(self, endpoint: Endpoint, job_id: str) -> None:
@@ -94,7 +95,7 @@ class WorkerProcess:
         hello = Hello(job_id, socket.gethostname(), os.getpid(), birth_of(os.getpid()))
         self.channel.attach(hello, self._obey, self._server_is_gone)
         self.work = self.channel.job_work()
-        self._clock = ProcessingClock.showing(self.work.now)
+        self.clock = ProcessingClock.showing(self.work.now)
         streaming = self.work.plan.streaming
         self._wait = NeighbourWait(
             self.channel.send,
@@ -111,12 +112,10 @@ class WorkerProcess:
             self.work,
             self.folder,
             self.scratch,
-            self._clock,
+            self.clock,
             self.channel,
-            lambda: self._running is not None,
         )
         self._stores = ShardStores(self.folder, hello.folder)
-        self._stores_of_sections = ShardStores(self.scratch)
         self._files = CommittedFiles(self._cache, self.work.plan.stages, self._wait)
         self._begun = BegunBundles()
         self._vitals = self._wait(
@@ -126,10 +125,10 @@ class WorkerProcess:
                 lambda: Beat(self._activity.now(), self._begun.take_untold()),
             )
         )
-        self._in_sections = SectionProgress(self.channel.send)
+        self.progress: Callable[[RunningBundle], BundleProgressed | None] = RunningBundle.progress
         self._teller = ProgressTeller(
             lambda: self._running,
-            self._in_sections.of,
+            lambda running: self.progress(running),
             self.channel.send,
             self.work.plan.sources(),
             in_turns=self.work.plan.takes_turns,
@@ -140,8 +139,6 @@ class WorkerProcess:
     def serve(self, lane: int) -> None:
         """Runs the bundles that the server gives to a lane, until it closes the lane."""
         self.channel.send(LaneOpened(lane))
-        if lane == 0:
-            self.stages.begin_with_sdk()
         while not isinstance(order := self._orders.get(), CloseLane):
             with self._activity.of(Doing.ORDER):
                 if isinstance(order, RunLoop):
@@ -158,26 +155,19 @@ class WorkerProcess:
                 self._closed = True
                 self.channel.send(Closed(self._begun.all()))
 
-    def run_in_section(self, order: RunBundle, data: BundleData) -> BundleReply | BundleBroke:
-        """Processes a bundle of a section to its end, in this thread; files that the reply names are kept."""
-        reply = self.run_bundle(order, self._stores_of_sections, data=data)
+    def run_with(
+        self, order: RunBundle, stores: Stores, data: BundleData
+    ) -> BundleReply | BundleBroke:
+        """Processes a bundle that has rows and state of its own; the files that its reply names are kept."""
+        reply = self.run_bundle(order, stores, data=data)
         self._running = None
-        return self._in_sections.ended(self._files.synced(reply))
-
-    def tell(self, end: BundleBroke | SectionRefusal) -> None:
-        """Tells the server that a section must end, before Spark does."""
-        self.channel.send(end)
-
-    def warn(self, text: str) -> None:
-        """Tells people something about a section."""
-        self.stages.log((LogRecord(Severity.WARN, int(time.time() * 1000), text),))
+        return self._files.synced(reply)
 
     def run_bundle(
         self,
         order: RunBundle,
         stores: Stores,
         *,
-        last: bool = False,
         data: BundleData | None = None,
     ) -> BundleReply | BundleBroke:
         """Processes a bundle to its end, in this thread (``bundles.loop.BundleHost``); ``data`` is a section's."""
@@ -195,7 +185,6 @@ class WorkerProcess:
                     data or self.data,
                     stage.merger,
                     stage.truncation,
-                    self.stages.set_up_reader if last and not self.work.plan.streaming else None,
                     # Spark may run tasks of a section again, which is no attempt at the section.
                     self._begun.note if data is None else None,
                 )
@@ -207,7 +196,6 @@ class WorkerProcess:
                 return broke(attempt, InterruptedError("the job has ended"), self.folder)
             self._vitals.works_on(order.bundle.stage)
             self._teller.begins(order.bundle.stage)
-            self.stages.build_readers_soon(stage.work.stage)
             reply = running.run()
             if isinstance(reply, BundleReply) and reply.done.finalize:
                 self._finalizers.keep(running.attempt, (stage.harness, running.bundle_id))
@@ -234,7 +222,7 @@ class WorkerProcess:
     def _run_loop(self, order: RunLoop) -> BundleReply | BundleBroke | None:
         self._files.begin(order)
         sources, send = self.work.plan.sources(), self._files.before(self.channel.send)
-        loop = TaskLoop(order, self.folder, self, send, sources, self._clock, self._wait)
+        loop = TaskLoop(order, self.folder, self, send, sources, self.clock, self._wait)
         self._looping = loop
         if self._leaves_loop:  # It was told so before there was a loop to leave.
             loop.ask_to_leave()

@@ -12,14 +12,13 @@ from beam_runner_model import observation
 from beam_runner_storage.journal.codec import FormError, Registry
 from beam_runner_worker import log_records
 
-from beam_runner_runtime.channel import attempts, messages, section_replies
+from beam_runner_runtime.channel import attempts, messages
 from beam_runner_runtime.channel.messages import FromWorker
-from beam_runner_runtime.channel.section_replies import SectionReply
 from beam_runner_runtime.forms import CONSTANTS, FORMS, SHARED, forms_of
 
 _MESSAGES = forms_of(
     {
-        "channel ": (attempts, messages, section_replies),
+        "channel ": (attempts, messages),
         "log ": (log_records,),
         "observation ": (observation,),
     }
@@ -27,8 +26,8 @@ _MESSAGES = forms_of(
 _REGISTRY = Registry({**_MESSAGES, **FORMS}, SHARED, CONSTANTS)
 
 
-def encode_message(message: FromWorker | SectionReply) -> bytes:
-    """A message of a worker process, or what tasks of a section say, as bytes."""
+def encode_message(message: FromWorker) -> bytes:
+    """A message of a worker process as bytes."""
     return _REGISTRY.encode(message)
 
 
@@ -42,18 +41,6 @@ def decode_message(encoded: bytes) -> FromWorker:
     if not isinstance(message, FromWorker):
         raise FormError(f"worker processes send no {type(message).__name__}")
     return message
-
-
-def decode_section_reply(encoded: bytes) -> SectionReply:
-    """What `encode_message` gave of a section.
-
-    Raises:
-        FormError: it is something else.
-    """
-    reply = _REGISTRY.decode(encoded, _REGISTRY.layout)
-    if not isinstance(reply, SectionReply):
-        raise FormError(f"tasks of a section send no {type(reply).__name__}")
-    return reply
 
 
 def encode_request(*values: str | int) -> bytes:

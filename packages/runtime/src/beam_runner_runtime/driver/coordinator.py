@@ -41,7 +41,6 @@ from beam_runner_runtime.channel.messages import (
     SplitReply,
     SplitRequest,
 )
-from beam_runner_runtime.channel.section_ends import SectionEnd
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.driver.finalizers import Finalizers
@@ -53,13 +52,14 @@ from beam_runner_runtime.driver.litter import Litter
 from beam_runner_runtime.driver.metrics import MetricsTally
 from beam_runner_runtime.driver.orders import Orders
 from beam_runner_runtime.driver.patient_journal import PatientJournal
-from beam_runner_runtime.driver.ports import SectionHost
-from beam_runner_runtime.driver.sections import Sections
 from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots
 from beam_runner_runtime.driver.watermark_checks import first_overtaken
 from beam_runner_runtime.driver.worker_outages import WorkerOutages
 from beam_runner_runtime.memory import KillWatch
+from beam_runner_runtime.sections.ends import SectionEnd
+from beam_runner_runtime.sections.ports import SectionHost
+from beam_runner_runtime.sections.running import Sections
 from beam_runner_runtime.tuning import TUNING
 
 _ENTRIES_PER_SNAPSHOT = 2000

@@ -12,9 +12,10 @@ from beam_runner_model.rendering import render
 from beam_runner_planner.plan import JobPlan
 
 from beam_runner_runtime.channel.attempts import FailedStep, LostProcess
-from beam_runner_runtime.driver.ledger import Ledger, stages_of
+from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.patient_journal import Outage
 from beam_runner_runtime.driver.waiting import neighbour_wait
+from beam_runner_runtime.sections.plan import stages_of
 
 MOST_MESSAGES = 20
 """Of one look at a job: many bundles may fail at a time, and for the same reason."""

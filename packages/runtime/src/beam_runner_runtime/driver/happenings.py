@@ -6,8 +6,8 @@ import attrs
 
 from beam_runner_runtime.channel.attempts import BundleBroke
 from beam_runner_runtime.channel.messages import FromWorker
-from beam_runner_runtime.channel.section_ends import SectionEnd
 from beam_runner_runtime.channel.server import WorkerLink
+from beam_runner_runtime.sections.ends import SectionEnd
 
 
 @attrs.frozen

@@ -43,6 +43,7 @@ from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import BundleReply, Entry
 from beam_runner_runtime.driver.kept import LedgerState, Tally, encode_ledger
 from beam_runner_runtime.driver.scheduling import graph_of
+from beam_runner_runtime.sections.plan import stages_of
 
 
 class Ledger:
@@ -299,8 +300,3 @@ class Ledger:
             self._segments[place] = segments
         kept = {segment.path for segment in segments}
         self._garbage += [s.path for s in before if s.path not in kept]
-
-
-def stages_of(bundle: Bundle) -> tuple[str, ...]:
-    """The stages that a bundle is of: one, or all of a section."""
-    return tuple(part.stage for part in bundle.parts) or (bundle.stage,)

@@ -25,9 +25,9 @@ from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver.coordinator import Coordinator
 from beam_runner_runtime.driver.failure_reports import failed_bundles
 from beam_runner_runtime.driver.lane import Lane
-from beam_runner_runtime.driver.ledger import stages_of
 from beam_runner_runtime.driver.processes import SILENT_SECONDS
-from beam_runner_runtime.driver.sections import Sections
+from beam_runner_runtime.sections.plan import stages_of
+from beam_runner_runtime.sections.running import Sections
 
 ASKED_SECONDS = 10.0
 """For how long after a question a job looks at itself, for the next one."""

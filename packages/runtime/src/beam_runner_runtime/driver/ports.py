@@ -13,9 +13,8 @@ from beam_runner_model.jobs import Importance, JobState, MessageLine, MessageRec
 
 from beam_runner_runtime.bundles.needs import Needs
 from beam_runner_runtime.channel.endpoints import Endpoints
-from beam_runner_runtime.channel.messages import FromWorker, JobWork, RunBundle
-from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
 from beam_runner_runtime.channel.stand_by import StandByOrder
+from beam_runner_runtime.sections.ports import SectionHost
 
 
 class JobReporter(Protocol):
@@ -53,34 +52,6 @@ class JobReporter(Protocol):
 
     def log(self, lines: Iterable[MessageLine]) -> None:
         """Adds many lines, each as `message` does, at a tenth of the cost."""
-
-
-class SectionHost(Protocol):
-    """What runs sections and tables, each as many tasks at once."""
-
-    def start_section(
-        self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
-    ) -> None:
-        """Runs a section, or a bundle of a stage that has a table, and calls ``on_end`` with what came of it, on any thread.
-
-        A placement that has no sections refuses each: its stages then run apart, on lanes. It is asked for tables only
-        where `Placement.has_tables`.
-
-        Args:
-            order: a bundle with parts, or of a stage that has a table.
-            work: the job.
-            title: what people are to know it by.
-            on_end: told once.
-        """
-
-    def heard(self, message: FromWorker) -> bool:
-        """A worker process has said something: whether it is about a section that runs, and for nobody else.
-
-        May be called from any thread.
-        """
-
-    def section_tasks(self) -> Tasks:
-        """How far the sections and tables of the job are, together."""
 
 
 class JobPlacement(SectionHost, Protocol):

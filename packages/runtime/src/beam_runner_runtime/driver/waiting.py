@@ -11,9 +11,10 @@ from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_planner.plan import JobPlan
 
 from beam_runner_runtime.driver.coordinator import Coordinator
-from beam_runner_runtime.driver.ledger import Ledger, stages_of
+from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.patient_journal import Outage
 from beam_runner_runtime.driver.processes import Silence
+from beam_runner_runtime.sections.plan import stages_of
 
 _MOST_OF_A_KIND = 3
 """Of one stage: each key shard may have a timer."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from beam_runner_runtime.bundles.needs import Needs
 from beam_runner_runtime.channel.attempts import SectionRefusal
 from beam_runner_runtime.channel.messages import FromWorker, JobWork, RunBundle
-from beam_runner_runtime.channel.section_ends import SectionEnd, Tasks
 from beam_runner_runtime.channel.stand_by import StandByOrder, StandDown
+from beam_runner_runtime.sections.ends import SectionEnd, Tasks
 
 
 class LanesOnly:

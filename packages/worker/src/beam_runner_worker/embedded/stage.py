@@ -66,13 +66,11 @@ class EmbeddedStage:
         inputs: Iterable[InputChunk],
         outputs: Mapping[str, OutputPort],
         state: UserState | None = None,
-        on_written: Callable[[], None] | None = None,
     ) -> BundleResult:
         """Processes one bundle; see :class:`~beam_runner_worker.ports.StageHarness`.
 
         Errors of ``inputs``, the ports and the side input reader propagate unchanged. ``inputs``
-        may run a bundle of another stage. The result comes with the last write, so ``on_written``
-        is not called.
+        may run a bundle of another stage.
         """
         outer = statesampler.get_current_tracker()
         try:
@@ -99,9 +97,6 @@ class EmbeddedStage:
         finally:
             statesampler.set_current_tracker(outer)
             self._flush_logs()
-
-    def set_up(self) -> None:
-        """Nothing: it would be done in the same thread, and takes as long then."""
 
     def progress(self) -> BundleProgress | None:
         """How far the running bundle is; takes about a millisecond, from any thread."""

@@ -229,8 +229,6 @@ class FnApiHarness:
         was_there = connection.usable and connection.connected
         if was_there:
             launcher.look(connection)
-            for stage in self._stages.values():
-                stage.give_up_ahead()
         interrupted = connection.begin_closing()
         if was_there:
             limits = self._limits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -17,7 +17,6 @@ from beam_runner_model.bundles import (
 from beam_runner_model.chunks import InputChunk
 
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.ahead import BundleAhead
 from beam_runner_worker.fnapi.bundle import RunningBundle
 from beam_runner_worker.fnapi.bundle_state import BundleState
 from beam_runner_worker.fnapi.connection import SdkConnection
@@ -121,15 +120,6 @@ class FnApiStage:
         self._finalizations = Finalizations(self._warn)
         self._lasting = LastingMetrics(self._warn)
         self._running: _Running | None = None
-        self._ahead = BundleAhead(plan)
-
-    def set_up(self) -> None:
-        """Opens the next bundle; see :class:`beam_runner_worker.ports.StageHarness`."""
-        self._ahead.open(self._source.sdk().connection, self._state(None))
-
-    def give_up_ahead(self) -> None:
-        """Ends a bundle that was set up and is not to be; to be called while its SDK is there."""
-        self._ahead.give_up()
 
     def process_bundle(
         self,
@@ -137,7 +127,6 @@ class FnApiStage:
         inputs: Iterable[InputChunk],
         outputs: Mapping[str, OutputPort],
         state: UserState | None = None,
-        on_written: Callable[[], None] | None = None,
     ) -> BundleResult:
         """Processes one bundle; see :class:`beam_runner_worker.ports.StageHarness`.
 
@@ -152,7 +141,7 @@ class FnApiStage:
         bundle_state = self._state(state)
         done = _Done()
         for segment in segments(bundle_state.in_turn(inputs)):
-            if not self._process(sdk, bundle_id, bundle_state, segment, outputs, done, on_written):
+            if not self._process(sdk, bundle_id, bundle_state, segment, outputs, done):
                 break
         if done.to_finalize:
             self._finalizations.remember(bundle_id, sdk.connection, done.to_finalize)
@@ -171,7 +160,6 @@ class FnApiStage:
         inputs: Iterator[DataChunk],
         outputs: Mapping[str, OutputPort],
         done: _Done,
-        on_written: Callable[[], None] | None,
     ) -> bool:
         """Processes some input in a bundle of the SDK, and adds what comes of it.
 
@@ -179,16 +167,14 @@ class FnApiStage:
             Whether more input may follow: not if the SDK has given the rest away.
         """
         connection = sdk.connection
-        bundle = self._ahead.take(connection, state)
-        if bundle is None:
-            bundle = connection.open_bundle(bundle_id, self._plan.spec.stage_id, state)
+        bundle = connection.open_bundle(bundle_id, self._plan.spec.stage_id, state)
         splitter = Splitter(self._plan, sdk.connection, bundle, self._warn)
         vanished = VanishedBundle(connection, bundle, self._plan.spec.title)
         self._running = _Running(
             sdk, bundle, splitter, vanished, done.elements, done.metrics.infos()
         )
         try:
-            transfer = Transfer(self._plan, connection, bundle, outputs, on_written)
+            transfer = Transfer(self._plan, connection, bundle, outputs)
             response = transfer.run(inputs)
             if response.error:
                 raise self._failed(response.error, bundle, in_a_pool=sdk.connection.in_a_pool)

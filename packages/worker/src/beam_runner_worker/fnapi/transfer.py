@@ -7,7 +7,7 @@ host. So neither side can block the other forever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from beam_runner_model.chunks import TimerChunk
 
@@ -34,7 +34,6 @@ class Transfer:
         connection: the SDK harness.
         bundle: the open bundle in the SDK harness.
         outputs: a port for every output, by transform id.
-        on_written: called when all outputs and timers have ended before the SDK has responded.
     """
 
     def __init__(
@@ -43,9 +42,7 @@ class Transfer:
         connection: SdkConnection,
         bundle: RunningBundle,
         outputs: Mapping[str, OutputPort],
-        on_written: Callable[[], None] | None = None,
     ) -> None:
-        self._on_written = on_written
         self._plan = plan
         self._connection = connection
         self._bundle = bundle
@@ -130,9 +127,6 @@ class Transfer:
             if response is not None and (response.error or not self._open):
                 self._bundle.check()
                 return response
-            if response is None and not self._open and self._on_written is not None:
-                self._on_written()
-                self._on_written = None
             self._write(self._bundle.wait(response, for_room=False))
 
     def _write(self, received: list[Received]) -> None:

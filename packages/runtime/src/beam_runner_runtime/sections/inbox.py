@@ -1,0 +1,164 @@
+"""What one task of a section gets from the tasks before it: all of it, checked, and in the order in which it was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pyarrow as pa
+import xxhash
+from beam_runner_data.rows.files import RowFile, RowFileWriter
+from beam_runner_data.rows.parcels import Head, ParcelKind, read_body, read_head, read_rows
+from beam_runner_data.rows.row import Row, RowKind
+
+from beam_runner_runtime.sections.proof import (
+    ExchangeError,
+    Told,
+    check_input,
+    digest_of_input,
+)
+from beam_runner_runtime.sections.replies import SectionReply
+from beam_runner_runtime.sections.wire import decode_reply
+
+
+@attrs.define
+class _Parcel:
+    """A parcel of rows, in memory, or in the file at a number."""
+
+    head: Head
+    data: bytes | None
+    number: int = 0
+
+
+@attrs.frozen
+class Received:
+    """All rows for one stage: what its bundle refers to (`beam_runner_engine.scheduler.Data.ref`).
+
+    Attributes:
+        stage: its place in the section.
+        count: how many elements.
+        size: of the rows, in bytes.
+        first: the number of the first element meant.
+        last: the number after the last element meant; None for all.
+    """
+
+    stage: int
+    count: int
+    size: int
+    first: int = 0
+    last: int | None = None
+
+
+class Inbox:
+    """Takes parcels as Spark gives them, in any order; gives rows when all have come.
+
+    Args:
+        path: of a file for what does not fit into memory, made when it is needed.
+        budget: how many bytes of parcels stay in memory.
+
+    Attributes:
+        replies: what tasks before this one have to say to the server.
+    """
+
+    def __init__(self, path: Path, budget: int) -> None:
+        self._path = path
+        self._budget = budget
+        self._bytes = 0
+        self._parcels: list[_Parcel] = []
+        self._writer: RowFileWriter | None = None
+        self._in_file = 0
+        self._file: RowFile | None = None
+        self._told: dict[int, Told] = {}
+        self._found: dict[int, dict[int, bytes | None]] = {}
+        self.replies: list[SectionReply] = []
+
+    def take(self, parcel: bytes) -> None:
+        """Takes a parcel.
+
+        Raises:
+            ExchangeError: it has come twice.
+        """
+        head = read_head(parcel)
+        if head.kind is ParcelKind.TOLD:
+            if head.source in self._told:
+                raise ExchangeError(f"Spark's shuffle gave what task {head.source} sent twice")
+            self._told[head.source] = Told.decode(read_body(parcel))
+            return
+        found = self._found.setdefault(head.source, {})
+        if head.number in found:
+            raise ExchangeError(f"Spark's shuffle gave a parcel of task {head.source} twice")
+        if head.kind is ParcelKind.REPLY:
+            found[head.number] = None
+            self.replies.append(decode_reply(read_body(parcel)))
+            return
+        found[head.number] = xxhash.xxh3_64_digest(parcel)
+        self._keep(head, parcel)
+
+    def check(self, level: str, sources: int) -> None:
+        """All have come: puts them in order.
+
+        Args:
+            level: the names of the stages that sent them.
+            sources: how many tasks these are.
+
+        Raises:
+            ExchangeError: it is not what was sent.
+        """
+        found = {
+            source: [parcels[number] for number in sorted(parcels)]
+            for source, parcels in self._found.items()
+        }
+        check_input(level, sources, self._told, found)
+        self._parcels.sort(key=lambda parcel: (parcel.head.source, parcel.head.number))
+        if self._writer is not None:
+            self._file = RowFile(self._path, self._writer.close())
+
+    @property
+    def digest(self) -> int:
+        """Of all that was sent, to this task and to the others beside it."""
+        return digest_of_input(self._told)
+
+    @property
+    def broken(self) -> bool:
+        """Whether something is missing, since the section must end."""
+        return any(one.broken for one in self._told.values())
+
+    def stages(self) -> dict[int, Received]:
+        """What has come, by the place of the stage that it is for."""
+        found: dict[int, Received] = {}
+        for parcel in self._parcels:
+            head = parcel.head
+            before = found.get(head.stage, Received(head.stage, 0, 0))
+            count, size = before.count + head.count, before.size + head.size
+            found[head.stage] = Received(head.stage, count, size)
+        return found
+
+    def rows(self, stage: int) -> Iterator[tuple[RowKind, int, pa.Buffer]]:
+        """Of each row for a stage its kind, the number of its elements and its data; may be read several times."""
+        for parcel in self._parcels:
+            if parcel.head.stage == stage:
+                yield from read_rows(self._data(parcel))
+
+    def close(self) -> None:
+        """Lets go of all, whoever still knows this inbox, and removes the file; who has rows may read on."""
+        self._parcels.clear()
+        if self._writer is not None:
+            self._writer.discard()
+
+    def _keep(self, head: Head, parcel: bytes) -> None:
+        self._bytes += len(parcel)
+        if self._bytes <= self._budget:
+            self._parcels.append(_Parcel(head, parcel))
+            return
+        if self._writer is None:
+            self._writer = RowFileWriter(self._path)
+        self._writer.write(Row(0, RowKind.KEYED, parcel, head.count))
+        self._parcels.append(_Parcel(head, None, self._in_file))
+        self._in_file += 1
+
+    def _data(self, parcel: _Parcel) -> bytes | pa.Buffer:
+        if parcel.data is not None:
+            return parcel.data
+        assert self._file is not None, "rows are read when all have come"
+        return self._file.row(parcel.number)[1]

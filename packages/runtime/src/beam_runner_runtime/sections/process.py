@@ -1,0 +1,53 @@
+"""A worker process, as the tasks of sections use it."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+
+from beam_runner_worker.log_records import LogRecord, Severity
+
+from beam_runner_runtime.bundles.bundle_data import BundleData
+from beam_runner_runtime.bundles.keyed import Stores
+from beam_runner_runtime.bundles.process import WorkerProcess
+from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.messages import BundleReply, RunBundle
+from beam_runner_runtime.sections.progress import SectionProgress
+
+
+class SectionProcess:
+    """Runs bundles of sections in a worker process (`beam_runner_runtime.sections.ports.TaskHost`).
+
+    Args:
+        process: the worker process. Its progress reports add up all bundles of a section from now on.
+    """
+
+    def __init__(self, process: WorkerProcess) -> None:
+        self._process = process
+        self._progress = SectionProgress(process.channel.send)
+        process.progress = self._progress.of
+        self.work = process.work
+        self.data = process.data
+        self.scratch = process.scratch
+        self.clock = process.clock
+
+    def run_bundle(
+        self, order: RunBundle, stores: Stores, data: BundleData
+    ) -> BundleReply | BundleBroke:
+        """Processes a bundle to its end, in this thread; files that the reply names are kept."""
+        return self._progress.ended(self._process.run_with(order, stores, data))
+
+    def tell(self, end: BundleBroke | SectionRefusal) -> None:
+        """Tells the server that a section must end, before Spark does."""
+        self._process.channel.send(end)
+
+    def warn(self, text: str) -> None:
+        """Tells people something about a section."""
+        record = LogRecord(Severity.WARN, int(time.time() * 1000), text)
+        self._process.stages.log((record,))
+
+
+@cache
+def section_process(process: WorkerProcess) -> SectionProcess:
+    """Returns the same object for the same process, so that its tasks add up what they have done."""
+    return SectionProcess(process)

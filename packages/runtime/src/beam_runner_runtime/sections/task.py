@@ -1,0 +1,185 @@
+"""One task of a section: runs the stages of one level over what is for one shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import attrs
+from beam_runner_data.rows.row import Row
+from beam_runner_engine.scheduler import Data, FailureKind, Input
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.times import MIN_TIMESTAMP
+from beam_runner_planner.plan import JobPlan
+
+from beam_runner_runtime.bundles.failed_attempts import broke
+from beam_runner_runtime.channel.messages import RunBundle
+from beam_runner_runtime.memory import section_budget
+from beam_runner_runtime.sections.data import SectionData
+from beam_runner_runtime.sections.inbox import Inbox, Received
+from beam_runner_runtime.sections.outbox import Outbox, Send
+from beam_runner_runtime.sections.plan import SectionPlan, SectionStage, shares
+from beam_runner_runtime.sections.ports import TaskHost
+from beam_runner_runtime.sections.pushing import pushed
+from beam_runner_runtime.sections.replies import SectionReply, Seen, merge_replies
+from beam_runner_runtime.sections.task_bundles import TaskBundles
+
+_WAITING_SHARE = 4
+"""One part in so many of a bundle's memory may wait to be sent together with more."""
+
+
+@attrs.frozen
+class SectionOrder:
+    """A section to be run.
+
+    Attributes:
+        order: the bundle, with its parts.
+        shards: how many tasks each level has, but for the first.
+    """
+
+    order: RunBundle
+    shards: int
+
+
+@attrs.frozen
+class Prepared:
+    """What all tasks of a section need, made once in a process.
+
+    Attributes:
+        order: the section.
+        plan: its stages.
+        inputs: of a stage, by its place, what each task reads from outside.
+    """
+
+    order: SectionOrder
+    plan: SectionPlan
+    inputs: dict[int, list[list[Input]]]
+
+    @classmethod
+    def of(cls, plan: JobPlan, section: SectionOrder) -> Prepared:
+        """That of a section of a job."""
+        stages = SectionPlan.of(plan, section.order.bundle.parts, section.shards)
+        heads = [one for level in stages.levels for one in level if not one.inner]
+        inputs = {one.place: shares(plan, one, stages.tasks[one.level]) for one in heads}
+        return cls(section, stages, inputs)
+
+
+_prepared: dict[str, Prepared] = {}
+
+
+def prepared_once(name: str, make: Callable[[], tuple[JobPlan, SectionOrder]]) -> Prepared:
+    """What was prepared under this name before; only the last is kept."""
+    if name not in _prepared:
+        made = Prepared.of(*make())
+        _prepared.clear()
+        _prepared[name] = made
+    return _prepared[name]
+
+
+class SectionTask:
+    """One attempt at one task.
+
+    Args:
+        host: the process.
+        prepared: the section that it is a task of.
+        level: which stages it runs.
+        source: its number, from 0.
+        attempt: tells it from other attempts at this task.
+    """
+
+    def __init__(
+        self,
+        host: TaskHost,
+        prepared: Prepared,
+        level: int,
+        source: int,
+        attempt: int,
+    ) -> None:
+        self._host = host
+        section = self._section = prepared.order
+        self._prepared = prepared
+        self._plan = prepared.plan
+        self._level = level
+        self._source = source
+        self._budget = section_budget()
+        self._wanted = True
+        self._name = f"{section.order.name}-{level}-{source}-{attempt}"
+        self._attempt = section.order.attempt
+
+    def run(self, parcels: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        """The parcels of this task with the shard that each is for, from those that are for it.
+
+        Raises:
+            ExchangeError: Spark did not give what was sent.
+            TaskFailedError: it failed from outside, and may be tried again.
+        """
+        inbox = Inbox(self._host.scratch / f"{self._name}-rows", self._budget)
+        try:
+            with self._told_of_neighbours():
+                for parcel in parcels:
+                    inbox.take(parcel)
+                if self._level:
+                    before = self._level - 1
+                    inbox.check(self._plan.name(before), self._plan.tasks[before])
+
+            def produce(push: Callable[[tuple[int, bytes]], None]) -> None:
+                with self._told_of_neighbours():
+                    self._work(inbox, lambda shard, parcel: push((shard, parcel)))
+
+            yield from pushed(produce)
+        finally:
+            self._wanted = False
+            inbox.close()
+
+    @contextmanager
+    def _told_of_neighbours(self) -> Iterator[None]:
+        """Tells the server if a disk or a store is away: the section then ends, and runs again later as a whole."""
+        try:
+            yield
+        except Exception as error:
+            broken = broke(self._attempt, error, self._host.scratch)
+            if broken.kind is FailureKind.UNAVAILABLE:
+                self._host.tell(broken)
+            raise
+
+    @property
+    def _is_last(self) -> bool:
+        return self._level == len(self._plan.levels) - 1
+
+    def _work(self, inbox: Inbox, send: Send) -> None:
+        shards = 1 if self._is_last else self._section.shards
+        outbox = Outbox(self._source, shards, send, self._budget // _WAITING_SHARE)
+        seen = (Seen(self._level, inbox.digest, 1),) if self._level else ()
+        own = SectionReply(((self._level, 1),), seen)
+        if not inbox.broken:
+            own = merge_replies((own, self._bundles(inbox, outbox)))
+        reply = merge_replies((*inbox.replies, own))
+        outbox.finish(reply, broken=inbox.broken or reply.end is not None)
+
+    def _bundles(self, inbox: Inbox, outbox: Outbox) -> SectionReply:
+        """Runs the bundles of this task, and hands on what is for later levels."""
+        host = self._host
+        data = SectionData(
+            self._plan, self._source, self._section.shards, inbox, outbox, host.data, host.scratch
+        )
+        received = inbox.stages()
+        inputs: list[tuple[SectionStage, Sequence[Input]]] = []
+        for stage in self._plan.levels[self._level]:
+            if (own := self._prepared.inputs.get(stage.place)) is not None:
+                inputs.append((stage, own[self._source]))
+            elif (rows := received.pop(stage.place, None)) is not None:
+                inputs.append((stage, (self._input(stage, rows),)))
+        bundle = self._section.order.bundle
+        reply = TaskBundles(host, bundle, self._name, inputs, data, lambda: self._wanted).run()
+        if reply.end is None:
+            for place in received:  # of later levels
+                for kind, count, row in inbox.rows(place):
+                    outbox.add(self._source, place, Row(self._source, kind, row, count))
+        return reply
+
+    def _input(self, stage: SectionStage, rows: Received) -> Input:
+        """Returns all that other tasks have sent for a stage."""
+        buffer = stage.plan.input_buffer
+        assert buffer is not None
+        shard = self._source if self._host.work.plan.buffers[buffer].kind.is_keyed else None
+        return Input(Data(rows, DataFacts(rows.count, rows.size, MIN_TIMESTAMP, shard, None)))

@@ -1,0 +1,74 @@
+"""How many tasks a section has, and which of them reads what."""
+
+from __future__ import annotations
+
+import pytest
+from beam_runner_engine.scheduler import Data, Input, SectionPart
+from beam_runner_model.buffers import BufferKind
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.times import MIN_TIMESTAMP
+from sample_buffers import buffer
+from small_plans import plan_of, stage
+
+from beam_runner_runtime.sections.plan import SectionPlan, shares
+
+SHARDS = 8
+
+
+def plan_from(
+    kind: BufferKind | None, *portions: int | None
+) -> tuple[SectionPlan, list[list[str]]]:
+    """A section of two stages that reads such portions, of these key shards or of none; and what each task reads."""
+    source = None if kind is None else "source"
+    plan = plan_of(
+        [stage("read", source, {"out": "pairs"}), stage("count", "pairs", groups=True)],
+        [buffer("pairs", BufferKind.GROUPED), *([] if kind is None else [buffer("source", kind)])],
+    )
+    inputs = tuple(
+        Input(Data(f"{number}", DataFacts(1, 10, 0, shard)))
+        for number, shard in enumerate(portions)
+    )
+    parts = [
+        SectionPart("read", inputs, (), MIN_TIMESTAMP),
+        SectionPart("count", (), (), MIN_TIMESTAMP),
+    ]
+    section = SectionPlan.of(plan, parts, SHARDS)
+    dealt = shares(plan, section.levels[0][0], section.tasks[0])
+    return section, [[str(one.data.ref) for one in own] for own in dealt]
+
+
+@pytest.mark.parametrize(
+    ("kind", "portions", "first"),
+    [
+        (None, [None], 1),
+        (BufferKind.DEALT, [], 1),
+        (BufferKind.DEALT, [None] * 3, 3),
+        (BufferKind.DEALT, [None] * 20, SHARDS),
+        (BufferKind.GROUPED, [3, 11, 3], 2),
+        (BufferKind.GROUPED, list(range(20)), SHARDS),
+    ],
+    ids=["impulse", "nothing", "a few", "many", "two shards", "many shards"],
+)
+def test_the_first_level_has_no_more_tasks_than_have_something_to_read(
+    kind: BufferKind | None, portions: list[int | None], first: int
+) -> None:
+    section, dealt = plan_from(kind, *portions)
+    assert section.tasks == (first, SHARDS)
+    assert all(dealt) or not portions
+    assert sorted(one for own in dealt for one in own) == sorted(map(str, range(len(portions))))
+
+
+def test_data_of_a_key_shard_goes_to_one_task() -> None:
+    _, dealt = plan_from(BufferKind.GROUPED, 3, 11, 3, 11)
+    assert dealt == [["0", "2"], ["1", "3"]]
+
+
+def test_restrictions_are_dealt_by_what_they_say_they_are() -> None:
+    plan = plan_of([stage("read", "source")], [buffer("source", BufferKind.DEALT)])
+    said = (1, 900, 2, 900, 3)
+    inputs = tuple(
+        Input(Data(f"{number}", DataFacts(1, 10, 0, work=work))) for number, work in enumerate(said)
+    )
+    section = SectionPlan.of(plan, [SectionPart("read", inputs, (), MIN_TIMESTAMP)], SHARDS)
+    dealt = shares(plan, section.levels[0][0], 3)
+    assert [[one.data.ref for one in own] for own in dealt] == [["1"], ["3"], ["0", "2", "4"]]

@@ -1,0 +1,115 @@
+"""How far a process is with its part of a section, as it tells it on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from apache_beam.coders import VarIntCoder
+from beam_runner_engine.scheduler import BundleDone
+from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_urns import metrics as urns
+
+from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
+from beam_runner_runtime.channel.messages import BundleProgressed, BundleReply
+from beam_runner_runtime.sections import progress as section_progress_module
+from beam_runner_runtime.sections.progress import SectionProgress
+
+_INTEGER = VarIntCoder()
+FIRST, SECOND = Attempt(7, 1), Attempt(7, 2)
+
+
+def count(number: int) -> tuple[MonitoringInfo, ...]:
+    payload = _INTEGER.encode(number)
+    return (
+        MonitoringInfo(urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, (("PCOLLECTION", "a"),), payload),
+    )
+
+
+def counted(progress: BundleProgressed | None) -> int:
+    assert progress is not None
+    (info,) = progress.metrics
+    return int(_INTEGER.decode(info.payload))
+
+
+def done(attempt: Attempt, number: int) -> BundleReply:
+    return BundleReply(BundleDone(attempt.bundle, attempt.attempt), None, count(number))
+
+
+@attrs.define
+class Running:
+    """A bundle, as far as it tells of itself."""
+
+    attempt: Attempt
+    number: int | None = 3
+
+    def progress(self) -> BundleProgressed | None:
+        if self.number is None:
+            return None
+        return BundleProgressed(self.attempt, 0.5, 700, count(self.number))
+
+
+@pytest.fixture
+def told() -> list[BundleProgressed]:
+    return []
+
+
+@pytest.fixture
+def progress(told: list[BundleProgressed]) -> SectionProgress:
+    return SectionProgress(told.append)
+
+
+def of(progress: SectionProgress, running: Any) -> BundleProgressed | None:
+    return progress.of(running)
+
+
+def test_of_a_bundle_that_is_no_section_s_nothing_is_added(progress: SectionProgress) -> None:
+    progress.ended(done(FIRST, 100))
+    assert counted(of(progress, Running(Attempt(8, 1)))) == 3
+
+
+def test_what_has_ended_counts_beside_what_runs(progress: SectionProgress) -> None:
+    assert counted(of(progress, Running(FIRST))) == 3
+    progress.ended(done(FIRST, 10))
+    progress.ended(done(FIRST, 20))
+    assert counted(of(progress, Running(FIRST))) == 33
+    assert of(progress, Running(FIRST, None)) is None
+
+
+def test_another_attempt_begins_from_nothing(progress: SectionProgress) -> None:
+    progress.ended(done(FIRST, 10))
+    progress.ended(done(SECOND, 1))
+    assert counted(of(progress, Running(SECOND))) == 4
+    assert counted(of(progress, Running(FIRST))) == 3
+
+
+def test_a_bundle_that_ends_between_two_looks_is_not_counted_twice(
+    progress: SectionProgress,
+) -> None:
+    class Ending(Running):
+        def progress(self) -> BundleProgressed | None:
+            progress.ended(done(FIRST, 3))
+            return super().progress()
+
+    progress.ended(done(FIRST, 10))
+    assert counted(of(progress, Ending(FIRST))) == 13
+
+
+def test_short_bundles_are_told_of_now_and_then(
+    progress: SectionProgress, told: list[BundleProgressed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [progress._told]
+    monkeypatch.setattr(section_progress_module.time, "monotonic", lambda: now[0])
+    for _ in range(100):
+        now[0] += 0.01
+        assert progress.ended(done(FIRST, 1)) == done(FIRST, 1)
+    assert 1 <= len(told) <= 2
+    assert counted(told[0]) >= 49
+
+
+def test_what_broke_is_not_counted(progress: SectionProgress, told: list[BundleProgressed]) -> None:
+    broken = BundleBroke(FIRST, None, "lost")
+    assert progress.ended(broken) is broken
+    assert counted(of(progress, Running(FIRST))) == 3
+    assert told == []

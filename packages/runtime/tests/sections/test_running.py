@@ -1,0 +1,151 @@
+"""Sections that run: their places among the cluster's slots, their names, how far they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from beam_runner_engine.scheduler import (
+    Bundle,
+    BundleFailed,
+    FailureKind,
+    SectionPart,
+    SectionRefused,
+)
+from beam_runner_storage.stores.spec import StoreSpec
+from clocks import Clock, clock_of
+from section_doubles import PLAN, FakeSections
+from small_plans import bundle_of
+from worker_doubles import harnesses
+
+from beam_runner_runtime.channel.attempts import (
+    Attempt,
+    BundleBroke,
+    FailedStep,
+    SectionRefusal,
+    UserFailure,
+)
+from beam_runner_runtime.channel.messages import JobWork, RunBundle
+from beam_runner_runtime.driver import slots as slots_module
+from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.sections import running as module
+from beam_runner_runtime.sections.ends import Tasks
+from beam_runner_runtime.sections.running import LOOK_SECONDS, Sections
+
+
+def section(number: int = 1, attempt: int = 1) -> Bundle:
+    parts = tuple(SectionPart(name, (), (), 0) for name in ("read", "count", "end"))
+    return bundle_of(number=number, attempt=attempt, stage="read", parts=parts)
+
+
+class Running:
+    """Sections of one job, and the slots of a cluster of four that another one has."""
+
+    def __init__(self, place: Path, width: int = 2) -> None:
+        self.host = FakeSections(PLAN, harnesses(PLAN, {}), place)
+        self.slots = Slots(4)
+        self.other = JobSlots(self.slots, "other")
+        for lane in range(4):
+            self.other.started(lane)
+            self.other.opened(lane)
+        self.sections = Sections(
+            self.host,
+            PLAN,
+            lambda bundle: RunBundle(bundle, "name"),
+            lambda: JobWork(PLAN, 2, StoreSpec(str(place))),
+            lambda end: None,
+            width,
+            JobSlots(self.slots, "mine"),
+        )
+
+    def end(self, number: int) -> None:
+        """One comes to its end."""
+        self.sections.ended(SectionRefusal(Attempt(number, 1), "no"))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock_of(slots_module, monkeypatch)
+    return clock_of(module, monkeypatch)
+
+
+def test_others_make_room_for_its_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = clock_of(slots_module, monkeypatch)
+    running = Running(tmp_path)
+    running.sections.run([section()])
+    assert running.other.spare == -2
+    clock.now += 1
+    assert running.other.is_wanted
+    running.end(1)
+    assert running.other.spare == 0
+    assert not running.other.is_wanted
+
+
+def test_places_are_taken_as_spark_begins_tasks(tmp_path: Path, clock: Clock) -> None:
+    running = Running(tmp_path)
+    running.sections.run([section(1), section(2)])
+    held = running.slots.places._held
+    running.host.tasks = Tasks(0, 3, 9)
+    clock.now += LOOK_SECONDS
+    running.sections.look()
+    assert len(held["mine"]) == 3
+    for number in (1, 2):
+        running.end(number)
+    assert not held["mine"]
+    assert not running.sections.alive
+
+
+def test_how_far_they_are_is_asked_now_and_then(tmp_path: Path, clock: Clock) -> None:
+    running = Running(tmp_path)
+    clock.now += LOOK_SECONDS
+    assert not running.sections.look(), "none runs"
+    running.sections.run([section()])
+    running.host.tasks = Tasks(1, 2, 9)
+    assert running.sections.look()
+    assert (running.sections.tasks.done, running.sections.tasks.known) == (1, 9)
+    running.host.tasks = Tasks(2, 2, 9)
+    assert not running.sections.look(), "it has just looked"
+    clock.now += LOOK_SECONDS
+    assert running.sections.look()
+    clock.now += LOOK_SECONDS
+    assert not running.sections.look(), "it has come no further"
+    (one,) = running.sections.running()
+    assert one.changed == clock.now - LOOK_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("end", "entry"),
+    [
+        (SectionRefusal(Attempt(1, 2), "why"), SectionRefused(1, 2, "why")),
+        (SectionRefusal(Attempt(1, 2), "why", ran=True), SectionRefused(1, 2, "why", ran=True)),
+        (
+            BundleBroke(Attempt(1, 2), None, "lost"),
+            BundleFailed(
+                1, 2, "section of the read step to the end step: lost", FailureKind.OUTSIDE
+            ),
+        ),
+        (
+            BundleBroke(Attempt(1, 2), UserFailure("Count", "no", "")),
+            BundleFailed(
+                1,
+                2,
+                "no [while running 'Count']",
+                FailureKind.USER,
+                detail=FailedStep("Count", "no"),
+            ),
+        ),
+    ],
+    ids=["refused", "refused after it ran", "broken", "of user code"],
+)
+def test_what_came_of_it_as_an_entry(tmp_path: Path, end: Any, entry: Any) -> None:
+    running = Running(tmp_path)
+    running.sections.run([section(1, 2)])
+    assert running.sections.ended(end) == entry
+    user_code_ran = not isinstance(end, SectionRefusal) or end.ran
+    assert running.sections.begun == ({"read": 1, "count": 1, "end": 1} if user_code_ran else {})
+
+
+def test_people_know_it_by_its_first_and_last_stage(tmp_path: Path) -> None:
+    name = Running(tmp_path).sections.name(section())
+    assert name == "section of the read step to the end step"

@@ -1,0 +1,396 @@
+"""Tasks of a section over real plans: what they come to, and that they repeat their bytes."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.metrics import Metrics
+from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
+from apache_beam.transforms import trigger, userstate
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
+from beam_runner_data.rows.files import read_ref
+from beam_runner_data.rows.parcels import ParcelKind, read_head
+from beam_runner_engine.scheduler import FailureKind
+from beam_runner_planner.plan import JobPlan
+from beam_runner_urns import metrics as metric_urns
+from plans import Build, plan_of
+from section_runs import SHARDS, Host, Parcels, Run, order_of
+
+from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
+from beam_runner_runtime.sections import task as section_task_module
+from beam_runner_runtime.sections.inbox import Inbox
+from beam_runner_runtime.sections.proof import mixed_level
+from beam_runner_runtime.sections.replies import SectionReply
+from beam_runner_runtime.sections.task_bundles import TaskFailedError
+
+FOUND: list[Any] = []
+
+
+def keep(element: Any) -> None:
+    FOUND.append(element)
+
+
+def pairs(p: beam.Pipeline, count: int = 400) -> Any:
+    made = p | beam.Create(range(count)) | beam.Reshuffle()
+    return made | "pair" >> beam.Map(lambda n: (f"k{n % 40:02}", n))
+
+
+def grouped(p: beam.Pipeline) -> None:
+    sums = pairs(p) | beam.GroupByKey() | "sum" >> beam.MapTuple(lambda k, v: (k, sum(v)))
+    sums | "keep" >> beam.Map(keep)
+
+
+def chain(p: beam.Pipeline) -> None:
+    some = pairs(p)
+    for n in range(3):
+        some = some | f"group {n}" >> beam.GroupByKey()
+        some = some | f"flat {n}" >> beam.FlatMapTuple(lambda k, v: [(k[-1], one) for one in v])
+    some | "keep" >> beam.Map(keep)
+
+
+def combined(p: beam.Pipeline) -> None:
+    pairs(p) | beam.CombinePerKey(sum) | "keep" >> beam.Map(keep)
+
+
+def joined(p: beam.Pipeline) -> None:
+    left = pairs(p)
+    right = p | "more" >> beam.Create([(f"k{n:02}", -n) for n in range(40)])
+    both = {"left": left, "right": right} | beam.CoGroupByKey()
+    sized = both | beam.MapTuple(lambda k, v: (k, len(v["left"]), len(v["right"])))
+    sized | "keep" >> beam.Map(keep)
+
+
+def forked(p: beam.Pipeline) -> None:
+    """One stage writes for two others, which are of different depth and come together again."""
+    some = pairs(p)
+    short = some | "odd" >> beam.Filter(lambda pair: pair[1] % 2)
+    long = some | "count" >> beam.combiners.Count.PerKey()
+    (
+        {"short": short, "long": long}
+        | beam.CoGroupByKey()
+        | beam.MapTuple(lambda k, v: (k, sorted(v["short"]), list(v["long"])))
+        | "keep" >> beam.Map(keep)
+    )
+
+
+def windowed(p: beam.Pipeline) -> None:
+    timed = pairs(p) | beam.MapTuple(lambda k, n: TimestampedValue((k, n), n))
+    in_sessions = timed | "gaps" >> beam.WindowInto(Sessions(5))
+    (
+        in_sessions
+        | "sessions" >> beam.GroupByKey()
+        | beam.MapTuple(lambda k, v: ("s", k, sorted(v)))
+        | "keep" >> beam.Map(keep)
+    )
+    panes = timed | "fixed" >> beam.WindowInto(
+        FixedWindows(50),
+        trigger=trigger.AfterWatermark(early=trigger.AfterCount(3)),
+        accumulation_mode=trigger.AccumulationMode.DISCARDING,
+    )
+    (
+        panes
+        | "panes" >> beam.GroupByKey()
+        | "p" >> beam.MapTuple(lambda k, v: ("p", k, len(list(v))))
+        | "keep panes" >> beam.Map(keep)
+    )
+
+
+class Counting(beam.DoFn):
+    SEEN = userstate.BagStateSpec("seen", VarIntCoder())
+    END = userstate.TimerSpec("end", TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element: Any,
+        seen: Any = beam.DoFn.StateParam(SEEN),  # noqa: B008
+        end: Any = beam.DoFn.TimerParam(END),  # noqa: B008
+    ) -> None:
+        seen.add(element[1])
+        end.set(10)
+
+    @userstate.on_timer(END)
+    def ring(
+        self,
+        key: Any = beam.DoFn.KeyParam,
+        seen: Any = beam.DoFn.StateParam(SEEN),  # noqa: B008
+    ) -> Iterator[Any]:
+        yield key, sum(seen.read())
+
+
+def stateful(p: beam.Pipeline) -> None:
+    (
+        pairs(p)
+        | beam.ParDo(Counting())
+        | beam.GroupByKey()
+        | beam.MapTuple(lambda k, v: (k, *v))
+        | "keep" >> beam.Map(keep)
+    )
+
+
+def sums(count: int = 400) -> list[Any]:
+    return [(f"k{k:02}", sum(range(k, count, 40))) for k in range(40)]
+
+
+EXPECTED: dict[Build, list[Any]] = {
+    grouped: sums(),
+    combined: sums(),
+    chain: [(str(n % 10), n) for n in range(400)],
+    joined: [(f"k{k:02}", 10, 1) for k in range(40)],
+    forked: [(f"k{k:02}", [n for n in range(k, 400, 40) if n % 2], [10]) for k in range(40)],
+    stateful: sums(),
+}
+
+
+@pytest.fixture
+def found() -> list[Any]:
+    FOUND.clear()
+    return FOUND
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[Any]:
+    made: list[Host] = []
+
+    def make(plan: JobPlan) -> Host:
+        made.append(Host(plan, tmp_path))
+        return made[-1]
+
+    yield make
+    for host in made:
+        host.close()
+
+
+def assert_whole(run: Run, reply: SectionReply) -> None:
+    assert reply.end is None
+    assert mixed_level(reply, run.tasks) is None
+
+
+@pytest.mark.parametrize("budget", [1 << 30, 2000], ids=["in memory", "in files"])
+@pytest.mark.parametrize("build", EXPECTED, ids=lambda build: build.__name__)
+def test_a_section(
+    build: Build, budget: int, hosts: Any, found: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(section_task_module, "section_budget", lambda: budget)
+    plan = plan_of(build)
+    run = Run(hosts(plan), order_of(plan))
+    assert_whole(run, run.all())
+    assert Counter(map(repr, found)) == Counter(map(repr, EXPECTED[build]))
+    assert list(run.host.scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("shards", [1, 3, 7])
+def test_its_tasks_are_as_many_as_it_is_given(shards: int, hosts: Any, found: list[Any]) -> None:
+    """However many key shards the job has; what leaves it is cut by these."""
+
+    def build(p: beam.Pipeline) -> None:
+        some = pairs(p) | beam.GroupByKey() | beam.FlatMapTuple(lambda k, v: [(k, n) for n in v])
+        some | "out" >> beam.GroupByKey() | "keep" >> beam.Map(keep)
+
+    plan = plan_of(build)
+    within = [name for name, stage in plan.stages.items() if "keep" not in stage.spec.name]
+    run = Run(hosts(plan), order_of(plan, within), shards)
+    assert run.tasks[1:] == (shards,) * (run.levels - 1)
+    reply = run.all()
+    assert_whole(run, reply)
+    ends = [one.data.facts for each in reply.outputs for one in each.outputs]
+    assert sum(facts.count for facts in ends) == 400
+    assert {facts.shard for facts in ends} == set(range(SHARDS))
+
+
+def test_windows_and_panes(hosts: Any, found: list[Any]) -> None:
+    plan = plan_of(windowed)
+    run = Run(hosts(plan), order_of(plan))
+    assert_whole(run, run.all())
+    assert sum(one[2] for one in found if one[0] == "p") == 400
+    in_sessions = [n for one in found if one[0] == "s" for n in one[2]]
+    assert sorted(in_sessions) == list(range(400))
+
+
+@pytest.fixture
+def pool() -> Iterator[str]:
+    """Has user code run by SDKs, over the Fn API, in threads of this process."""
+    address, pool = BeamFnExternalWorkerPoolServicer.start()
+    yield address
+    pool.stop(0)
+
+
+@pytest.mark.parametrize("build", [combined, forked, stateful], ids=lambda build: build.__name__)
+def test_of_stages_that_sdks_run(build: Build, hosts: Any, found: list[Any], pool: str) -> None:
+    plan = plan_of(build, pool)
+    assert plan.needs_sdks
+    run = Run(hosts(plan), order_of(plan))
+    assert_whole(run, run.all())
+    assert Counter(map(repr, found)) == Counter(map(repr, EXPECTED[build]))
+
+
+@pytest.mark.parametrize("build", [forked, windowed, stateful], ids=lambda build: build.__name__)
+def test_each_task_of_sdks_repeats_its_bytes(build: Build, hosts: Any, pool: str) -> None:
+    plan = plan_of(build, pool)
+    assert_bytes_repeat(Run(hosts(plan), order_of(plan)), random.Random(1))
+
+
+@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("budget", [1 << 30, 2000], ids=["in memory", "in files"])
+@pytest.mark.parametrize(
+    "build", [*EXPECTED, windowed], ids=lambda build: getattr(build, "__name__", "")
+)
+def test_each_task_repeats_its_bytes(
+    build: Build, budget: int, seed: int, hosts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the order in which Spark gives it its input, and whichever attempt it is."""
+    monkeypatch.setattr(section_task_module, "section_budget", lambda: budget)
+    plan = plan_of(build)
+    host = hosts(plan)
+    host.budget = budget
+    assert_bytes_repeat(Run(host, order_of(plan)), random.Random(seed))
+
+
+def assert_bytes_repeat(run: Run, shuffled: random.Random) -> None:
+    parcels: Parcels = [[] for _ in range(SHARDS)]
+    rows = 0
+    for level in range(run.levels):
+        for number in range(run.tasks[level]):
+            other = list(parcels[number])
+            shuffled.shuffle(other)
+            first = without_replies(run.task(level, number, parcels[number]))
+            assert without_replies(run.task(level, number, other)) == first
+            rows += sum(read_head(parcel).kind is ParcelKind.ROWS for _, parcel in first)
+        parcels = run.level(level, parcels)
+    assert rows > 2 * SHARDS
+
+
+def without_replies(sent: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Replies tell times, and the names of files: these may differ, and no digest is made of them."""
+    return [one for one in sent if read_head(one[1]).kind is not ParcelKind.REPLY]
+
+
+# What it hands on to others.
+
+
+def test_its_outputs_and_metrics(hosts: Any, tmp_path: Path) -> None:
+    def build(p: beam.Pipeline) -> None:
+        ended = pairs(p) | beam.GroupByKey() | beam.ParDo(Told())
+        ended | "out" >> beam.Reshuffle() | "keep" >> beam.Map(keep)
+
+    plan = plan_of(build)
+    within = [name for name, stage in plan.stages.items() if "keep" not in stage.spec.name]
+    assert 0 < len(within) < len(plan.stages)
+    run = Run(hosts(plan), order_of(plan, within))
+    reply = run.all()
+    assert_whole(run, reply)
+    outputs = [one.data for each in reply.outputs for one in each.outputs]
+    assert sum(data.facts.count for data in outputs) == 40
+    assert sum(len(list(read_ref(tmp_path, data.ref))) for data in outputs) >= 1
+    counted = [
+        VarIntCoder().decode(info.payload)
+        for info in reply.metrics
+        if info.type == metric_urns.SUM_INT64_TYPE and ("NAME", "keys") in info.labels
+    ]
+    assert counted == [40]
+
+
+class Told(beam.DoFn):
+    def process(self, element: Any) -> Iterator[Any]:
+        Metrics.counter("test", "keys").inc()
+        yield element[0]
+
+
+# What ends it.
+
+
+class Failing(beam.DoFn):
+    def process(self, element: Any) -> Iterator[Any]:
+        if element == 7:
+            raise ValueError("seven")
+        yield element
+
+
+def test_user_code_that_fails(hosts: Any, found: list[Any]) -> None:
+    def build(p: beam.Pipeline) -> None:
+        some = p | beam.Create(range(20)) | beam.Reshuffle() | "bad" >> beam.ParDo(Failing())
+        some | "again" >> beam.Reshuffle() | beam.Map(keep)
+
+    plan = plan_of(build)
+    run = Run(hosts(plan), order_of(plan))
+    reply = run.all()
+    assert isinstance(reply.end, BundleBroke)
+    assert reply.end.failure is not None
+    assert (reply.end.failure.transform, reply.end.failure.summary) == ("bad", "ValueError: seven")
+    assert run.host.told == [reply.end]
+    assert found == []  # nothing runs over a part of what there should be
+
+
+def test_what_failed_from_outside_is_told_for_spark_is_silent_while_it_tries_again(
+    hosts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(grouped)
+    order = order_of(plan)
+    run = Run(hosts(plan), order)
+    broken = BundleBroke(order.attempt, None, "HarnessError: it is gone")
+    monkeypatch.setattr(run.host, "run_bundle", lambda order, stores, data: broken)
+    with pytest.raises(TaskFailedError, match=r"^Create/FlatMap.*: HarnessError: it is gone$"):
+        run.all()
+    (warning,) = run.host.warnings
+    assert "Spark may run it again: Create/FlatMap" in warning
+
+
+def test_section_neighbour_is_unavailable_section_ends_with_its_name(
+    hosts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark would run the task four times at once, and fail the job."""
+    plan = plan_of(grouped)
+    order = order_of(plan)
+    run = Run(hosts(plan), order)
+    store = "the data store at s3://b"
+    broken = BundleBroke(order.attempt, None, "away", FailureKind.UNAVAILABLE, store)
+    monkeypatch.setattr(run.host, "run_bundle", lambda order, stores, data: broken)
+    assert run.all().end == broken
+    assert set(run.host.told) == {broken}
+
+
+def test_section_disk_is_full_in_a_task_section_ends_with_the_name_of_the_disk(
+    hosts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(grouped)
+    run = Run(hosts(plan), order_of(plan))
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Inbox, "take", full)
+    with pytest.raises(OSError, match="No space left"):
+        run.all()
+    (told,) = set(run.host.told)
+    assert isinstance(told, BundleBroke)
+    assert told.kind is FailureKind.UNAVAILABLE
+    assert told.neighbour.startswith("the disk of ")
+
+
+class Finalizing(beam.DoFn):
+    def process(
+        self, element: Any, finalizer: Any = beam.DoFn.BundleFinalizerParam
+    ) -> Iterator[Any]:
+        finalizer.register(lambda: None)
+        yield element
+
+
+def test_what_asks_for_a_commit_of_its_own_is_refused(hosts: Any, found: list[Any]) -> None:
+    def build(p: beam.Pipeline) -> None:
+        p | beam.Create(["a"]) | beam.ParDo(Finalizing()) | beam.Reshuffle() | beam.Map(keep)
+
+    plan = plan_of(build)
+    run = Run(hosts(plan), order_of(plan))
+    reply = run.all()
+    assert isinstance(reply.end, SectionRefusal)
+    assert "wants to be told when its bundle is committed" in reply.end.reason
+    assert run.host.told == [reply.end]
+    assert found == []

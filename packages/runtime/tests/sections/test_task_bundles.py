@@ -1,0 +1,176 @@
+"""The bundles of a task follow the engine's rules: residuals and timers come at their time, or the section is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_engine.keyed.cells import CellDelta, CellId
+from beam_runner_engine.scheduler import Bundle, BundleDone, Data, Input, Residual, SectionPart
+from beam_runner_model.buffers import BufferKind
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
+from sample_buffers import buffer
+from small_plans import elements, plan_of, stage
+
+from beam_runner_runtime.channel.attempts import SectionRefusal
+from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
+from beam_runner_runtime.sections import task_bundles as module
+from beam_runner_runtime.sections.plan import SectionPlan
+from beam_runner_runtime.sections.task_bundles import TaskBundles
+
+PLAN = plan_of(
+    [
+        stage("pairs", None, {"out": "pairs"}, splittable=True),
+        stage("count", "pairs", groups=True),
+    ],
+    [buffer("pairs", BufferKind.GROUPED)],
+)
+Answer = Callable[[RunBundle, Any], BundleDone]
+
+
+@attrs.define
+class Clock:
+    """Takes the place of ``time`` and of the job's clock; sleeping moves it."""
+
+    ms: int = 1_000_000
+
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
+    def sleep(self, seconds: float) -> None:
+        self.ms += max(1, round(seconds * 1000))
+
+    def now(self) -> int:
+        return self.ms
+
+
+@attrs.define
+class Host:
+    """A process whose bundles come to what a test says.
+
+    Attributes:
+        ran: each bundle, and when.
+        told: why the section must end.
+    """
+
+    clock: Clock
+    scratch: Path
+    answer: Answer
+    work: JobWork = attrs.field(factory=lambda: JobWork(PLAN, 1, "folder"))
+    data: Any = None
+    ran: list[tuple[int, Bundle]] = attrs.field(factory=list)
+    told: list[Any] = attrs.field(factory=list)
+
+    def run_bundle(self, order: RunBundle, stores: Any, data: Any) -> BundleReply:
+        self.ran.append((self.clock.ms, order.bundle))
+        return BundleReply(self.answer(order, stores), None, ())
+
+    def tell(self, end: Any) -> None:
+        self.told.append(end)
+
+    def warn(self, text: str) -> None:
+        raise AssertionError(text)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def bundles_of(host: Host, place: int, data: Sequence[Data]) -> TaskBundles:
+    """The bundles of a task that reads `data` for the stage at `place`."""
+    parts = [SectionPart(name, (), (), MIN_TIMESTAMP) for name in PLAN.stages]
+    times = (MIN_TIMESTAMP, MAX_TIMESTAMP, MIN_TIMESTAMP, host.clock.ms)
+    section = Bundle(7, 3, "pairs", None, (), (), *times, parts=tuple(parts))
+    plan = SectionPlan.of(PLAN, parts, 1)
+    found = plan.levels[place][0]
+    rows: Any = SimpleNamespace(source=0, outbox=SimpleNamespace(overflows=False))
+    return TaskBundles(
+        host, section, "task", [(found, [Input(d) for d in data])], rows, lambda: True
+    )
+
+
+def done(order: RunBundle, **fields: Any) -> BundleDone:
+    return BundleDone(order.bundle.number, order.bundle.attempt, **fields)
+
+
+def test_bundles_residuals_of_different_delays_each_resumes_at_its_own_time(
+    clock: Clock, tmp_path: Path
+) -> None:
+    begun = clock.ms
+    delays = {b"early": 2_000, b"late": 9_000}
+
+    def answer(order: RunBundle, stores: Any) -> BundleDone:
+        if clock.ms > begun:
+            return done(order)
+        put_off = [Residual(elements(str(delay), name), delay) for name, delay in delays.items()]
+        return done(order, residuals=tuple(put_off))
+
+    host = Host(clock, tmp_path, answer)
+    reply = bundles_of(host, 0, [elements("all", b"x")]).run()
+    assert reply.end is None
+    assert [at - begun for at, _ in host.ran] == [0, 2_000, 9_000]
+    assert {(bundle.number, bundle.attempt) for _, bundle in host.ran} == {(7, 3)}
+
+
+def test_bundles_timer_in_processing_time_rings_with_the_state_of_its_shard(
+    clock: Clock, tmp_path: Path
+) -> None:
+    begun = clock.ms
+    read: list[Any] = []
+
+    def answer(order: RunBundle, stores: Any) -> BundleDone:
+        store = stores.open(order.bundle.stage, order.bundle.shard, order.state)
+        read.append(store.read(CELL, b"k"))
+        if clock.ms > begun:
+            return done(order, summary=EMPTY_SUMMARY)
+        store.write_commit({CELL: CellDelta(added={b"k": ["kept"]})}, order.name)
+        return done(order, summary=ShardSummary(next_processing_timer=begun + 500))
+
+    host = Host(clock, tmp_path, answer)
+    facts = DataFacts(1, 1, MIN_TIMESTAMP, 0, None)
+    reply = bundles_of(host, 1, [Data("rows", facts)]).run()
+    assert reply.end is None
+    assert read == [None, ["kept"]]
+    (_, first), (at, second) = host.ran
+    assert first.inputs and not second.inputs
+    assert at == second.processing_time == begun + 500
+    assert second.end_watermark == MAX_TIMESTAMP
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bundles_timer_far_off_refuses_the_section_at_once(clock: Clock, tmp_path: Path) -> None:
+    begun = clock.ms
+
+    def answer(order: RunBundle, stores: Any) -> BundleDone:
+        return done(order, summary=ShardSummary(next_processing_timer=begun + 60_000))
+
+    host = Host(clock, tmp_path, answer)
+    facts = DataFacts(1, 1, MIN_TIMESTAMP, 0, None)
+    reply = bundles_of(host, 1, [Data("rows", facts)]).run()
+    assert isinstance(reply.end, SectionRefusal)
+    assert reply.end.reason == "the count step has put off a part of its work for long"
+    assert host.told == [reply.end]
+    assert clock.ms == begun
+
+
+def test_bundles_whole_shards_have_a_bundle_each_in_the_order_of_their_rows(
+    clock: Clock, tmp_path: Path
+) -> None:
+    host = Host(clock, tmp_path, lambda order, stores: done(order, summary=EMPTY_SUMMARY))
+    rows = [Data(name, DataFacts(1, 1, MIN_TIMESTAMP, shard, None)) for name, shard in SHARDS]
+    assert bundles_of(host, 1, rows).run().end is None
+    found = [(b.shard, [one.data.ref for one in b.inputs]) for _, b in host.ran]
+    assert found == [(4, ["a", "c"]), (2, ["b"])]
+
+
+CELL = CellId("state", b"key", b"")
+SHARDS = (("a", 4), ("b", 2), ("c", 4))

@@ -1,0 +1,208 @@
+"""JSON for scripts under `/api/v1`, metrics for Prometheus, and a health check."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+from beam_runner_jobservices import JobApiError, JobState
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from beam_runner_web.html.job_list import lines_of
+from beam_runner_web.html.job_view import JobView
+from beam_runner_web.html.logs import LogFilter, all_lines
+from beam_runner_web.html.pages import Pages
+
+
+class Api:
+    """The API for scripts. The package's README lists the parts of a job."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+
+    def answers(self) -> Mapping[str, Callable[[Request], Response]]:
+        """Returns the handlers by address; each of them is a blocking call."""
+        return {
+            "/api/v1/jobs": self._jobs,
+            "/api/v1/jobs/{job_id}": self._job,
+            "/api/v1/jobs/{job_id}/{part}": self._part,
+            "/jobs/{job_id}/logs.txt": self._log_text,
+            "/metrics": self._prometheus,
+            "/healthz": self._health,
+        }
+
+    def error(self, status: int, text: str) -> Response:
+        """Returns an error as JSON."""
+        return _json({"error": text}, status)
+
+    def _jobs(self, request: Request) -> Response:
+        return _json({"jobs": plain(lines_of(self._pages.watches.client))})
+
+    def _job(self, request: Request) -> Response:
+        return _json(summary(self._pages.view(request.path_params["job_id"])))
+
+    def _part(self, request: Request) -> Response:
+        part = _PARTS.get(request.path_params["part"])
+        if part is None:
+            return self.error(404, f"no such part; there are {', '.join(_PARTS)}")
+        found = part(self._pages.view(request.path_params["job_id"]), request)
+        return _json({request.path_params["part"]: plain(found)})
+
+    def _log_text(self, request: Request) -> Response:
+        """Returns the log as a file, with the page's filter. Terminal escapes stay in the file."""
+        view = self._pages.view(request.path_params["job_id"])
+        lines = all_lines(view, _log_filter(request))
+        text = "".join(
+            f"{line.time} {line.severity} [{_step_name(view, line.step)}] {line.text}\n"
+            for line in lines
+        )
+        headers = {"content-disposition": 'attachment; filename="log.txt"'}
+        return PlainTextResponse(text.encode("utf-8", "replace"), headers=headers)
+
+    def _health(self, request: Request) -> Response:
+        try:
+            self._pages.watches.client.jobs()
+        except JobApiError as error:
+            return PlainTextResponse(f"the job server does not answer: {error}\n", 503)
+        return PlainTextResponse("ok\n")
+
+    def _prometheus(self, request: Request) -> Response:
+        lines = lines_of(self._pages.watches.client)
+        counts = Counter(line.state for line in lines)
+        text = [
+            "# HELP beam_jobs Jobs that the server knows, by state.",
+            "# TYPE beam_jobs gauge",
+            *(f'beam_jobs{{state="{s.name.lower()}"}} {counts[s]}' for s in JobState),
+        ]
+        running = [line.id for line in lines if not line.state.is_terminal]
+        views = [self._pages.view(job_id) for job_id in running]
+        text += _exposition(views)
+        return PlainTextResponse("\n".join(text) + "\n")
+
+
+def summary(view: JobView) -> dict[str, Any]:
+    """Returns a summary of a job."""
+    snapshot = view.snapshot
+    return {
+        "id": view.id,
+        "name": view.name,
+        "state": view.state.name,
+        "streaming": view.streaming,
+        "started": snapshot.started,
+        "ended": snapshot.ended,
+        "away": snapshot.away,
+        "causes": plain(view.causes),
+        "options": dict(view.options),
+    }
+
+
+def _steps(view: JobView, request: Request) -> list[dict[str, Any]]:
+    rows = [view.row(key) for key in view.tree.steps]
+    return [
+        {
+            "id": row.step.id,
+            "name": row.step.name,
+            "parent": row.step.parent,
+            "state": row.state.value,
+            "rate": row.rate,
+            **attrs.asdict(row.figures),
+        }
+        for row in rows
+    ]
+
+
+def _log_filter(request: Request) -> LogFilter:
+    query = request.query_params
+    return LogFilter(query.get("step", ""), query.get("severity", "").upper(), query.get("q", ""))
+
+
+def _step_name(view: JobView, step: str) -> str:
+    return view.tree.steps[step].name if step else "job"
+
+
+_PARTS: Mapping[str, Callable[[JobView, Request], Any]] = {
+    "steps": _steps,
+    "stages": lambda view, request: view.figures.stages,
+    "errors": lambda view, request: view.failures,
+    "metrics": lambda view, request: view.figures.user,
+    "bundles": lambda view, request: view.snapshot.execution and view.snapshot.execution.bundles,
+    "waits": lambda view, request: view.snapshot.execution and view.snapshot.execution.waits,
+    "failed-bundles": lambda view, request: (
+        view.snapshot.execution and view.snapshot.execution.failed
+    ),
+    "logs": lambda view, request: all_lines(view, _log_filter(request)),
+}
+
+
+def plain(value: Any) -> Any:
+    """Returns records as values that JSON supports."""
+    if attrs.has(type(value)):
+        fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
+        return plain(fields)
+    if isinstance(value, enum.StrEnum):
+        return value.value
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(plain(one) for one in value)
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    text = json.dumps(value, ensure_ascii=True, default=str)
+    return Response(text, status, media_type="application/json")
+
+
+_OF_STAGES = (
+    ("backlog_bytes", "gauge", "What waits for the stage and is in no bundle.", "backlog_bytes"),
+    (
+        "open_bundles",
+        "gauge",
+        "Bundles of the stage that run or wait for their turn.",
+        "open_bundles",
+    ),
+    ("paused_bundles", "gauge", "Bundles that failed and run again after a pause.", "paused"),
+    ("input_watermark_ms", "gauge", "The stage's input watermark.", "input_watermark"),
+    ("output_watermark_ms", "gauge", "The stage's output watermark.", "output_watermark"),
+    ("commit_lag_ms", "gauge", "Age of the oldest bundle not committed.", "commit_lag"),
+    ("bundles_total", "counter", "Bundles of the stage that were committed.", "committed"),
+    ("retried_bundles_total", "counter", "Bundles that were given out again.", "retried"),
+    ("dropped_values_total", "counter", "Values that came too late.", "dropped"),
+)
+
+
+def _exposition(views: Iterable[JobView]) -> Iterator[str]:
+    """Returns metrics of jobs in Prometheus' text format."""
+    found = list(views)
+    yield "# HELP beam_step_elements_total Elements that came out of the step."
+    yield "# TYPE beam_step_elements_total counter"
+    for view in found:
+        for key, figures in view.figures.steps.items():
+            if figures.elements_out is not None:
+                labels = _labels(job=view.id, step=view.tree.steps[key].name)
+                yield f"beam_step_elements_total{labels} {figures.elements_out}"
+    for name, kind, text, field in _OF_STAGES:
+        yield f"# HELP beam_stage_{name} {text}"
+        yield f"# TYPE beam_stage_{name} {kind}"
+        for view in found:
+            for stage in view.figures.stages:
+                value = getattr(stage, field)
+                if value is not None:
+                    yield f"beam_stage_{name}{_labels(job=view.id, stage=stage.id)} {value}"
+
+
+def _labels(**labels: str) -> str:
+    shown = ",".join(
+        f'{name}="' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        for name, value in labels.items()
+    )
+    return f"{{{shown}}}"

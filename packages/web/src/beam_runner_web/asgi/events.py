@@ -1,0 +1,115 @@
+"""Live pages: one stream of server-sent events for each page, with the parts that have changed.
+
+The template of the page also renders the parts, so a live page shows the same as a reload. The
+event `parts` has a JSON object of HTML by element id. `end` says that nothing will change any more.
+`gone` says that the server doesn't know the job, for example after a restart without its jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from beam_runner_jobservices import JobApiError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+
+from beam_runner_web.html.pages import JOB_PAGES, Pages
+from beam_runner_web.html.rendering import Renderer
+
+MOST_STREAMS = 64
+_LIST_PAUSE_SECONDS = 2.0
+_AWAY_PAUSE_SECONDS = 2.0
+_KEEP_ALIVE_SECONDS = 15.0
+_HEADERS = {"x-accel-buffering": "no"}
+
+_Rendered = tuple[dict[str, str], float, bool]
+
+
+class Events:
+    """Server of the streams, at most `MOST_STREAMS` at once. Beyond the limit, pages stay as they were
+    loaded.
+
+    `in_thread` runs blocking calls.
+    """
+
+    def __init__(
+        self, pages: Pages, renderer: Renderer, in_thread: Callable[..., Awaitable[Any]]
+    ) -> None:
+        self._pages = pages
+        self._renderer = renderer
+        self._in_thread = in_thread
+        self._open = 0
+
+    async def of_the_list(self, request: Request) -> Response:
+        """Returns the stream of the list of jobs."""
+
+        def render() -> _Rendered:
+            values = self._pages.jobs(request.query_params)
+            return self._renderer.live_parts("jobs.html", values), _LIST_PAUSE_SECONDS, False
+
+        return await self._answer(request, render)
+
+    async def of_a_job(self, request: Request) -> Response:
+        """Returns the stream of one of a job's pages; the parameter `page` names it."""
+        job_id = request.path_params["job_id"]
+        page = request.query_params.get("page", "")
+        if page not in JOB_PAGES:
+            return PlainTextResponse("There is no such page.", 404)
+
+        def render() -> _Rendered:
+            values = self._pages.job(job_id, page, request.query_params)
+            job = values["job"]
+            over = job.state.is_terminal and not job.snapshot.away
+            parts = self._renderer.live_parts(JOB_PAGES[page].template, values)
+            return parts, self._pages.watches.get(job_id).pause, over
+
+        return await self._answer(request, render)
+
+    async def _answer(self, request: Request, render: Callable[[], _Rendered]) -> Response:
+        """Returns a stream, or with the parameter `once` all current parts, for pages that poll."""
+        if "once" in request.query_params:
+            parts, _, over = await self._in_thread(render)
+            return JSONResponse({"parts": parts, "over": over})
+        if self._open >= MOST_STREAMS:
+            return PlainTextResponse("Too many live pages are open; reload this one.", 503)
+        return StreamingResponse(
+            self._follow(render), media_type="text/event-stream", headers=_HEADERS
+        )
+
+    async def _follow(self, render: Callable[[], _Rendered]) -> AsyncIterator[str]:
+        self._open += 1
+        sent: dict[str, str] = {}
+        said = 0.0
+        clock = asyncio.get_running_loop().time
+        try:
+            yield "retry: 2000\n\n"
+            while True:
+                try:
+                    parts, pause, over = await self._in_thread(render)
+                except JobApiError as error:
+                    if error.code == "NOT_FOUND":
+                        yield _event("gone", error.text)
+                        return
+                    yield _event("away", error.text)
+                    await asyncio.sleep(_AWAY_PAUSE_SECONDS)
+                    continue
+                changed = {key: html for key, html in parts.items() if sent.get(key) != html}
+                if changed:
+                    yield _event("parts", changed)
+                    sent, said = parts, clock()
+                elif clock() - said > _KEEP_ALIVE_SECONDS:
+                    yield ": still here\n\n"
+                    said = clock()
+                if over:
+                    yield _event("end", "")
+                    return
+                await asyncio.sleep(pause)
+        finally:
+            self._open -= 1
+
+
+def _event(name: str, data: Any) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

@@ -1,0 +1,64 @@
+"""The login page, at which a browser sends the token once, if the server requires one."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from beam_runner_web.html.rendering import Renderer
+from beam_runner_web.settings import WebSettings
+
+from .security import COOKIE, matches
+
+_LONGEST_BODY = 4_096
+
+
+class Login:
+    """An ASGI application with a form, which sets a cookie if the token is right."""
+
+    def __init__(self, renderer: Renderer, settings: WebSettings) -> None:
+        self._renderer = renderer
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        response = await (self._take(request) if request.method == "POST" else self._ask())
+        await response(scope, receive, send)
+
+    async def _ask(self, *, wrong: bool = False) -> Response:
+        values = {
+            "title": "Token",
+            "endpoint": self._settings.job_endpoint,
+            "read_only": True,
+            "live": False,
+            "wrong": wrong,
+        }
+        return HTMLResponse(self._renderer.page("login.html", values), 403 if wrong else 200)
+
+    async def _take(self, request: Request) -> Response:
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _LONGEST_BODY:
+                return await self._ask(wrong=True)
+        shown = _field(body)
+        if not matches(shown, self._settings.token):
+            return await self._ask(wrong=True)
+        response = RedirectResponse(self._renderer.link("/").unescape(), 303)
+        response.set_cookie(
+            COOKIE,
+            shown,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+            path=self._settings.root_path or "/",
+        )
+        return response
+
+
+def _field(body: bytes) -> str:
+    fields = parse_qs(body.decode("utf-8", "replace"))
+    return fields.get("token", [""])[0].strip()

@@ -1,0 +1,128 @@
+"""Access control around the application, and the security headers of each answer.
+
+A page on another site must not be able to end jobs, or to read them under its own host name that
+leads to this machine (DNS rebinding). Texts of users must never run as a script.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from beam_runner_web.settings import LOOPBACK
+
+COOKIE = "beam_web_token"
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_OPEN_PATHS = ("/login", "/static/", "/healthz")
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class Guard:
+    """ASGI middleware that refuses forbidden requests before the application sees them.
+
+    - A Host that isn't this machine's or one of `allowed_hosts`: 421.
+    - An unsafe method from another origin, or in `read_only` mode: 403.
+    - If there is a `token`, a request without it: 401, or for pages a redirect to the login.
+    """
+
+    def __init__(
+        self, app: ASGIApp, allowed_hosts: Iterable[str], token: str, *, read_only: bool
+    ) -> None:
+        self._app = app
+        self._hosts = LOOPBACK | {host.lower() for host in allowed_hosts}
+        self._token = token
+        self._read_only = read_only
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    if name not in headers:
+                        headers[name] = value
+                headers.setdefault("cache-control", _caching(scope))
+            await send(message)
+
+        refusal = self._refusal(scope)
+        await (refusal or self._app)(scope, receive, send_guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if _name(host) not in self._hosts:
+            text = f"This server does not answer to the name {_name(host)!r}; start it with --web-allowed-host."
+            return PlainTextResponse(text, 421)
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if scope["method"] not in _SAFE_METHODS:
+            if not _same_origin(headers, host):
+                return PlainTextResponse("Refused: the request comes from another site.", 403)
+            if self._read_only and path != "/login":
+                return PlainTextResponse(
+                    "Refused: this server only shows jobs (--web-read-only).", 403
+                )
+        if self._token and not path.startswith(_OPEN_PATHS) and not self._knows_token(headers):
+            if path.startswith(("/api/", "/metrics")) or scope["method"] not in _SAFE_METHODS:
+                answer = {"www-authenticate": "Bearer"}
+                return PlainTextResponse("A token is needed.", 401, answer)
+            return Response(
+                status_code=303, headers={"location": f"{scope.get('root_path', '')}/login"}
+            )
+        return None
+
+    def _knows_token(self, headers: Headers) -> bool:
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            shown = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        return matches(shown.strip(), self._token)
+
+
+def _caching(scope: Scope) -> str:
+    """Returns the caching header: resources with a version in the address never change; others are not cached."""
+    versioned = "/static/" in scope["path"] and scope["query_string"].startswith(b"v=")
+    return "public, max-age=31536000, immutable" if versioned else "no-store"
+
+
+def matches(shown: str, token: str) -> bool:
+    """Returns whether the token is the right one, in constant time."""
+    return hmac.compare_digest(shown.encode(), token.encode())
+
+
+def _same_origin(headers: Headers, host: str) -> bool:
+    """Returns whether a request is from the same origin, with the rules of Go's
+    `http.CrossOriginProtection`.
+
+    Browsers send the origin of a request. A client that sends none is not a browser, so it has no
+    cookies to misuse.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = headers.get("origin")
+    return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+
+
+def _name(host: str) -> str:
+    """Returns the host without its port."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""

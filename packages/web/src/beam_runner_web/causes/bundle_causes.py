@@ -1,0 +1,107 @@
+"""Sentences about long-running bundles: those without progress, and those that are slower than others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from beam_runner_jobservices import BundlePlace, RunningBundle
+
+from beam_runner_web.texts import duration, number, one_line
+from beam_runner_web.watch.figures import StageFigures
+from beam_runner_web.watch.standing import OLD_SECONDS, STILL_SECONDS, is_silent, stands, thread_of
+
+from .facts import Cause, CauseKind, Facts, Weight
+
+_OLD_BUNDLE_MS = 10_000
+_STRAGGLES = 5
+_UNSEEN = (
+    "The SDK harness has not told what its threads do. Python's and Go's do where they run in processes and docker, those "
+    "of newer Python SDKs also in the program that submitted its job with LOOPBACK. py-spy dump of its process shows it, too"
+)
+
+
+def _long_bundles(facts: Facts) -> Iterator[Cause]:
+    """Yields one sentence for each stage with bundles that have run for long, as the runner reports
+    them.
+
+    Other sentences, about waits, cover bundles whose process doesn't answer or whose harness is
+    starting.
+    """
+    execution = facts.snapshot.execution
+    if execution is None:
+        return
+    of_stages: dict[str, list[RunningBundle]] = defaultdict(list)
+    for one in execution.bundles:
+        starts = one.where is BundlePlace.STARTING_HARNESS
+        if one.seconds >= OLD_SECONDS and not (starts or is_silent(one)):
+            of_stages[one.stage].append(one)
+    stages = {stage.id: stage for stage in facts.snapshot.figures.stages}
+    for key, bundles in list(of_stages.items())[:3]:
+        standing = [one for one in bundles if stands(one)]
+        yield _of_bundles(facts, stages.get(key), standing or bundles)
+
+
+def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningBundle]) -> Cause:
+    """Returns the sentence about bundles of one stage, all of them without progress or all of them with progress."""
+    tree = facts.snapshot.tree
+    one = max(bundles, key=lambda bundle: bundle.seconds)
+    steps = [step for step in map(tree.find, one.steps) if step]
+    step = facts.hottest(steps)
+    name = facts.names(steps) or " + ".join(one.steps)
+    many = "one bundle" if len(bundles) == 1 else f"{number(len(bundles))} bundles"
+    length = duration(one.seconds) if len(bundles) == 1 else f"up to {duration(one.seconds)}"
+    worked = f"has worked on {many} for {length}"
+    again = f", attempt {one.attempt}" if one.attempt > 1 else ""
+    process = f"process {one.pid} on {one.host}{again}"
+    usual = stage.bundle_msecs.mean / 1000 if stage and stage.bundle_msecs else 0.0
+    straggles = 0 < usual < one.seconds / _STRAGGLES
+    grouped = straggles and stage is not None and bool(facts.grouping(stage))
+    if stands(one):
+        still = _no_further(facts, one, process)
+        text = f"{name} {worked}, {still}"
+        if grouped:
+            text += f"; others took {duration(usual)}: a key with far more values would do that"
+        unseen = one.where is BundlePlace.HARNESS and not facts.snapshot.threads
+        more = _UNSEEN if unseen else ""
+        return Cause(CauseKind.STANDING_BUNDLE, Weight.WARN, text, "stacks", step, more)
+    if straggles:
+        text = f"{name} {worked}, where one takes {duration(usual)} on average ({process})"
+        if grouped:
+            text += ": a key with far more values than others would do that"
+        return Cause(CauseKind.LONG_BUNDLE, Weight.WARN, text, "stacks", step)
+    text = f"{name} is at work on {many}, for {length} ({process}): see what its code does"
+    return Cause(CauseKind.LONG_BUNDLE, Weight.NOTE, text, "stacks", step)
+
+
+def _no_further(facts: Facts, one: RunningBundle, process: str) -> str:
+    """Returns for how long a bundle has made no progress, and in which step."""
+    for_all = abs(one.seconds - one.still) < STILL_SECONDS
+    still = "without coming any further" if for_all else f"no further for {duration(one.still)}"
+    thread = thread_of(one, facts.snapshot.threads)
+    frame = thread.own[0] if thread else None
+    if thread and thread.sdk and thread.pid:
+        process = process.replace(f"process {one.pid}", f"SDK harness in process {thread.pid}", 1)
+    at = f", at {frame.place}" if frame else ""
+    code = f": {one_line(frame.code, 120)}" if frame and frame.code else ""
+    return f"{still}{at} ({process}){code}"
+
+
+def _old_bundles(facts: Facts) -> Iterator[Cause]:
+    if facts.snapshot.execution is not None:
+        return
+    running = [s for s in facts.snapshot.figures.stages if (s.commit_lag or 0) >= _OLD_BUNDLE_MS]
+    if facts.snapshot.state.is_terminal:
+        return
+    for stage in sorted(running, key=lambda s: -(s.commit_lag or 0))[:3]:
+        age = duration((stage.commit_lag or 0) / 1000)
+        yield Cause(
+            CauseKind.LONG_BUNDLE,
+            Weight.WARN,
+            f"{facts.name(stage)} has worked on one bundle for {age}",
+            facts.card(stage),
+            facts.step(stage),
+        )
+
+
+BUNDLE_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (_long_bundles, _old_bundles)

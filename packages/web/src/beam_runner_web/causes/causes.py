@@ -1,0 +1,217 @@
+"""Reasons why a job failed, is slow or is stuck: one sentence for each, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from urllib.parse import quote
+
+import attrs
+from beam_runner_jobservices import FailureCause, FailureGroup, JobState
+
+from beam_runner_web.texts import duration, number, one_line, percent, size
+from beam_runner_web.watch.standing import stands
+
+from .at_work import at_work
+from .bundle_causes import BUNDLE_RULES
+from .event_time_causes import EVENT_TIME_RULES
+from .facts import Cause, CauseKind, Facts, Weight
+from .retry_causes import RETRY_RULES, failing_steps
+from .shape_causes import SHAPE_RULES
+from .wait_causes import waits_of_job, waits_of_stages
+
+_HOT_SHARE = 0.5
+_HOT_WALL_MS = 10_000
+_GROWING_SECONDS = 30.0
+_WHY_LOST = (
+    "Something ended the process: the kernel where memory was short, code in C that crashed, or its "
+    "machine. The step whose bundles were tried again is the one that ran in it"
+)
+_WHY: Mapping[str, str] = {FailureCause.LOST_PROCESS: _WHY_LOST}
+"""Possible explanations by the cause of a failure."""
+
+
+def causes_of(facts: Facts) -> tuple[Cause, ...]:
+    """Returns the sentences, at least one, the worst first."""
+    found = [cause for rule in _RULES for cause in rule(facts)]
+    if not any(cause.weight <= Weight.GOOD for cause in found):
+        found.append(Cause(CauseKind.WELL, Weight.GOOD, _all_is_well(facts)))
+    return tuple(sorted(found, key=lambda cause: cause.weight))
+
+
+def _all_is_well(facts: Facts) -> str:
+    match facts.snapshot.state:
+        case JobState.DONE:
+            return "The job has done all its work."
+        case JobState.DRAINED:
+            return (
+                "The job was drained: its sources were ended, and what they had given was processed. "
+                "Beam's Python client reports any end but DONE as an error; this one is none."
+            )
+        case JobState.CANCELLED:
+            return "The job was cancelled."
+        case JobState.CANCELLING:
+            return "The job is being cancelled: what runs is stopped."
+        case JobState.DRAINING:
+            return (
+                f"The job is being drained: what its sources gave is processed; {at_work(facts)}."
+            )
+        case JobState.RUNNING:
+            return f"Nothing stands out: {at_work(facts)}."
+        case _:
+            return "The job has not begun to run yet."
+
+
+def _away(facts: Facts) -> Iterator[Cause]:
+    if facts.snapshot.away:
+        yield Cause(
+            CauseKind.SERVER_AWAY,
+            Weight.BAD,
+            "The job server does not answer: this page shows what was last known, and goes on when "
+            "it is back.",
+            more=facts.snapshot.away,
+        )
+
+
+def _failed(facts: Facts) -> Iterator[Cause]:
+    if facts.snapshot.state is not JobState.FAILED:
+        return
+    if not facts.failures:
+        text = "The job failed, and the server does not tell why."
+        yield Cause(CauseKind.FAILED, Weight.BAD, text, "logs")
+        return
+    group = facts.failures[0]
+    tried = f" after {number(group.retried + 1)} attempts" if group.retried else ""
+    yield _failure(facts, group, CauseKind.FAILED, f"The job failed{tried}")
+
+
+def _failure(facts: Facts, group: FailureGroup, kind: CauseKind, what: str) -> Cause:
+    failure = group.failure
+    raised = ": ".join(part for part in (failure.type, one_line(failure.text, 600)) if part)
+    # The clause between commas is part of the sentence only if a step is named.
+    if failure.step:
+        said = f"{what} in {facts.snapshot.tree.steps[failure.step].name}"
+    else:
+        said = what.rstrip(",")
+    frame = failure.users_frame
+    at = f", at {frame.place}" if frame else ""
+    page = f"errors#{quote(failure.step or 'job', safe='')}"
+    text = f"{said}: {raised}{at}"
+    return Cause(kind, Weight.BAD, text, page, failure.step, _WHY.get(failure.cause, ""))
+
+
+def _errors_so_far(facts: Facts) -> Iterator[Cause]:
+    if facts.snapshot.state is JobState.FAILED:
+        return
+    told = failing_steps(facts)
+    groups = [one for one in facts.failures if not (one.retried and one.failure.step in told)]
+    for group in groups[:3]:
+        times = f"{number(group.count)} times" if group.count > 1 else "once"
+        again = ", and what it stopped was tried again," if group.retried else ""
+        what = f"An error came {times}{again}"
+        cause = _failure(facts, group, CauseKind.ERROR, what)
+        yield attrs.evolve(cause, weight=Weight.WARN)
+
+
+def _drain_waits(facts: Facts) -> Iterator[Cause]:
+    """Yields the sentence about bundles that delay the end of a drain: nothing interrupts bundles without progress."""
+    execution = facts.snapshot.execution
+    if facts.snapshot.state is not JobState.DRAINING or execution is None:
+        return
+    standing = {one.stage for one in execution.bundles if stands(one)}
+    stages = [stage for stage in facts.snapshot.figures.stages if stage.id in standing]
+    if stages:
+        names = " and ".join(dict.fromkeys(facts.name(stage) for stage in stages[:2]))
+        text = (
+            f"The drain waits for {names}: what runs there goes on until it returns or claims what is next, and "
+            "comes no further; if it never does, cancel the job"
+        )
+        yield Cause(CauseKind.DRAIN, Weight.WARN, text, "end", facts.step(stages[0]))
+
+
+def _backlog_grows(facts: Facts) -> Iterator[Cause]:
+    snapshot = facts.snapshot
+    if snapshot.state.is_terminal or len(snapshot.samples) < 2:
+        return
+    then = next(
+        (s for s in reversed(snapshot.samples) if s.time <= snapshot.taken - _GROWING_SECONDS), None
+    )
+    if then is None:
+        return
+    before = {stage.id: stage.backlog_bytes or 0 for stage in then.figures.stages}
+    for stage in snapshot.figures.stages:
+        now = stage.backlog_bytes or 0
+        if stage.id in before and now > 2 * before[stage.id] > 0 and now > 1_000_000:
+            yield Cause(
+                CauseKind.BACKLOG,
+                Weight.WARN,
+                f"{facts.name(stage)} does not keep up: {size(now)} wait for it, "
+                f"{size(before[stage.id])} half a minute ago",
+                facts.card(stage),
+                facts.step(stage),
+            )
+
+
+def _retried(facts: Facts) -> Iterator[Cause]:
+    """Yields sentences about failed attempts without a reported error."""
+    if facts.snapshot.state is JobState.FAILED:
+        return
+    told = {group.failure.step for group in facts.failures if group.retried} | failing_steps(facts)
+    for stage in facts.snapshot.figures.stages:
+        if stage.retried and not told.intersection(stage.steps):
+            times = "once" if stage.retried == 1 else f"{number(stage.retried)} times"
+            text = f"Bundles of {facts.name(stage)} had to be tried again {times}"
+            card, step = facts.card(stage), facts.step(stage)
+            yield Cause(CauseKind.RETRIED, Weight.WARN, text, card, step)
+
+
+def _hot_step(facts: Facts) -> Iterator[Cause]:
+    snapshot = facts.snapshot
+    if snapshot.state in (JobState.FAILED, JobState.CANCELLED):
+        return
+    leaves = [
+        (figures.share or 0.0, key)
+        for key, figures in snapshot.figures.steps.items()
+        if not snapshot.tree.steps[key].children and (figures.wall or 0) >= _HOT_WALL_MS
+    ]
+    share, key = max(leaves, default=(0.0, ""))
+    if share >= _HOT_SHARE and len(snapshot.figures.steps) > 1:
+        wall = (snapshot.figures.steps[key].wall or 0) / 1000
+        verb = "took" if snapshot.state.is_terminal else "takes"
+        yield Cause(
+            CauseKind.HOT_STEP,
+            Weight.NOTE,
+            f"{snapshot.tree.steps[key].name} {verb} {percent(share)} of the processing time "
+            f"({duration(wall)} in all workers)",
+            "",
+            key,
+        )
+
+
+def _warnings(facts: Facts) -> Iterator[Cause]:
+    count, last = facts.snapshot.warnings, facts.snapshot.last_warning
+    if last is None:
+        return
+    tree = facts.snapshot.tree
+    step, text = (tree.find(last.step), last.text) if last.step else tree.names.step_of(last.text)
+    one = "A warning" if count == 1 else f"{number(count)} warnings, the last"
+    where = f" of {tree.steps[step].name}" if step else ""
+    said = f"{one}{where}: {one_line(text, 160)}"
+    yield Cause(CauseKind.WARNING, Weight.NOTE, said, "logs?severity=warning")
+
+
+_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (
+    _away,
+    _failed,
+    _drain_waits,
+    waits_of_job,
+    *RETRY_RULES,
+    *BUNDLE_RULES,
+    waits_of_stages,
+    _backlog_grows,
+    *EVENT_TIME_RULES,
+    _errors_so_far,
+    _retried,
+    *SHAPE_RULES,
+    _hot_step,
+    _warnings,
+)

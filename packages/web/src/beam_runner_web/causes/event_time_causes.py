@@ -1,0 +1,180 @@
+"""Sentences about event time in streams: the stage that holds it back, its progress, late data, and open windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from beam_runner_jobservices import JobState
+
+from beam_runner_web.texts import clock, duration, is_end, is_start, number
+from beam_runner_web.watch.figures import StageFigures
+from beam_runner_web.watch.timeline import points_of
+
+from .facts import GROUP_BY_KEY, Cause, CauseKind, Facts, Weight
+
+_LAG_SECONDS = 20.0
+_TREND_SECONDS = 15.0
+_STANDS_SECONDS = 30.0
+_SLOW_SECONDS = 5.0
+_BUSY = 0.5
+_AS_TIME_GOES = 1.05
+_MOST_TOLD = 3
+
+
+def _late(facts: Facts) -> Iterator[Cause]:
+    """Yields the stages of a stream that cause a delay, and not those that only inherit it."""
+    snapshot = facts.snapshot
+    if snapshot.state.is_terminal or not snapshot.streaming:
+        return
+    found = []
+    for stage in snapshot.figures.stages:
+        mark = stage.output_watermark
+        if mark is None or is_end(mark):
+            continue
+        lag = snapshot.taken - mark / 1000
+        if lag > _LAG_SECONDS and (cause := _of_stage(facts, stage, mark, lag)):
+            found.append((lag, cause))
+    yield from (cause for _, cause in sorted(found, key=lambda one: -one[0])[:_MOST_TOLD])
+
+
+def _of_stage(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause | None:
+    ahead = stage.input_watermark
+    # The input of a source has no event time: its watermark is at the end, or at the start if some
+    # input was deferred.
+    is_source = ahead is None or is_end(ahead) or is_start(ahead)
+    if is_start(mark):
+        return _untold(facts, stage) if is_source else None
+    own = 0.0 if ahead is None or is_source else (_given(facts, stage, ahead) - mark) / 1000
+    oldest = (stage.commit_lag or 0) / 1000
+    behind = f"what comes out of it is {duration(lag)} behind"
+    step = facts.step(stage)
+    if max(own, oldest) > lag / 2:
+        text = f"{facts.name(stage)} holds event time back: {behind}"
+        if oldest >= min(own, _SLOW_SECONDS):
+            many = stage.open_bundles or 1
+            ran = f"its oldest bundle has run for {duration(oldest)}"
+            text = f"{facts.name(stage)} does not keep up: {behind}, and {ran}"
+            text += f" ({many} are not done)" if many > 1 else ""
+        return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), step)
+    return _of_source(facts, stage, mark, lag) if is_source else None
+
+
+def _given(facts: Facts, stage: StageFigures, ahead: int) -> int:
+    """Returns the event time that the stages before a stage have reached.
+
+    `ahead` is the watermark of the stage's input. Elements that wait for the stage or are in its
+    bundles hold it.
+    """
+    told = (one.output_watermark for one in facts.before_stage(stage))
+    marks = [mark for mark in told if mark is not None and not is_end(mark)]
+    return max(min(marks, default=ahead), ahead)
+
+
+def _untold(facts: Facts, stage: StageFigures) -> Cause | None:
+    """Returns the sentence about a source that emits elements but reports no watermark."""
+    source = _source(facts, stage)
+    if not source or stage.waits or (facts.snapshot.seconds or 0) < _STANDS_SECONDS:
+        return None
+    text = f"{facts.snapshot.tree.steps[source].name} has told of no event time yet: no window after it can close"
+    return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), source)
+
+
+def _of_source(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause | None:
+    """Returns the sentence about a late stage with a source: too slow, catching up, or waiting for its source."""
+    source = _source(facts, stage)
+    if not source:
+        return None
+    now = facts.snapshot.taken
+    points = [(point[0], point[1]) for point in points_of(facts.snapshot, stage.id)]
+    before = next((p for p in reversed(points) if p[0] <= now - _TREND_SECONDS), None)
+    moved = None if before is None else (mark - before[1]) / 1000 / (now - before[0])
+    behind = f"what comes out of it is {duration(lag)} behind"
+    if moved is not None and moved > _AS_TIME_GOES:
+        left = duration(lag / (moved - 1))
+        text = (
+            f"{facts.name(stage)} catches up: {behind}, and at this pace it is up to date in {left}"
+        )
+        return Cause(CauseKind.LATE, Weight.NOTE, text, facts.card(stage), facts.step(stage))
+    if _busy(facts, stage):
+        comes = ", and comes no nearer" if moved is not None else ""
+        text = f"{facts.name(stage)} does not keep up with its source: {behind}{comes}"
+        return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), facts.step(stage))
+    since = next((time for time, at in points if at == mark), now)
+    name = facts.snapshot.tree.steps[source].name
+    if now - since >= _STANDS_SECONDS:
+        text = (
+            f"{name} holds event time back: it has stood at {clock(mark / 1000)} UTC for {duration(now - since)}, "
+            f"{duration(lag)} behind, and no later window after it can close"
+        )
+        more = "A source that has nothing to give must say how far event time has come, by its watermark"
+        return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), source, more)
+    return Cause(
+        CauseKind.LATE, Weight.NOTE, f"{name} is late: {behind}", facts.card(stage), source
+    )
+
+
+def _busy(facts: Facts, stage: StageFigures) -> bool:
+    """Returns whether the steps of a stage were active for most of the recent time."""
+    before = facts.before(_TREND_SECONDS)
+    if before is None:
+        return False
+    worked = sum(max(0, facts.wall(key) - facts.wall(key, before)) for key in stage.steps)
+    return worked / 1000 > _BUSY * (facts.snapshot.taken - before.time)
+
+
+def _source(facts: Facts, stage: StageFigures) -> str:
+    """Returns the first source of an unbounded PCollection in a stage; empty if none exists."""
+    sources = facts.snapshot.tree.sources
+    return next((key for key in stage.steps if key in sources), "")
+
+
+def _dropped(facts: Facts) -> Iterator[Cause]:
+    """Yields sentences about groupings and stateful steps that have dropped late data, because users
+    miss it in the results.
+    """
+    names = facts.snapshot.tree.steps
+    for stage in facts.snapshot.figures.stages:
+        if stage.dropped and stage.steps:
+            step = facts.grouping(stage) or stage.steps[0]
+            values = "a value" if stage.dropped == 1 else f"{number(stage.dropped)} values"
+            text = (
+                f"{names[step].name} has dropped {values}: too late, after their windows had closed, or after the "
+                "last firing of their trigger"
+            )
+            more = "A longer allowed lateness keeps windows open; a trigger fires again within Repeatedly"
+            yield Cause(CauseKind.DROPPED, Weight.WARN, text, facts.card(stage), step, more)
+
+
+def _gathers(facts: Facts) -> Iterator[Cause]:
+    """Yields sentences about groupings without output, because all their windows are open. They look
+    stuck otherwise.
+    """
+    snapshot = facts.snapshot
+    if snapshot.state is not JobState.RUNNING or not snapshot.streaming:
+        return
+    figures, collections = snapshot.figures, snapshot.tree.pipeline.pcollections
+    stages = {
+        _gatherer(facts, one): one for one in figures.stages if not is_end(one.output_watermark)
+    }
+    for key, stage in stages.items():
+        taken = figures.steps[key].elements_in if key in figures.steps else 0
+        given = snapshot.tree.steps[key].description.outputs.values() if taken else ()
+        if given and not any(figures.counts.get(one) for one in given):
+            name = snapshot.tree.steps[key].name
+            windows = " ".join(collections[one].windows for one in given if one in collections)
+            open_ = "its trigger has not fired" if "trigger" in windows else "no window has closed"
+            text = f"{name} gathers values, and has given no group yet: {open_} so far ({windows})"
+            yield Cause(CauseKind.GATHERS, Weight.NOTE, text, facts.card(stage), key)
+
+
+def _gatherer(facts: Facts, stage: StageFigures) -> str:
+    """Returns the grouping of a stage: the GroupByKey before it, or the combine that it ends; empty if none exists."""
+    tree = facts.snapshot.tree
+    first = next(iter(stage.steps), "")
+    if found := facts.grouping(stage):
+        return found
+    parts = tree.leaves(first) if first and tree.steps[first].children else ()
+    return first if any(tree.steps[one].description.urn == GROUP_BY_KEY for one in parts) else ""
+
+
+EVENT_TIME_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (_late, _dropped, _gathers)

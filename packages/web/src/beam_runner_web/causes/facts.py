@@ -1,0 +1,168 @@
+"""Facts about a job, and the sentences that are derived from them."""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from urllib.parse import quote
+
+import attrs
+from beam_runner_jobservices import FailureGroup, WaitKind
+
+from beam_runner_web.watch.figures import StageFigures
+from beam_runner_web.watch.states import StepState
+from beam_runner_web.watch.watching import Sample, Snapshot
+
+_LATELY_SECONDS = 10.0
+GROUP_BY_KEY = "beam:transform:group_by_key:v1"
+_MOST_NAMES = 3
+
+
+class Weight(enum.IntEnum):
+    """The severity of a sentence."""
+
+    BAD = 0
+    WARN = 1
+    GOOD = 2
+    NOTE = 3
+
+
+class CauseKind(enum.StrEnum):
+    """The subject of a sentence about a job, if the subject isn't a `WaitKind`."""
+
+    WELL = "well"
+    IDLE = "idle"
+    SERVER_AWAY = "server_away"
+    FAILED = "failed"
+    ERROR = "error"
+    DRAIN = "drain"
+    FAILED_BUNDLE = "failed_bundle"
+    RETRIED = "retried"
+    STANDING_BUNDLE = "standing_bundle"
+    LONG_BUNDLE = "long_bundle"
+    SMALL_BUNDLES = "small_bundles"
+    BACKLOG = "backlog"
+    LATE = "late"
+    DROPPED = "dropped"
+    GATHERS = "gathers"
+    HOT_STEP = "hot_step"
+    WARNING = "warning"
+
+
+@attrs.frozen
+class Cause:
+    """A sentence with a link to details.
+
+    Attributes:
+        kind: the subject of the sentence, for programs.
+        weight: the severity.
+        text: the sentence.
+        page: the page of the job with details, and an anchor on it.
+        step: the id of the step that the sentence is about.
+        more: a second sentence.
+    """
+
+    kind: CauseKind | WaitKind
+    weight: Weight
+    text: str
+    page: str = ""
+    step: str = ""
+    more: str = ""
+
+
+@attrs.frozen(slots=False)
+class Facts:
+    """The facts from which the sentences are derived."""
+
+    snapshot: Snapshot
+    failures: Sequence[FailureGroup]
+    states: dict[str, StepState]
+
+    def name(self, stage: StageFigures) -> str:
+        """Returns a name for a stage: the step that users would look at."""
+        return self.names(stage.steps) or stage.name
+
+    def step(self, stage: StageFigures) -> str:
+        """Returns the step of a stage that takes most of its time; without times, the last step."""
+        return self.hottest(stage.steps)
+
+    def card(self, stage: StageFigures) -> str:
+        """Returns the link to the stage's card on the page of stages."""
+        return f"stages#{quote(stage.anchor, safe='')}"
+
+    def names(self, steps: Sequence[str]) -> str:
+        """Returns the name of the step that takes most of the time; without times, the names of all candidates."""
+        if any(self.wall(key) for key in steps):
+            return self.snapshot.tree.steps[self.hottest(steps)].name
+        return self.any_of(steps)
+
+    def any_of(self, steps: Sequence[str]) -> str:
+        """Returns a phrase for one of these steps, with the outermost composites that contain them."""
+        tree = self.snapshot.tree
+        if len(steps) == 1:
+            return tree.steps[steps[0]].name
+        outer = [(key, *tree.way_to(key))[-1] for key in steps]
+        found = [tree.steps[key].name for key in dict.fromkeys(outer)]
+        if len(found) > _MOST_NAMES:
+            return f"A step from {found[0]} to {found[-1]}"
+        return " or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
+
+    def hottest(self, steps: Sequence[str]) -> str:
+        """Returns the step that takes most time, recently if known; empty if unknown."""
+        figures = self.snapshot.figures.steps
+        known = [(at, key) for at, key in enumerate(steps) if key in figures]
+        if not known:
+            return ""
+        return max(known, key=lambda one: (self._lately(one[1]), self.wall(one[1]), one[0]))[1]
+
+    def grouping(self, stage: StageFigures) -> str:
+        """Returns the GroupByKey before a stage, whose work the stage's bundles do; empty if none exists."""
+        tree = self.snapshot.tree
+        inputs = tree.steps[stage.steps[0]].description.inputs.values() if stage.steps else ()
+        makers = [tree.producers[one] for one in inputs if one in tree.producers]
+        groupings = (key for key in makers if tree.steps[key].description.urn == GROUP_BY_KEY)
+        return next((key for key in groupings if key not in stage.steps), "")
+
+    def before_stage(self, stage: StageFigures) -> list[StageFigures]:
+        """Returns the stages whose output a stage reads, also through steps that no stage runs, such as groupings."""
+        tree = self.snapshot.tree
+        pending, seen, found = list(stage.steps), set(stage.steps), dict[str, StageFigures]()
+        while pending:
+            described = tree.steps[pending.pop()].description
+            for tag, pcollection in described.inputs.items():
+                maker = tree.producers.get(pcollection, "")
+                if tag in described.side_inputs or maker in seen or not maker:
+                    continue
+                seen.add(maker)
+                found.update((one.id, one) for one in self._stages_of.get(maker, ()))
+                if maker not in self._stages_of:
+                    pending.append(maker)
+        return list(found.values())
+
+    @cached_property
+    def _stages_of(self) -> Mapping[str, Sequence[StageFigures]]:
+        """The stages of each step. A Flatten belongs to all stages that write to it."""
+        found: dict[str, list[StageFigures]] = defaultdict(list)
+        for one in self.snapshot.figures.stages:
+            for key in one.steps:
+                found[key].append(one)
+        return dict(found)
+
+    def wall(self, key: str, at: Sample | None = None) -> int:
+        """Returns for how many ms a step had been active, then or by now."""
+        steps = (at or self.snapshot).figures.steps
+        return (steps[key].wall or 0) if key in steps else 0
+
+    def _lately(self, key: str) -> int:
+        """Returns for how many ms a step was active recently; 0 if the samples don't reach back far enough."""
+        before = self.before(_LATELY_SECONDS)
+        return 0 if before is None else max(0, self.wall(key) - self.wall(key, before))
+
+    def before(self, seconds: float) -> Sample | None:
+        """Returns the job as it was the given time ago or somewhat earlier; None if no sample is so old."""
+        snapshot = self.snapshot
+        return next(
+            (s for s in reversed(snapshot.samples) if s.time <= snapshot.taken - seconds), None
+        )

@@ -1,0 +1,84 @@
+"""Sentences about the shape of a job's work: idle sources, bundles that are too small, and a key with
+most of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from beam_runner_jobservices import JobState
+
+from beam_runner_web.texts import duration, number, percent
+from beam_runner_web.watch.figures import StageFigures
+from beam_runner_web.watch.standing import stands
+
+from .facts import Cause, CauseKind, Facts, Weight
+
+_IDLE_SECONDS = 15.0
+_MANY_BUNDLES = 200
+_FEW_ELEMENTS = 5.0
+_MOST = 0.5
+_BUSY_SHARE = 0.3
+
+
+def _idle(facts: Facts) -> Iterator[Cause]:
+    """Returns the sentence about a stream that waits only for its sources."""
+    snapshot = facts.snapshot
+    stages = snapshot.figures.stages
+    if snapshot.state is not JobState.RUNNING or not stages or not snapshot.samples:
+        return
+    if any(stage.waits or stage.backlog_bytes for stage in stages):
+        return
+    if snapshot.execution and any(map(stands, snapshot.execution.bundles)):
+        return
+    present = snapshot.figures.counts
+    since = snapshot.taken
+    for sample in reversed(snapshot.samples):
+        if sample.figures.counts != present:
+            break
+        since = sample.time
+    if snapshot.taken - since >= _IDLE_SECONDS:
+        length = duration(snapshot.taken - since)
+        text = (
+            f"Nothing has come in for {length} or longer: the sources have nothing to give, and all that "
+            "they gave is processed"
+        )
+        yield Cause(CauseKind.IDLE, Weight.GOOD, text)
+
+
+def _small_bundles(facts: Facts) -> Iterator[Cause]:
+    """Yields the stages that spend most of their time between elements, because their bundles are almost empty."""
+    snapshot = facts.snapshot
+    seconds = snapshot.seconds
+    if snapshot.state.is_terminal or not seconds:
+        return
+    for stage in snapshot.figures.stages:
+        times = stage.bundle_msecs
+        if times is None or times.count < _MANY_BUNDLES or not times.sum:
+            continue
+        each = _elements(facts, stage) / times.count
+        around = 1.0 - _wall(facts, stage) / times.sum
+        if each > _FEW_ELEMENTS or around < _MOST or times.sum / 1000 < _BUSY_SHARE * seconds:
+            continue
+        text = (
+            f"{facts.name(stage)} gets its work in very small bundles: {number(each)} elements in each, "
+            f"{number(times.count)} bundles so far; {percent(around)} of their time went into beginning and "
+            "committing them"
+        )
+        card, step = facts.card(stage), facts.step(stage)
+        yield Cause(CauseKind.SMALL_BUNDLES, Weight.WARN, text, card, step)
+
+
+def _elements(facts: Facts, stage: StageFigures) -> int:
+    """Returns the largest number of input elements of a stage's steps. A source itself has few input elements."""
+    figures = facts.snapshot.figures.steps
+    return max((figures[key].elements_in or 0 for key in stage.steps if key in figures), default=0)
+
+
+def _wall(facts: Facts, stage: StageFigures) -> int:
+    """Returns for how many ms the steps of a stage were active."""
+    figures = facts.snapshot.figures.steps
+    return sum(figures[key].wall or 0 for key in stage.steps if key in figures)
+
+
+SHAPE_RULES: tuple[Callable[[Facts], Iterator[Cause]], ...] = (_idle, _small_bundles)

@@ -1,0 +1,108 @@
+"""Views of a pipeline's graph: the open composites, and the edges between visible steps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import attrs
+
+from beam_runner_web.watch.steps import StepTree
+
+_FULL_VIEW = 25
+_MOST_NODES = 200
+
+
+@attrs.frozen
+class Edge:
+    """PCollections from one visible step to another; `side` if all of them are side inputs."""
+
+    source: str
+    target: str
+    pcollections: tuple[str, ...]
+    side: bool = False
+
+
+@attrs.frozen
+class View:
+    """The visible part of a pipeline.
+
+    Attributes:
+        opened: the composites whose parts are visible.
+        visible: visible closed steps, and open ones, each before its parts.
+        edges: the edges between visible closed steps.
+    """
+
+    opened: frozenset[str]
+    visible: tuple[str, ...]
+    edges: tuple[Edge, ...]
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the view has too many steps to be readable."""
+        return len(self.visible) > _MOST_NODES
+
+
+def default_open(tree: StepTree, must_see: Iterable[str] = ()) -> frozenset[str]:
+    """Returns the composites that are open by default.
+
+    The composites around the steps in `must_see` are open. Otherwise, the user's own steps are
+    visible and closed. A pipeline with a single outermost step is opened until several steps are
+    visible.
+    """
+    opened = {above for step in must_see for above in tree.way_to(step)}
+    level = list(tree.top)
+    while len(level) < 3:
+        inside = [key for key in level if tree.steps[key].children]
+        more = sum(len(tree.steps[key].children) for key in inside)
+        if not inside or more > _FULL_VIEW:
+            break
+        opened.update(inside)
+        level = [child for key in inside for child in tree.steps[key].children]
+    return frozenset(opened)
+
+
+def view(tree: StepTree, opened: Iterable[str]) -> View:
+    """Returns the view with the composites `opened`, if their enclosing composites are open, too."""
+    wanted = {key for key in opened if key in tree.steps and tree.steps[key].children}
+    seen: list[str] = []
+    really: set[str] = set()
+    pending = list(reversed(tree.top))
+    while pending:
+        key = pending.pop()
+        seen.append(key)
+        if key in wanted:
+            really.add(key)
+            pending += reversed(tree.steps[key].children)
+    return View(frozenset(really), tuple(seen), _edges(tree, frozenset(seen) - really))
+
+
+def _edges(tree: StepTree, closed: frozenset[str]) -> tuple[Edge, ...]:
+    """Returns the edges between visible closed steps.
+
+    Each PCollection connects its producer to its readers, both replaced by the visible steps that
+    contain them.
+    """
+    producers = tree.producers
+    shown: dict[str, str] = {}
+
+    def lifted(key: str) -> str:
+        if key not in shown:
+            shown[key] = next((one for one in (key, *tree.way_to(key)) if one in closed), "")
+        return shown[key]
+
+    found: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
+    for key, step in tree.steps.items():
+        if step.children:
+            continue
+        target = lifted(key)
+        for tag, pcollection in step.description.inputs.items():
+            source = lifted(producers[pcollection]) if pcollection in producers else ""
+            if source and target and source != target:
+                is_side = tag in step.description.side_inputs
+                known = found[source, target]
+                known[pcollection] = known.get(pcollection, True) and is_side
+    return tuple(
+        Edge(source, target, tuple(pcollections), all(pcollections.values()))
+        for (source, target), pcollections in found.items()
+    )

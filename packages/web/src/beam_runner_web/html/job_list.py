@@ -1,0 +1,122 @@
+"""The list of jobs, filtered and sorted as the address says."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+from beam_runner_jobservices import JobApiError, JobClient, JobInfo, JobState, JobTimes
+
+from beam_runner_web.watch import masking
+
+PAGE_LENGTH = 50
+_NUMBERED = re.compile(r"^(?P<word>\D*)\d+$", re.ASCII)
+STATES = ("running", "ended", "failed")
+_RUNNING = (JobState.STARTING, JobState.RUNNING, JobState.DRAINING, JobState.CANCELLING)
+
+
+@attrs.frozen
+class JobLine:
+    """A job in the list. Times are wall-clock seconds, or None if the server doesn't report them.
+
+    `kept_until` is the time at which the server removes the state of a finished job, if it keeps
+    the state.
+    """
+
+    id: str
+    name: str
+    state: JobState
+    streaming: bool
+    started: float | None = None
+    ended: float | None = None
+    error: str = ""
+    kept_until: float | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """The job's run time in seconds so far; None if the server doesn't report it."""
+        return None if self.started is None else (self.ended or time.time()) - self.started
+
+
+@attrs.frozen
+class JobList:
+    """A page of the list. `counts` are numbers of jobs by filter, and `total` is the number of jobs
+    after the filter.
+    """
+
+    lines: tuple[JobLine, ...]
+    counts: Mapping[str, int]
+    total: int
+    page: int
+    pages: int
+
+
+def lines_of(client: JobClient) -> list[JobLine]:
+    """Returns the jobs of a server, oldest first, with times if the server reports them.
+
+    Raises:
+        JobApiError: the server doesn't answer.
+    """
+    try:
+        times = {one.job_id: one for one in client.job_times()}
+    except JobApiError as error:
+        if error.code != "UNIMPLEMENTED":
+            raise
+        times = {}
+    jobs = _in_order(client.jobs())
+    return [_line(job, times.get(job.job_id) or JobTimes(job.job_id)) for job in jobs]
+
+
+def _in_order(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:
+    """Returns jobs in the order of their submission.
+
+    If ids consist of a word and a number, the order is by number, because Prism lists its jobs in
+    any order. Otherwise, the order is the server's.
+    """
+    found = [_NUMBERED.match(job.job_id) for job in jobs]
+    words = {one["word"] if one else None for one in found}
+    if None in words or len(words) != 1:
+        return jobs
+    return sorted(jobs, key=lambda job: int(job.job_id.removeprefix(next(iter(words)) or "")))
+
+
+def _line(job: JobInfo, times: JobTimes) -> JobLine:
+    name = masking.option(job.options, masking.JOB_NAME) or job.job_name or job.job_id
+    streaming = bool(masking.option(job.options, "streaming"))
+    started = times.started or times.submitted
+    return JobLine(
+        job.job_id,
+        str(name),
+        job.state,
+        streaming,
+        started,
+        times.ended,
+        times.error,
+        times.kept_until,
+    )
+
+
+def job_list(lines: Iterable[JobLine], state: str = "", name: str = "", page: int = 1) -> JobList:
+    """Returns the jobs that match a filter, the latest first."""
+    named = [line for line in lines if name.lower() in f"{line.name}\n{line.id}".lower()]
+    named.reverse()
+    counts = {one: sum(_is(line, one) for line in named) for one in STATES}
+    left = [line for line in named if not state or _is(line, state)]
+    pages = max(1, -(-len(left) // PAGE_LENGTH))
+    page = min(max(1, page), pages)
+    start = (page - 1) * PAGE_LENGTH
+    return JobList(tuple(left[start : start + PAGE_LENGTH]), counts, len(left), page, pages)
+
+
+def _is(line: JobLine, state: str) -> bool:
+    match state:
+        case "running":
+            return line.state in _RUNNING
+        case "failed":
+            return line.state is JobState.FAILED
+        case "ended":
+            return line.state.is_terminal
+        case _:
+            return line.state.name.lower() == state

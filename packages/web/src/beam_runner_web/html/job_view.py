@@ -1,0 +1,217 @@
+"""The content of a job's pages, computed from a snapshot: the same records for HTML, JSON and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import attrs
+from beam_runner_jobservices import FailureGroup, JobState, LogQuery, Logs
+
+from beam_runner_web.causes.causes import causes_of
+from beam_runner_web.causes.facts import Cause, Facts
+from beam_runner_web.graph.graph import View, default_open, view
+from beam_runner_web.texts import is_end, is_start
+from beam_runner_web.watch import masking
+from beam_runner_web.watch.figures import StageFigures, StepFigures
+from beam_runner_web.watch.states import ENDED_WELL, StepState, of_stage, step_states
+from beam_runner_web.watch.steps import Step
+from beam_runner_web.watch.timeline import Chart, Timeline, charts_of, timeline_of
+from beam_runner_web.watch.watching import Snapshot, grown
+
+_CAN_END = frozenset({JobState.STARTING, JobState.RUNNING, JobState.DRAINING})
+_SLOWEST = 6
+_SORTS = ("name", "in", "out", "rate", "wall")
+
+
+@attrs.frozen
+class Row:
+    """A step in the table.
+
+    Attributes:
+        rate: the number of output elements per second.
+        stage: the stage of the step that is furthest behind.
+        waiting: the number of bytes that wait for the step.
+    """
+
+    step: Step
+    state: StepState
+    figures: StepFigures
+    rate: float | None
+    stage: StageFigures | None
+    waiting: int | None = None
+    open: bool = False
+
+
+class JobView:
+    """A job for one page. Not thread-safe; created for each request."""
+
+    def __init__(
+        self, snapshot: Snapshot, ask_logs: Callable[[LogQuery], Logs | None] = lambda query: None
+    ) -> None:
+        self.snapshot = snapshot
+        self.ask_logs = ask_logs
+        """Returns a part of the server's log; None if the server has no such call."""
+        self.tree = snapshot.tree
+        self.figures = snapshot.figures
+
+    @property
+    def id(self) -> str:
+        return self.snapshot.job.job_id
+
+    @cached_property
+    def name(self) -> str:
+        """The user's name for the job, which some servers report only among the options."""
+        named = masking.option(self.snapshot.job.options, masking.JOB_NAME)
+        return str(named or self.snapshot.job.job_name or self.id)
+
+    @property
+    def state(self) -> JobState:
+        return self.snapshot.state
+
+    @property
+    def can_cancel(self) -> bool:
+        return self.state in _CAN_END
+
+    @property
+    def can_drain(self) -> bool:
+        return self.state is JobState.RUNNING
+
+    @cached_property
+    def streaming(self) -> bool:
+        """Whether the job is a stream."""
+        return self.snapshot.streaming
+
+    @cached_property
+    def failures(self) -> Sequence[FailureGroup]:
+        """The errors, the latest first."""
+        return tuple(reversed(self.snapshot.failures))
+
+    @cached_property
+    def failed_steps(self) -> frozenset[str]:
+        """The step whose error ended the job."""
+        if self.state is not JobState.FAILED:
+            return frozenset()
+        return frozenset(one.failure.step for one in self.failures[:1] if one.failure.step)
+
+    @cached_property
+    def states(self) -> Mapping[str, StepState]:
+        moving = frozenset(
+            key for key in self.figures.steps if (self.snapshot.rate(grown(key)) or 0) > 0
+        )
+        return step_states(self.tree, self.figures, self.state, self.failed_steps, moving)
+
+    @cached_property
+    def causes(self) -> tuple[Cause, ...]:
+        return causes_of(Facts(self.snapshot, self.failures, dict(self.states)))
+
+    @cached_property
+    def stages_by_step(self) -> Mapping[str, StageFigures]:
+        """By step, the stage of the step that is furthest behind."""
+        found: dict[str, StageFigures] = {}
+        for stage in self.figures.stages:
+            for key in stage.steps:
+                for one in (key, *self.tree.way_to(key)):
+                    if one not in found or _behind(stage) < _behind(found[one]):
+                        found[one] = stage
+        return found
+
+    @cached_property
+    def waiting(self) -> Mapping[str, int]:
+        """By step, the bytes that wait for the stages that begin with the step, or with a part of it."""
+        found: dict[str, int] = {}
+        for stage in self.figures.stages:
+            for key in (stage.steps[0], *self.tree.way_to(stage.steps[0])) if stage.steps else ():
+                found[key] = found.get(key, 0) + (stage.backlog_bytes or 0)
+        return found
+
+    def view(self, opened: Sequence[str] | None) -> View:
+        """Returns the view with these composites open; by default the most informative one."""
+        chosen = default_open(self.tree, self.failed_steps) if opened is None else opened
+        return view(self.tree, chosen)
+
+    def row(self, key: str, opened: frozenset[str] = frozenset()) -> Row:
+        """Returns a step's row of the table."""
+        figures = self.figures.steps.get(key, StepFigures())
+        return Row(
+            self.tree.steps[key],
+            self.states.get(key, StepState.IDLE),
+            figures,
+            self.snapshot.rate(grown(key)),
+            self.stages_by_step.get(key),
+            self.waiting.get(key),
+            key in opened,
+        )
+
+    def rows(self, seen: View, sort: str = "") -> list[Row]:
+        """Returns the rows of the table: the visible tree, or all steps without parts, sorted."""
+        descending = sort.startswith("-")
+        by = sort.removeprefix("-")
+        if by not in _SORTS:
+            return [self.row(key, seen.opened) for key in seen.visible]
+        leaves = [self.row(key) for key, step in self.tree.steps.items() if not step.children]
+        known = [row for row in leaves if _sort_key(row, by) is not None]
+        unknown = [row for row in leaves if _sort_key(row, by) is None]
+        return sorted(known, key=lambda row: _sort_key(row, by), reverse=descending) + unknown
+
+    @cached_property
+    def slowest(self) -> list[Row]:
+        """Returns the steps without parts that took the most time."""
+        walls = [
+            (figures.wall or 0, key)
+            for key, figures in self.figures.steps.items()
+            if figures.wall and not self.tree.steps[key].children
+        ]
+        return [self.row(key) for _, key in sorted(walls, reverse=True)[:_SLOWEST]]
+
+    def stage_state(self, stage: StageFigures) -> StepState:
+        """Returns the state of a stage, also of a finished one."""
+        if not self.state.is_terminal:
+            return of_stage(stage)
+        return StepState.DONE if self.state in ENDED_WELL else StepState.IDLE
+
+    @cached_property
+    def stages(self) -> list[StageFigures]:
+        """Returns the stages, with waiting and active ones first."""
+        return sorted(self.figures.stages, key=lambda one: (not one.waits, not one.open_bundles))
+
+    @cached_property
+    def timeline(self) -> Timeline | None:
+        """Returns the active times of each stage; None if the server doesn't report them."""
+        return timeline_of(self.snapshot)
+
+    def charts(self, stage_id: str) -> tuple[Chart, ...]:
+        """Returns small charts of a stage's history."""
+        return charts_of(self.snapshot, stage_id)
+
+    @cached_property
+    def latest_stage(self) -> StageFigures | None:
+        """Returns the stage of a running stream that is furthest behind; None if no stage reports event time."""
+        if self.state.is_terminal or not self.streaming:
+            return None
+        marks = ((one.output_watermark, one) for one in self.figures.stages)
+        known = [(at, one) for at, one in marks if at and not (is_start(at) or is_end(at))]
+        return min(known, key=lambda found: found[0], default=(0, None))[1]
+
+    @cached_property
+    def options(self) -> list[tuple[str, Any]]:
+        return masking.shown(self.snapshot.job.options)
+
+
+def _behind(stage: StageFigures) -> int:
+    return 0 if stage.output_watermark is None else stage.output_watermark
+
+
+def _sort_key(row: Row, by: str) -> Any:
+    match by:
+        case "name":
+            return row.step.name
+        case "in":
+            return row.figures.elements_in
+        case "out":
+            return row.figures.elements_out
+        case "rate":
+            return row.rate
+        case _:
+            return row.figures.wall

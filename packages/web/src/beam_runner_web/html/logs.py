@@ -1,0 +1,133 @@
+"""The log of a job by step, severity and text. If the server has no log call, the log consists of the
+job's messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+from beam_runner_jobservices import JobMessage, LogQuery, LogRecord, Logs, select_logs
+
+from beam_runner_web.texts import iso, whole_number
+from beam_runner_web.watch.steps import Step
+
+from .job_view import JobView
+
+_MOST_LINES = 500
+_MOST_CHARACTERS = 80_000
+_MOST_STEPS = 400
+
+
+@attrs.frozen
+class LogFilter:
+    """A filter for lines.
+
+    Attributes:
+        step: selects the lines of a step and of its parts.
+        severity: the lowest severity to select (a name of `Importance`).
+        text: a text that the lines contain, case-insensitive.
+        before: selects the lines before the line with this id. Empty values select everything.
+    """
+
+    step: str = ""
+    severity: str = ""
+    text: str = ""
+    before: str = ""
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self.step or self.severity or self.text)
+
+
+@attrs.frozen
+class LogLine:
+    """A line of the log. `time` is ISO 8601, `step` a step's id, and `worker` the process of the line;
+    empty if unknown.
+    """
+
+    id: int
+    time: str
+    severity: str
+    step: str
+    worker: str
+    text: str
+
+
+@attrs.frozen
+class LogPart:
+    """The last lines of `total` selected ones, oldest first. The server has dropped `dropped` older
+    lines.
+
+    `steps` are the ids of steps that have lines.
+    """
+
+    lines: tuple[LogLine, ...]
+    total: int
+    dropped: int
+    steps: tuple[str, ...]
+
+
+def last_lines(job: JobView, chosen: LogFilter, most: int = _MOST_LINES) -> LogPart:
+    """Returns the last lines that match a filter, up to the size of a page."""
+    found = _ask(job, _query(job, chosen, most, _MOST_CHARACTERS))
+    steps = dict.fromkeys(job.tree.find(name) for name in found.steps)
+    return LogPart(
+        tuple(_line(job, one) for one in found.lines), found.found, found.dropped, tuple(steps)
+    )
+
+
+def all_lines(job: JobView, chosen: LogFilter) -> list[LogLine]:
+    """Yields all lines that match a filter, oldest first."""
+    parts: list[tuple[LogRecord, ...]] = []
+    query = _query(job, chosen)
+    while found := _ask(job, query).lines:
+        parts.append(found)
+        query = attrs.evolve(query, before=found[0].id)
+    return [_line(job, one) for part in reversed(parts) for one in part]
+
+
+def steps_to_choose(job: JobView, chosen: LogFilter, found: LogPart) -> list[Step]:
+    """Returns the steps to filter by: all steps, or in a large pipeline those with lines, and their composites."""
+    steps = job.tree.steps
+    if len(steps) <= _MOST_STEPS:
+        return list(steps.values())
+    told = {key for one in found.steps for key in (*job.tree.way_to(one), one)}
+    wanted = {*told, job.tree.find(chosen.step)}
+    return [step for key, step in steps.items() if key in wanted]
+
+
+def _query(
+    job: JobView,
+    chosen: LogFilter,
+    most: int = LogQuery().most,
+    characters: int = LogQuery().characters,
+) -> LogQuery:
+    step = job.tree.find(chosen.step)
+    return LogQuery(
+        step=job.tree.steps[step].name if step else "",
+        severity=chosen.severity,
+        text=chosen.text,
+        before=whole_number(chosen.before, 0),
+        most=most,
+        characters=characters,
+    )
+
+
+def _ask(job: JobView, query: LogQuery) -> Logs:
+    found = job.ask_logs(query)
+    return select_logs(_of_stream(job), query) if found is None else found
+
+
+def _of_stream(job: JobView) -> Iterator[JobMessage]:
+    """Returns the messages of a server without a log call, numbered here; the text names the step."""
+    for number, message in enumerate(job.snapshot.messages, 1):
+        step, text = job.tree.names.step_of(message.text)
+        name = message.text[1 : -len(text) - 2] if step else ""
+        yield attrs.evolve(message, message_id=str(number), transform=name)
+
+
+def _line(job: JobView, record: LogRecord) -> LogLine:
+    time = "" if record.time is None else iso(record.time)
+    step = job.tree.find(record.step)
+    return LogLine(record.id, time, record.severity, step, record.worker, record.text)

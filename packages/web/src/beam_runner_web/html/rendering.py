@@ -1,0 +1,107 @@
+"""Rendering of templates to HTML. All inserted values are sanitized, then escaped."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from beam_runner_jobservices import render, seconds_of
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from beam_runner_web import texts
+from beam_runner_web.watch import samples
+
+STATIC = Path(__file__).parent / "static"
+_TEMPLATES = Path(__file__).parent / "templates"
+_EXTENDS = re.compile(r'{% extends "([^"]+)" %}')
+_LIVE = "live_"
+
+
+class Renderer:
+    """Renderer of the templates; `root_path` is the prefix of all links."""
+
+    def __init__(self, root_path: str = "") -> None:
+        self._root = root_path
+        self._bases: dict[str, tuple[str, ...]] = {}
+        self._env = Environment(
+            loader=FileSystemLoader(_TEMPLATES),
+            autoescape=True,
+            finalize=_finalize,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        versions = {path.name: _version(path) for path in STATIC.iterdir() if path.is_file()}
+        self._env.globals.update(
+            link=self.link,
+            static=lambda name: f"{root_path}/static/{name}?v={versions[name]}",
+            css=lambda: Markup((STATIC / "web.css").read_text(encoding="utf-8")),
+        )
+        for helper in (
+            texts.number,
+            texts.exact,
+            texts.size,
+            texts.duration,
+            texts.percent,
+            texts.iso,
+            texts.clock,
+            texts.watermark,
+            texts.one_line,
+            seconds_of,
+        ):
+            self._env.filters[helper.__name__] = helper
+        self._env.filters["sample"] = samples.shown
+        self._env.filters["told"] = lambda wait, now=None: render(wait, now=now)
+        self._env.globals["ui"] = self._env.get_template("macros.html").module
+
+    def link(self, path: str, *parts: str, **query: Any) -> Markup:
+        """Returns a link to a path of this server, with `parts` in place of each `{}`, and `query`
+        without None values.
+        """
+        whole = path.format(*(quote(part, safe="") for part in parts))
+        pairs = [
+            (name.rstrip("_"), str(one))
+            for name, value in query.items()
+            if value is not None
+            for one in (value if isinstance(value, list | tuple) else (value,))
+        ]
+        return Markup.escape(f"{self._root}{whole}" + (f"?{urlencode(pairs)}" if pairs else ""))
+
+    def page(self, template: str, values: Mapping[str, Any]) -> str:
+        """Returns a complete page."""
+        return self._env.get_template(template).render(values)
+
+    def live_parts(self, template: str, values: Mapping[str, Any]) -> dict[str, str]:
+        """Returns the changing parts of a page by the ids of their elements."""
+        parts: dict[str, str] = {}
+        for name in self._with_bases(template):
+            loaded = self._env.get_template(name)
+            context = loaded.new_context(dict(values))
+            for block, fill in loaded.blocks.items():
+                if block.startswith(_LIVE) and block not in parts:
+                    parts[block] = "".join(fill(context))
+        return parts
+
+    def _with_bases(self, template: str) -> tuple[str, ...]:
+        """Returns a template, and the templates that it extends."""
+        if template not in self._bases:
+            source = (_TEMPLATES / template).read_text(encoding="utf-8")
+            found = _EXTENDS.match(source)
+            self._bases[template] = (template, *(self._with_bases(found[1]) if found else ()))
+        return self._bases[template]
+
+
+def _finalize(value: Any) -> Any:
+    """Sanitizes texts in templates; markup stays unchanged."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return texts.harmless(value)
+    return value
+
+
+def _version(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

@@ -1,0 +1,132 @@
+"""The history of stages: when each stage was active, and charts of the last hour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import attrs
+from beam_runner_jobservices import SeriesPoint
+
+from beam_runner_web.texts import duration, is_end, is_start, number, size
+
+from .watching import Snapshot
+
+_BAR_WIDTH = 480
+_THINNEST = 2.0
+_CHART_WIDTH, _CHART_HEIGHT = 220, 40
+_MOST_POINTS = 120
+
+
+@attrs.frozen
+class Bar:
+    """A stage in the timeline; `start` and `end` are seconds since the first stage began."""
+
+    name: str
+    anchor: str
+    start: float
+    end: float
+    x: float
+    width: float
+
+
+@attrs.frozen
+class Timeline:
+    """The stages in the order in which they began; `seconds` is the total duration."""
+
+    bars: tuple[Bar, ...]
+    seconds: float
+
+
+@attrs.frozen
+class Chart:
+    """A chart line: `points` within `width` and `height`, and its last and largest values as texts."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+    last: str
+    most: str
+    seconds: float
+    width: int = _CHART_WIDTH
+    height: int = _CHART_HEIGHT
+
+
+def timeline_of(snapshot: Snapshot) -> Timeline | None:
+    """Returns the active times of the stages; None if the server doesn't report them."""
+    found = [one for one in snapshot.figures.stages if one.began is not None]
+    if not found:
+        return None
+    first = min(one.began or 0 for one in found)
+    whole = max(1, max(one.last or one.began or 0 for one in found) - first)
+    bars = []
+    for one in sorted(found, key=lambda stage: (stage.began or 0, stage.id)):
+        start = (one.began or 0) - first
+        end = max(start, (one.last or 0) - first)
+        x = start / whole * (_BAR_WIDTH - _THINNEST)
+        width = max(_THINNEST, end / whole * _BAR_WIDTH - x)
+        place = (start / 1000, end / 1000, round(x, 1), round(width, 1))
+        bars.append(Bar(one.name, one.anchor, *place))
+    return Timeline(tuple(bars), whole / 1000)
+
+
+def charts_of(snapshot: Snapshot, stage_id: str) -> tuple[Chart, ...]:
+    """Returns charts of a stage: watermark lag, waiting elements, and bundles per second, without empty charts."""
+    points = tuple(points_of(snapshot, stage_id))
+    lines: tuple[tuple[str, list[tuple[float, float]], Callable[[float], str]], ...] = (
+        (
+            "watermark behind",
+            [(p[0], lag) for p in points if (lag := _lag(p)) is not None],
+            duration,
+        ),
+        ("waiting", [(point[0], point[2]) for point in points], size),
+        ("bundles per second", list(_rates(points)), number),
+    )
+    return tuple(
+        _chart(label, found, text)
+        for label, found, text in lines
+        if len(found) > 1 and any(value for _, value in found)
+    )
+
+
+def points_of(snapshot: Snapshot, stage_id: str) -> Iterator[SeriesPoint]:
+    """Returns the history of a stage from the server and from later samples, oldest first."""
+    yield from snapshot.history.get(stage_id, ())
+    for sample in snapshot.samples:
+        for one in sample.figures.stages:
+            if one.id == stage_id and one.output_watermark is not None:
+                yield (
+                    sample.time,
+                    one.output_watermark,
+                    one.backlog_bytes or 0,
+                    one.open_bundles or 0,
+                    one.committed or 0,
+                )
+
+
+def _lag(point: SeriesPoint) -> float | None:
+    mark = point[1]
+    return None if is_start(mark) or is_end(mark) else max(0.0, point[0] - mark / 1000)
+
+
+def _rates(points: tuple[SeriesPoint, ...]) -> Iterator[tuple[float, float]]:
+    """Returns the bundles committed per second, over intervals of at least 10 s to reduce noise."""
+    before = points[0] if points else None
+    for point in points:
+        if before is not None and point[0] - before[0] >= 9.0:
+            yield point[0], max(0, point[4] - before[4]) / (point[0] - before[0])
+            before = point
+
+
+def _chart(label: str, found: list[tuple[float, float]], text: Callable[[float], str]) -> Chart:
+    last = found[-1]
+    every = -(-len(found) // _MOST_POINTS)
+    shown = [*found[:-1:every], last]
+    first, most = found[0][0], max(value for _, value in found)
+    wide = last[0] - first or 1
+    points = tuple(
+        (
+            round((at - first) / wide * _CHART_WIDTH, 1),
+            round(_CHART_HEIGHT - 1 - value / most * (_CHART_HEIGHT - 3), 1),
+        )
+        for at, value in shown
+    )
+    return Chart(label, points, text(last[1]), text(most), wide)

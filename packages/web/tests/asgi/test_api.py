@@ -1,0 +1,81 @@
+"""What scripts are told: JSON, Prometheus, and whether the job server answers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from beam_runner_jobservices import JobMetrics, JobState
+from starlette.testclient import TestClient
+
+from ..conftest import Observed, Server, add_step, count, stage, user, word_count
+
+SAMPLE = re.compile(
+    r'[a-z_]+\{[a-z]+="(?:[^"\\\n]|\\[\\"n])*"(?:,[a-z]+="(?:[^"\\\n]|\\[\\"n])*")*\} \d+'
+)
+
+
+@pytest.mark.parametrize("part", ["steps", "stages", "bundles", "errors", "metrics", "logs"])
+def test_a_jobs_parts_are_json(server: Server, web: TestClient, part: str) -> None:
+    server.kind = Observed
+    job = server.submit()
+    job.given = JobMetrics((count("lines", 5), stage("s", "Count", "open_bundles", 1)))
+    found = web.get(f"/api/v1/jobs/{job.id}/{part}")
+    assert (found.status_code, found.headers["content-type"]) == (200, "application/json")
+    assert isinstance(found.json()[part], list)
+
+
+def test_a_job_is_told_with_its_steps_and_metrics(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    job.given = JobMetrics(
+        (count("lines", 5), user("Count", "seen", 3)), (user("Count", "seen", 2),)
+    )
+    (listed,) = web.get("/api/v1/jobs").json()["jobs"]
+    assert (listed["id"], listed["name"], listed["state"]) == (job.id, "words", "RUNNING")
+    steps = {one["name"]: one for one in web.get(f"/api/v1/jobs/{job.id}/steps").json()["steps"]}
+    assert steps["Read"]["elements_out"] == steps["Count"]["elements_in"] == 5
+    (metric,) = web.get(f"/api/v1/jobs/{job.id}/metrics").json()["metrics"]
+    assert (metric["name"], metric["attempted"], metric["committed"]) == ("seen", 3, 2)
+
+
+def test_what_scripts_ask_wrongly_is_refused_as_json(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    for path, status in (("none", 404), (f"{job.id}/nothing", 404)):
+        found = web.get(f"/api/v1/jobs/{path}")
+        assert (found.status_code, list(found.json())) == (status, ["error"])
+    refused = web.post(f"/api/v1/jobs/{job.id}")
+    assert (refused.status_code, list(refused.json())) == (405, ["error"])
+    assert "GET" in refused.headers["allow"]
+
+
+def test_prometheus_is_told_of_running_jobs(server: Server, web: TestClient) -> None:
+    pipeline = word_count()
+    add_step(pipeline, "t9", 'a "b"\n\\c', reads={"in": "lines"}, writes={"out": "odd"})
+    pipeline.components.transforms["root"].subtransforms.append("t9")
+    job, ended = server.submit(pipeline), server.submit()
+    given = (
+        count("odd", 7),
+        stage("s", "Count", "backlog_bytes", 9),
+        stage("s", "Count", "dropped_values", 4),
+    )
+    job.given = ended.given = JobMetrics(given)
+    ended.reporter.state(JobState.DONE)
+    lines = web.get("/metrics").text.splitlines()
+    told = [line for line in lines if not line.startswith("#")]
+    assert all(map(SAMPLE.fullmatch, told))
+    assert 'beam_jobs{state="running"} 1' in told and 'beam_jobs{state="done"} 1' in told
+    assert f'beam_step_elements_total{{job="{job.id}",step="a \\"b\\"\\n\\\\c"}} 7' in told
+    assert f'beam_stage_backlog_bytes{{job="{job.id}",stage="s"}} 9' in told
+    assert f'beam_stage_dropped_values_total{{job="{job.id}",stage="s"}} 4' in told
+    assert not any(ended.id in line for line in told)
+    kinds = dict(line.split()[2:] for line in lines if line.startswith("# TYPE"))
+    assert {name for name in kinds if name.endswith("_total")} == {
+        name for name, kind in kinds.items() if kind == "counter"
+    }
+
+
+def test_probes_are_told_whether_the_job_server_answers(server: Server, web: TestClient) -> None:
+    assert web.get("/healthz").status_code == 200
+    server.server.stop(grace=0)
+    assert web.get("/healthz").status_code == 503
+    assert web.get("/metrics").status_code == 503

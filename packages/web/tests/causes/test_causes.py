@@ -1,0 +1,321 @@
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_jobservices import (
+    BundlePlace,
+    Execution,
+    FailedBundle,
+    Importance,
+    JobInfo,
+    JobMetrics,
+    JobState,
+    MonitoringInfo,
+    StackFrame,
+    ThreadStack,
+    Wait,
+    WaitKind,
+    describe_pipeline,
+    render,
+)
+from starlette.testclient import TestClient
+from waiting import eventually
+
+from beam_runner_web.causes.causes import causes_of
+from beam_runner_web.causes.facts import Facts, Weight
+from beam_runner_web.texts import MAX_TIMESTAMP
+from beam_runner_web.watch.figures import figures_of
+from beam_runner_web.watch.standing import Standing, thread_of
+from beam_runner_web.watch.steps import StepTree
+from beam_runner_web.watch.threads import Thread
+from beam_runner_web.watch.watching import Sample, Snapshot
+
+from ..conftest import (
+    Observed,
+    Server,
+    all_causes,
+    bundle,
+    causes,
+    count,
+    kinds,
+    stage,
+    varint,
+    waits,
+    wall,
+    word_count,
+)
+
+LIBRARY = StackFrame("/usr/lib/python3.11/threading.py", 3, "run", "")
+HARNESS = StackFrame("/v/site-packages/apache_beam/runners/worker/sdk_worker.py", 9, "work", "")
+ASK = StackFrame("/home/me/words.py", 31, "ask", "time.sleep(20)")
+GENERATED = StackFrame("<attrs generated methods words.Word>", 50, "__init__", "")
+MAIN = StackFrame("/home/me/words.py", 90, "main", "run(pipeline)")
+
+
+@pytest.fixture
+def job(server: Server) -> Any:
+    server.kind = Observed
+    return server.submit()
+
+
+def test_the_line_at_which_a_bundle_stands_is_in_the_sentence(web: TestClient, job: Any) -> None:
+    job.runs = Execution((bundle(7, 23.0, 21.5),), waits=(waits("w", "Write", "Count"),))
+    job.threads = (ThreadStack("node", 47, "lane", (LIBRARY, ASK)),)
+    wanted = (
+        "Count has worked on one bundle for 23 s, without coming any further, at words.py:31 in ask"
+        " (process 47 on node): time.sleep(20)"
+    )
+    assert eventually(lambda: wanted in [text for _, text in causes(web, job)])
+    # What others wait for comes before those that wait.
+    assert [text.partition(" ")[0] for _, text in causes(web, job)][:2] == ["Count", "Write"]
+
+
+def test_a_bundle_that_goes_on_is_no_warning(web: TestClient, job: Any) -> None:
+    job.runs = Execution((bundle(7, 24.0, 0.1), bundle(8, 12.0, 0.2), bundle(9, 1.0, 0.0)))
+    found = causes(web, job)
+    assert found[0][0].lower() == "good"
+    assert "Count is at work on 2 bundles, for up to 24 s" in found[1][1]
+
+
+def test_where_no_step_has_told_of_its_time_none_is_accused(web: TestClient, job: Any) -> None:
+    inside = ("Read/Open", "Read/Lines", "Count", "Write")
+    one = attrs.evolve(bundle(7, 23.0, 21.5), steps=inside)
+    job.runs = Execution((one,))
+    assert eventually(lambda: causes(web, job)[0][1].startswith("Read, Count or Write has worked"))
+    # What a process told before it fell silent is not of this bundle's.
+    job.given = JobMetrics((wall("Count", 5_000),))
+    assert eventually(lambda: causes(web, job)[0][1].startswith("Count has worked on one bundle"))
+    silent = Wait(WaitKind.PROCESS, "s", inside, host="node", pid=47, seconds=20.0)
+    runs = Wait(WaitKind.BUNDLES, "s", ("Count",), count=1)
+    job.runs = Execution((attrs.evolve(one, silent=20.0),), waits=(silent, runs), still=20.0)
+    wanted = render(silent, who="Read, Count or Write")
+    assert eventually(lambda: causes(web, job)[0][1] == wanted)
+    assert kinds(web, job) == [WaitKind.PROCESS]
+    assert "py-spy dump --pid 47 on node" in web.get(f"/jobs/{job.id}").text
+
+
+@pytest.mark.parametrize(("waiting", "weight"), [(12, "NOTE"), (393_000, "WARN")])
+def test_a_step_to_which_little_has_come_only_waits_for_its_turn(
+    web: TestClient, job: Any, waiting: int, weight: str
+) -> None:
+    job.runs = Execution(waits=(waits("w", "Write", "Count"),))
+    job.given = JobMetrics((stage("w", "Write", "backlog_bytes", waiting),))
+    (told,) = (one for one in all_causes(web, job) if one["kind"] == WaitKind.SIDE_INPUT)
+    assert (told["weight"], told["step"]) == (weight, "t4")
+    assert told["text"].startswith("Write waits for its side input")
+    assert "which Count has not given yet" in told["text"]
+
+
+def test_step_that_waits_is_the_one_of_the_record(web: TestClient, job: Any) -> None:
+    job.runs = Execution(waits=(waits("s", "Count", "Read"),))
+    job.given = JobMetrics((stage("s", "Count + Write", "backlog_bytes", 9_999),))
+    (told,) = all_causes(web, job)
+    assert (told["kind"], told["step"]) == (WaitKind.SIDE_INPUT, "t3")
+
+
+def test_parts_of_one_composite_that_wait_for_each_other_are_no_news(
+    web: TestClient, job: Any
+) -> None:
+    job.runs = Execution(waits=(waits("w", "Read/Lines", "Read/Open"),), still=9.0)
+    job.given = JobMetrics((stage("w", "Read/Lines", "backlog_bytes", 12),))
+    assert [weight for weight, _ in causes(web, job)] == ["GOOD"]
+
+
+def test_attempts_that_failed_with_an_error_are_told_with_it_alone(
+    web: TestClient, job: Any
+) -> None:
+    error = "ConnectionError: hung up [while running 'Count']"
+    failed = FailedBundle(
+        "s", 1, attempts=1, kind="user_code", step="Count", error="ConnectionError: hung up"
+    )
+    job.reporter.message(Importance.WARNING, f"tried again: {error}", record=failed)
+    job.given = JobMetrics((stage("s", "Count", "bundles_retried", 1),))
+    (said,) = [text for weight, text in causes(web, job) if weight != "GOOD"]
+    assert said == (
+        "An error came once, and what it stopped was tried again, in Count: ConnectionError: hung up"
+    )
+    job.reporter.state(JobState.FAILED, error)
+    wanted = "The job failed after 2 attempts in Count: ConnectionError: hung up"
+    assert eventually(lambda: [text for _, text in causes(web, job)] == [wanted])
+
+
+def test_a_job_that_runs_well_tells_what_it_does(server: Server, web: TestClient, job: Any) -> None:
+    done = MAX_TIMESTAMP
+    running = (
+        stage("r", "Read/Lines", "output_watermark", done),
+        stage("s", "Count", "open_bundles", 2),
+        stage("w", "Write", "open_bundles", 0),
+    )
+    job.given = JobMetrics(running)
+    assert causes(web, job)[0] == ("GOOD", "Nothing stands out: Count at work, 1 of 3 stages done.")
+
+
+def test_a_slow_stage_of_a_stream_does_not_keep_up(server: Server, web: TestClient) -> None:
+    late = int(time.time() * 1000) - 340_000
+    job = server.submit(streaming=True)
+    job.given = JobMetrics(
+        (
+            stage("s", "Count", "input_watermark", late),
+            stage("s", "Count", "output_watermark", late),
+            stage("s", "Count", "open_bundles", 8),
+            stage("s", "Count", "commit_lag", 305_000),
+        )
+    )
+    found = causes(web, job)
+    assert any(
+        weight.lower() == "warn"
+        and text.startswith("Count does not keep up: what comes out of it is 5 min 4")
+        and text.endswith("and its oldest bundle has run for 5 min 5 s (8 are not done)")
+        for weight, text in found
+    ), found
+
+
+def test_the_last_warning_is_quoted(web: TestClient, job: Any) -> None:
+    job.reporter.message(Importance.WARNING, "the exchange is slow\nreally", "Count")
+    job.reporter.message(Importance.WARNING, "the exchange does not answer", "Count")
+    found = [text for _, text in causes(web, job)]
+    assert "2 warnings, the last of Count: the exchange does not answer" in found
+
+
+def test_what_waits_is_told_of_the_first_step_of_a_stage_alone(web: TestClient, job: Any) -> None:
+    job.given = JobMetrics((count("lines", 5), wall("Count", 5), *_fused("backlog_bytes", 393_000)))
+    page = web.get(f"/jobs/{job.id}").text
+    assert page.count("393 KB waiting") == 1
+    # A batch job has no event time that anybody would follow.
+    assert "Watermark" not in page
+
+
+def _fused(field: str, value: int) -> tuple[Any, ...]:
+    return (stage("s", "Count + Write", field, value),)
+
+
+@pytest.mark.parametrize("sdk", ["", "python"])
+def test_a_place_is_told_where_only_one_thread_can_be_meant(sdk: str) -> None:
+    here = bundle(1, 20.0, 20.0, BundlePlace.HARNESS)
+    pid = 0 if sdk else 47
+    at_work = ThreadStack("node", pid, "a", (LIBRARY, HARNESS, ASK), sdk)
+    elsewhere = ThreadStack("node", pid, "b", (LIBRARY, HARNESS, MAIN), sdk)
+    found = thread_of(here, [Thread.of(at_work)])
+    assert found is not None and found.own[0].place == "words.py:31 in ask"
+    assert thread_of(here, [Thread.of(at_work), Thread.of(elsewhere)]) is None
+    assert thread_of(here, []) is None
+
+
+def test_threads_of_the_users_program_that_run_no_bundle_are_not_at_work() -> None:
+    main = Thread.of(ThreadStack("node", 47, "MainThread", (MAIN, LIBRARY), "python"))
+    at_work = Thread.of(ThreadStack("node", 47, "t", (MAIN, HARNESS, ASK, GENERATED), "python"))
+    assert not main.is_users
+    assert [frame.function for frame in at_work.own] == ["ask"]
+
+
+def test_nothing_is_thrown_where_nobody_looks_any_more(
+    server: Server, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thrown: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", thrown.append)
+    server.client.close()
+    standing = Standing(server.client, job.id)
+    assert standing.threads(Execution((bundle(7, 23.0, 21.5),))) == ()
+    assert eventually(lambda: not any(t.name == "beam-web-stacks" for t in threading.enumerate()))
+    assert thrown == []
+
+
+def bundle_msecs(count: int, total: int) -> MonitoringInfo:
+    payload = b"".join(map(varint, (count, total, 1, 400)))
+    labels = {"STAGE": "s", "PTRANSFORM": "Count"}
+    urn = "beam_spark:stage:bundle_msecs:v1"
+    return MonitoringInfo(urn, "beam:metrics:distribution_int64:v1", payload, labels)
+
+
+def test_a_bundle_of_groups_that_takes_far_longer_than_others_may_have_one_large_key(
+    server: Server, web: TestClient
+) -> None:
+    server.kind = Observed
+    pipeline = word_count()
+    group = pipeline.components.transforms["t2"]
+    pipeline.components.transforms["t0"].spec.urn = "beam:transform:composite:v1"
+    for urn, told in (("beam:transform:group_by_key:v1", True), ("beam:transform:pardo:v1", False)):
+        group.spec.urn = urn
+        job = server.submit(pipeline)
+        job.runs = Execution((bundle(7, 40.0, 0.1),))
+        job.given = JobMetrics((stage("s", "Count", "open_bundles", 1), bundle_msecs(20, 2_000)))
+        found = [text for weight, text in causes(web, job) if weight == "WARN"]
+        assert found[0].startswith("Count has worked on one bundle for 40 s, where one takes 0.1 s")
+        assert ("a key with far more values" in found[0]) == told
+        # One group is one element: its bundle comes no further while it is processed.
+        job = server.submit(pipeline)
+        job.runs = Execution((bundle(7, 40.0, 40.0),))
+        job.given = JobMetrics((stage("s", "Count", "open_bundles", 1), bundle_msecs(20, 2_000)))
+        found = [text for weight, text in causes(web, job) if weight == "WARN"]
+        assert found[0].startswith("Count has worked on one bundle for 40 s, without coming any")
+        assert (
+            found[0].endswith("others took 0.1 s: a key with far more values would do that") == told
+        )
+
+
+@pytest.mark.parametrize(
+    ("elements", "wall_msecs", "told"),
+    [
+        (600, 2_500, True),
+        # Bundles of many elements, and those in which the user's code takes the time.
+        (60_000, 2_500, False),
+        (600, 9_000, False),
+    ],
+)
+def test_bundles_of_next_to_nothing_are_told(
+    server: Server,
+    web: TestClient,
+    monkeypatch: pytest.MonkeyPatch,
+    elements: int,
+    wall_msecs: int,
+    told: bool,
+) -> None:
+    monkeypatch.setattr(Snapshot, "seconds", property(lambda snapshot: 20.0))
+    job = server.submit()
+    # As with a source: one element comes to the step with which the stage begins.
+    job.given = JobMetrics(
+        (
+            stage("s", "Read/Lines + Count", "bundles_committed", 500),
+            bundle_msecs(500, 10_000),
+            count("files", 1),
+            count("lines", elements),
+            wall("Count", wall_msecs),
+        )
+    )
+    found = [text for weight, text in causes(web, job) if weight == "WARN"]
+    wanted = [
+        "Count gets its work in very small bundles: 1.2 elements in each, 500 bundles so far; 75 % of their "
+        "time went into beginning and committing them"
+    ]
+    assert found == (wanted if told else [])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "waits_for", "told"), [(5, 0, False), (40, 0, True), (40, 9, False)]
+)
+def test_a_stream_whose_sources_give_nothing_is_idle(
+    seconds: int, waits_for: int, told: bool
+) -> None:
+    tree = StepTree(describe_pipeline(word_count().SerializeToString()))
+    given = (count("lines", 5), stage("s", "Count", "backlog_bytes", waits_for))
+    before = figures_of(JobMetrics((count("lines", 4), given[1])), tree)
+    figures = figures_of(JobMetrics(given), tree)
+    samples = (Sample(900.0, before), Sample(1_000.0 - seconds, figures), Sample(1_000.0, figures))
+    running = JobInfo("words", "words", JobState.RUNNING)
+    snapshot = Snapshot(running, tree, (), (), figures, samples, 1_000.0)
+    (found,) = causes_of(Facts(snapshot, (), {}))
+    assert found.weight is Weight.GOOD
+    assert found.text.startswith("Nothing has come in for 40 s" if told else "Nothing stands out")
+
+
+def test_what_waits_for_a_place_is_told_with_why(web: TestClient, job: Any) -> None:
+    slot = Wait(WaitKind.SLOT, count=3)
+    job.runs = Execution(waits=(slot,), interface="http://spark:4040")
+    (told,) = all_causes(web, job)
+    assert told["kind"] == WaitKind.SLOT
+    assert told["text"] == "bundles wait for a worker process: 3"
+    assert told["more"].endswith("no executor has come yet: see http://spark:4040")

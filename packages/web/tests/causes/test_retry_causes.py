@@ -1,0 +1,126 @@
+"""What is said of bundles that failed and run again, and of neighbours that are away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_jobservices import (
+    Execution,
+    FailedBundle,
+    FailureCause,
+    Importance,
+    JobMetrics,
+    Wait,
+    WaitKind,
+    render,
+)
+from starlette.testclient import TestClient
+from waiting import eventually
+
+from beam_runner_web.causes.facts import CauseKind
+
+from ..conftest import Observed, Server, causes, kinds, stage
+
+FAILED = FailedBundle(
+    "s",
+    7,
+    ("Read", "Count"),
+    2,
+    FailureCause.USER_CODE,
+    "Count",
+    "ValueError: no",
+    "('k', 1)",
+    next_in=8.0,
+)
+AWAY = FailedBundle(
+    "s",
+    8,
+    ("Count",),
+    kind=FailureCause.UNAVAILABLE,
+    error="the disk of /s is unavailable: full",
+    neighbour="the disk of /s",
+    away=42.0,
+    next_in=15.0,
+)
+
+
+@pytest.fixture
+def job(server: Server) -> Any:
+    server.kind = Observed
+    return server.submit(streaming=True)
+
+
+def first_cause(web: TestClient, job: Any, begins: str) -> tuple[str, str]:
+    assert eventually(lambda: causes(web, job)[0][1].startswith(begins)), causes(web, job)
+    return causes(web, job)[0]
+
+
+def test_failed_bundle_is_told_with_step_element_attempts_and_next_attempt(
+    web: TestClient, job: Any
+) -> None:
+    job.runs = Execution(failed=(FAILED,))
+    weight, text = first_cause(web, job, "attempt 2 at a bundle of Count failed")
+    assert weight == "WARN"
+    assert text == render(FAILED, who="Count")
+    assert "in 8 s: ValueError: no, at the element ('k', 1)" in text
+    page = web.get(f"/jobs/{job.id}/now").text
+    assert "Bundles that failed" in page
+    assert "ValueError: no" in page
+    (told,) = web.get(f"/api/v1/jobs/{job.id}/failed-bundles").json()["failed-bundles"]
+    assert (told["attempts"], told["next_in"]) == (2, 8.0)
+
+
+def test_bundle_that_fails_often_is_bad_and_several_are_one_sentence(
+    web: TestClient, job: Any
+) -> None:
+    often = attrs.evolve(FAILED, attempts=9, kind=FailureCause.OUTSIDE, next_in=None, element="")
+    job.runs = Execution(failed=(often, attrs.evolve(FAILED, bundle=9)))
+    weight, text = first_cause(web, job, "attempt 9 at a bundle of Count failed from outside")
+    assert weight == "BAD"
+    assert text.endswith("ValueError: no (one of 2 bundles)")
+
+
+@pytest.mark.parametrize(("away", "weight"), [(42.0, "WARN"), (301.0, "BAD")])
+def test_bundle_that_waits_for_a_neighbour_names_it(
+    web: TestClient, job: Any, away: float, weight: str
+) -> None:
+    job.runs = Execution(failed=(attrs.evolve(AWAY, away=away),))
+    found, text = first_cause(web, job, "a bundle of Count waits for the disk of /s")
+    assert found == weight
+    assert "is tried again in 15 s" in text
+    assert kinds(web, job) == [WaitKind.NEIGHBOUR]
+
+
+def test_job_that_waits_for_a_neighbour_names_it(web: TestClient, job: Any) -> None:
+    away = Wait(
+        WaitKind.NEIGHBOUR,
+        neighbour="the placement of worker processes",
+        reason="no executor",
+        seconds=61.0,
+        until=108_000,
+    )
+    job.runs = Execution(waits=(away,), now=100_000)
+    weight, text = first_cause(web, job, "the job waits for the placement of worker processes")
+    assert weight == "WARN"
+    assert text.endswith("for 61 s: no executor; the next try is in 8 s")
+    assert "no executor" in web.get(f"/jobs/{job.id}/now").text
+
+
+def test_failure_is_not_said_a_second_time_from_messages(web: TestClient, job: Any) -> None:
+    trace = "ValueError: no [while running 'Count']\nTraceback (most recent call last):\n"
+    job.reporter.message(Importance.WARNING, f"tried again: {trace}", record=FAILED)
+    assert eventually(lambda: CauseKind.ERROR in kinds(web, job))
+    retry = Wait(WaitKind.RETRY, "s", ("Count",), count=1)
+    job.runs = Execution(failed=(FAILED,), waits=(retry,), still=6.0)
+    assert eventually(lambda: kinds(web, job) == [CauseKind.FAILED_BUNDLE]), kinds(web, job)
+
+
+def test_stage_with_nothing_but_paused_bundles_waits(web: TestClient, job: Any) -> None:
+    job.given = JobMetrics((stage("s", "Count", "paused_bundles", 3),))
+
+    assert eventually(lambda: "Failed, run again later" in web.get(f"/jobs/{job.id}/stages").text)
+    assert "beam_stage_paused_bundles" in web.get("/metrics").text
+    steps = web.get(f"/api/v1/jobs/{job.id}/steps").json()
+    assert {one["name"]: one["state"] for one in steps["steps"]}["Count"] == "waiting"

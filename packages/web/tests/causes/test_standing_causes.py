@@ -1,0 +1,132 @@
+"""What is said of a job in which nothing is committed: it stands, is drained, has lost a process, or waits for one to start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from beam_runner_jobservices import (
+    BundlePlace,
+    Execution,
+    FailedBundle,
+    FailureCause,
+    Importance,
+    JobMetrics,
+    JobState,
+    Wait,
+    WaitKind,
+    render,
+)
+from starlette.testclient import TestClient
+from waiting import eventually
+
+from beam_runner_web.causes.facts import CauseKind
+
+from ..conftest import Observed, Server, bundle, causes, kinds, stage
+
+
+@pytest.fixture
+def job(server: Server) -> Any:
+    server.kind = Observed
+    return server.submit()
+
+
+BUNDLES = Wait(WaitKind.BUNDLES, "s", ("Count",), count=1)
+SILENT = Wait(WaitKind.PROCESS, "s", ("Count",), host="node", pid=47, seconds=9.0)
+END = Wait(WaitKind.END_OF_INPUT, "w", ("Write",))
+
+
+@pytest.mark.parametrize(
+    ("waits", "before", "after"),
+    [
+        ((BUNDLES,), WaitKind.BUNDLES, None),
+        ((SILENT, BUNDLES), WaitKind.PROCESS, WaitKind.PROCESS),
+        ((END, BUNDLES), WaitKind.END_OF_INPUT, WaitKind.END_OF_INPUT),
+    ],
+)
+def test_job_that_stands_tells_of_waits_that_no_other_sentence_tells_of(
+    web: TestClient, job: Any, waits: Any, before: WaitKind, after: WaitKind | None
+) -> None:
+    job.runs = Execution(waits=waits, still=10.0)
+    assert eventually(lambda: kinds(web, job) == ["well", before] or kinds(web, job) == [before])
+    stands = "Nothing has been committed for 10 s" in causes(web, job)[0][1]
+    assert stands == (before is not WaitKind.PROCESS)
+    job.runs = Execution((bundle(7, 23.0, 21.5),), waits=waits, still=10.0)
+    wanted = [CauseKind.STANDING_BUNDLE, *([after] if after else [])]
+    assert eventually(lambda: kinds(web, job) == wanted), kinds(web, job)
+
+
+def test_job_that_moves_tells_of_no_wait_that_may_pass(web: TestClient, job: Any) -> None:
+    job.runs = Execution(waits=(END, BUNDLES))
+    assert kinds(web, job) == [CauseKind.WELL]
+
+
+@pytest.mark.parametrize("kind", list(WaitKind))
+def test_wait_of_each_kind_has_a_sentence_or_is_left_out(
+    web: TestClient, job: Any, kind: WaitKind
+) -> None:
+    wait = Wait(kind, "s", ("Count",), count=1, givers=("Read",), seconds=20.0)
+    job.runs = Execution(waits=(wait,), still=9.0)
+    for_its_time = (WaitKind.RESUMPTION, WaitKind.TIMER, WaitKind.WATERMARK, WaitKind.UPSTREAM)
+    assert kinds(web, job) == [CauseKind.WELL if kind in for_its_time else kind]
+
+
+def test_a_drain_that_waits_for_a_bundle_that_never_ends_says_so_first(
+    web: TestClient, job: Any
+) -> None:
+    job.given = JobMetrics((stage("s", "Count", "open_bundles", 1),))
+    job.reporter.state(JobState.DRAINING)
+    assert eventually(lambda: causes(web, job)[0][1].startswith("The job is being drained: what"))
+    assert causes(web, job)[0][1].endswith("Count at work, 0 of 1 stages done.")
+    job.runs = Execution((bundle(7, 23.0, 21.5),))
+    assert eventually(lambda: causes(web, job)[0][0] == "WARN")
+    first, second, *_ = [text for _, text in causes(web, job)]
+    assert first.startswith("The drain waits for Count: what runs there goes on until it returns")
+    assert first.endswith("if it never does, cancel the job")
+    assert second.startswith("Count has worked on one bundle for 23 s, without coming any further")
+
+
+def test_a_stream_whose_source_and_timers_wait_is_not_said_to_stand(
+    server: Server, web: TestClient
+) -> None:
+    server.kind = Observed
+    job = server.submit(streaming=True)
+    timer = Wait(WaitKind.TIMER, "s", ("Count",), shard=2, until=179_553)
+    mark = Wait(WaitKind.WATERMARK, "s", ("Count",), shard=2, until=99, watermark=5)
+    runs = Execution((bundle(7, 7.0, 1.0),), waits=(BUNDLES, timer, mark), still=7.0)
+    job.runs = runs
+    assert kinds(web, job) == [CauseKind.WELL]
+    job.runs = attrs.evolve(runs, waits=(*runs.waits, END))
+    assert eventually(lambda: kinds(web, job) == [WaitKind.END_OF_INPUT])
+
+
+def test_a_process_that_was_lost_is_told_with_what_may_have_ended_it(
+    web: TestClient, job: Any
+) -> None:
+    text = "the worker process 47 on node was lost"
+    failed = FailedBundle("s", 1, (), 1, FailureCause.LOST_PROCESS, error=text, host="node", pid=47)
+    job.reporter.message(Importance.WARNING, f"tried again: {text}", record=failed)
+    told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
+    assert told["text"] == f"An error came once, and what it stopped was tried again: {text}"
+    assert "where memory was short" in told["more"]
+
+
+def test_a_bundle_that_waits_for_its_harness_is_not_told_as_one_that_stands(
+    web: TestClient, job: Any
+) -> None:
+    starts = Wait(WaitKind.HARNESS, count=1, seconds=90.0)
+    job.runs = Execution((bundle(7, 90.0, 90.0, BundlePlace.STARTING_HARNESS),), waits=(starts,))
+    (told,) = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
+    assert (told["kind"], told["text"]) == (WaitKind.HARNESS, render(starts))
+    assert "prints" in told["more"]
+
+
+@pytest.mark.parametrize("where", [BundlePlace.HARNESS, BundlePlace.PROCESS])
+def test_where_to_look_is_told_of_a_harness_that_cannot_be_asked(
+    web: TestClient, job: Any, where: BundlePlace
+) -> None:
+    job.runs = Execution((bundle(7, 23.0, 21.5, where),))
+    told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
+    assert "without coming any further (process 47 on node)" in told["text"]
+    assert ("LOOPBACK" in told["more"]) == (where is BundlePlace.HARNESS)

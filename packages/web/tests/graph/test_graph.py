@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from beam_runner_jobservices import describe_pipeline
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_web.graph.graph import default_open, view
+from beam_runner_web.watch.steps import StepTree
+
+from ..conftest import add_step, word_count
+
+
+def tree() -> StepTree:
+    return StepTree(describe_pipeline(word_count().SerializeToString()))
+
+
+def pairs(found: StepTree, *opened: str) -> set[tuple[str, str]]:
+    return {(edge.source, edge.target) for edge in view(found, opened).edges}
+
+
+def test_a_root_that_only_wraps_the_others_is_left_out() -> None:
+    assert tree().top == ("t0", "t3", "t4")
+
+
+def test_edges_join_what_is_seen() -> None:
+    assert pairs(tree()) == {("t0", "t3"), ("t3", "t4")}
+    assert pairs(tree(), "t0") == {("t1", "t2"), ("t2", "t3"), ("t3", "t4")}
+
+
+def test_the_way_to_a_failing_step_is_open() -> None:
+    assert default_open(tree()) == frozenset()
+    assert default_open(tree(), ["t2"]) == {"t0"}
+
+
+def test_a_side_input_is_dashed() -> None:
+    pipeline = word_count()
+    add_step(pipeline, "side", "Side", {"main": "counts", "other": "lines"})
+    from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
+
+    payload = runner_api.ParDoPayload()
+    payload.side_inputs["other"].access_pattern.urn = "beam:side_input:iterable:v1"
+    step = pipeline.components.transforms["side"]
+    step.spec.payload = payload.SerializeToString()
+    pipeline.components.transforms["root"].subtransforms.append("side")
+    edges = view(StepTree(describe_pipeline(pipeline.SerializeToString())), ()).edges
+    assert {(e.source, e.side) for e in edges if e.target == "side"} == {
+        ("t0", True),
+        ("t3", False),
+    }
+
+
+@given(st.sets(st.sampled_from(["t0", "t1", "t3", "root", "none"])))
+def test_any_view_has_each_part_once_and_edges_between_closed_steps(opened: set[str]) -> None:
+    found = view(tree(), opened)
+    assert len(set(found.visible)) == len(found.visible)
+    closed = set(found.visible) - found.opened
+    assert all({edge.source, edge.target} <= closed for edge in found.edges)

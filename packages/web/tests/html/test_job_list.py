@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from beam_runner_jobservices import JobApiError, JobClient, JobInfo, JobState, JobTimes
+
+from beam_runner_web.html.job_list import lines_of
+
+
+class Client:
+    """A server without times."""
+
+    def __init__(self, *ids: str) -> None:
+        self.ids = ids
+
+    def jobs(self) -> tuple[JobInfo, ...]:
+        return tuple(JobInfo(one, "name", JobState.DONE) for one in self.ids)
+
+    def job_times(self) -> Any:
+        raise JobApiError("UNIMPLEMENTED", "no")
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (("job-010", "job-002", "job-1"), ("job-1", "job-002", "job-010")),
+        (("b-2", "a-1"), ("b-2", "a-1")),
+        (("x", "job-1", "job-0"), ("x", "job-1", "job-0")),
+        ((), ()),
+    ],
+)
+def test_jobs_stand_in_the_order_in_which_they_came(
+    told: tuple[str, ...], shown: tuple[str, ...]
+) -> None:
+    client = cast("JobClient", Client(*told))
+    assert tuple(line.id for line in lines_of(client)) == shown
+
+
+class KeepingClient(Client):
+    """A server that keeps the state of one job."""
+
+    def job_times(self) -> Any:
+        return (JobTimes("kept", 1.0, 2.0, 3.0, kept_until=99.0), JobTimes("gone", 1.0, 2.0, 3.0))
+
+
+def test_line_of_a_job_whose_state_is_kept_tells_until_when() -> None:
+    client = cast("JobClient", KeepingClient("kept", "gone"))
+    assert [line.kept_until for line in lines_of(client)] == [99.0, None]

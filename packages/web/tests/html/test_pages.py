@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+import html
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from beam_runner_jobservices import (
+    Importance,
+    JobApiError,
+    JobMetrics,
+    JobState,
+    Limits,
+    MessageLine,
+)
+from beam_runner_jobservices.sizes import PIPELINE_LIMITS
+from starlette.testclient import TestClient
+
+from beam_runner_web.app import create_app
+from beam_runner_web.settings import WebSettings
+
+from ..conftest import Server, add_step, count, stage, user, wall, word_count
+
+PAGES = ("", "/stages", "/logs", "/errors", "/metrics", "/environment", "/end", "/report.html")
+TRACE = """KeyError: 'b' [while running 'Count']
+Traceback (most recent call last):
+  File "/x/site-packages/apache_beam/runners/common.py", line 7, in process
+    run()
+  File "/home/me/words.py", line 12, in look_up
+    return {'a': 1}[word]
+           ~~~~~~~~^^^^^^
+KeyError: 'b'"""
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{ 7 * 7 }}",
+    "\x1b[31mred\x1b[0m",
+    "‮txt.exe",
+    "a\x00b\x07c",
+    "javascript:alert(1)",
+)
+
+
+class Dangers(HTMLParser):
+    """What in a page could run, or load from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = {key: value or "" for key, value in attributes}
+        if tag in ("img", "iframe", "object", "embed", "base"):
+            self.found.append(tag)
+        if tag == "script" and given.get("type") != "application/json":
+            self.found += [] if given.get("src", "").startswith("/static/") else ["script"]
+        self.found += [key for key in given if key == "style" or key.startswith("on")]
+        for key in ("href", "src", "action"):
+            value = given.get(key, "/")
+            self.found += [] if value.startswith(("/", "#")) else [f"{key}={value}"]
+
+
+def dangers_of(body: str) -> list[str]:
+    parser = Dangers()
+    parser.feed(body)
+    return parser.found
+
+
+def text_of(body: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", " ", body))
+
+
+def test_the_list_shows_each_job_by_the_name_its_user_gave(server: Server, web: TestClient) -> None:
+    assert "No job has been run" in web.get("/").text
+    server.submit(name="first")
+    server.submit(name="second").reporter.state(JobState.FAILED, "no")
+    page = web.get("/").text
+    assert page.index("second") < page.index("first")
+    assert "second" not in web.get("/?state=running").text
+    failed = web.get("/?state=failed").text
+    assert ">second<" in failed and ">first<" not in failed
+    assert ">first<" in web.get("/?name=FIR").text
+
+
+def test_a_job_shows_its_steps_with_figures(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    job.given = JobMetrics(
+        (count("lines", 1234), wall("Read/Lines", 30_000), wall("Count", 10_000))
+    )
+    page = text_of(web.get(f"/jobs/{job.id}").text)
+    assert "1,234" in page
+    assert "Read/Lines takes 75 % of the processing time" in page
+    assert "▸" in page
+    opened = web.get(f"/jobs/{job.id}?open=t0").text
+    assert 'id="row-t2"' in opened
+    assert 'id="row-t2"' not in web.get(f"/jobs/{job.id}").text
+
+
+def test_a_failed_job_says_first_which_of_the_users_lines_raised(
+    server: Server, web: TestClient
+) -> None:
+    job = server.submit()
+    job.reporter.state(JobState.FAILED, TRACE)
+    page = text_of(web.get(f"/jobs/{job.id}").text)
+    assert "The job failed in Count: KeyError: 'b', at words.py:12 in look_up" in page
+    assert "return {'a': 1}[word]" in page[page.index("What failed") :]
+    errors = text_of(web.get(f"/jobs/{job.id}/errors").text)
+    assert errors.index("look_up") < errors.index("apache_beam/runners")
+
+
+def test_the_report_draws_the_graph_without_a_script(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    job.given = JobMetrics((count("lines", 1234),))
+    job.reporter.state(JobState.FAILED, TRACE.replace("'Count'", "'Read/Lines'"))
+    page = web.get(f"/jobs/{job.id}/report.html").text
+    assert "<script" not in page
+    drawn = page[page.index("<svg") : page.index("</svg>")]
+    # The step that failed is seen, and so are those beside it, in what they are parts of.
+    assert len(re.findall('<g class="node ', drawn)) == 5
+    assert re.search(r'<g class="node failed">\s*<title>Read/Lines', drawn)
+    assert re.search(r'<g class="node failed open">\s*<title>Read\n', drawn)
+    assert "1,234 out<" in drawn
+    assert drawn.count('<g class="flow') == 3
+
+
+def test_names_of_any_length_are_cut_in_the_graph(server: Server, web: TestClient) -> None:
+    pipeline = word_count()
+    add_step(pipeline, "long", "L" * 50_000, {"in": "counts"})
+    pipeline.components.transforms["root"].subtransforms.append("long")
+    page = web.get(f"/jobs/{server.submit(pipeline).id}").text
+    drawn = page[page.index("<svg") : page.index("</svg>")]
+    assert "L" * 400 in drawn and "L" * 501 not in drawn
+
+
+def test_a_stage_that_works_long_on_a_bundle_is_named_by_its_slowest_step(
+    server: Server, web: TestClient
+) -> None:
+    job = server.submit()
+    name = "Read/Lines + Count"
+    job.given = JobMetrics(
+        (
+            wall("Count", 9_000),
+            stage("s", name, "commit_lag", 42_000),
+            stage("s", name, "open_bundles", 1),
+        )
+    )
+    page = text_of(web.get(f"/jobs/{job.id}").text)
+    assert "Count has worked on one bundle for 42 s" in page
+    assert "42 s" in text_of(web.get(f"/jobs/{job.id}/stages").text)
+
+
+def test_metrics_stand_side_by_side(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    job.given = JobMetrics((user("Count", "seen", 7),), (user("Count", "seen", 5),))
+    page = " ".join(text_of(web.get(f"/jobs/{job.id}/metrics").text).split())
+    assert "mine seen Count 7 5" in page
+
+
+def test_the_log_is_filtered_by_step_severity_and_text(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    job.reporter.message(Importance.BASIC, "one line", "Read/Lines")
+    job.reporter.message(Importance.WARNING, "one warning", "Count")
+    job.reporter.message(Importance.BASIC, "[not a step] text")
+
+    def lines(query: str) -> str:
+        return web.get(f"/jobs/{job.id}/logs.txt{query}").text
+
+    assert "[Read/Lines] one line" in lines("")
+    assert "[job] [not a step] text" in lines("")
+    assert lines("?step=Read") == lines("?step=t2") == lines("?q=ONE LINE")
+    assert lines("?severity=warning").count("\n") == 1
+    page = web.get(f"/jobs/{job.id}/logs?step=t3").text
+    assert "one warning" in page and "one line" not in page
+
+
+def test_the_log_is_read_from_the_server_with_the_worker_of_each_line(
+    server: Server, web: TestClient
+) -> None:
+    job = server.submit()
+    job.reporter.log([MessageLine(Importance.BASIC, "a line", "Read/Lines", "host:12")])
+    page = " ".join(text_of(web.get(f"/jobs/{job.id}/logs").text).split())
+    assert "Read/Lines host:12 a line" in page
+    (line,) = web.get(f"/api/v1/jobs/{job.id}/logs").json()["logs"]
+    assert (line["step"], line["worker"], line["text"]) == ("t2", "host:12", "a line")
+
+
+def test_the_log_of_a_server_that_does_not_tell_it_is_read_from_its_messages(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: object, job_id: str, query: object) -> None:
+        raise JobApiError("UNIMPLEMENTED", "no such call")
+
+    monkeypatch.setattr("beam_runner_jobservices.JobClient.logs", refuse)
+    app = create_app(WebSettings(server.address))
+    with TestClient(app, base_url="http://localhost", follow_redirects=False) as web:
+        test_the_log_is_filtered_by_step_severity_and_text(server, web)
+        test_the_log_is_read_page_by_page_with_its_filter(server, web)
+
+
+def test_secrets_among_the_options_are_masked(server: Server, web: TestClient) -> None:
+    job = server.submit(db_password="hunter2", temp_location="s3://me:hunter2@bucket/x", lines=5)
+    for page in ("/environment", "/report.html"):
+        body = web.get(f"/jobs/{job.id}{page}").text
+        assert "db_password" in body and "temp_location" in body
+        assert "hunter2" not in body
+    assert "hunter2" not in web.get(f"/api/v1/jobs/{job.id}").text
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "x" * 1_000_000])
+def test_whatever_comes_from_users_is_text(server: Server, web: TestClient, text: str) -> None:
+    pipeline = word_count()
+    name = text[: PIPELINE_LIMITS.name_chars]
+    add_step(pipeline, "bad", name, reads={"in": "lines"}, writes={text[:50]: "bad"})
+    pipeline.components.transforms["root"].subtransforms.append("bad")
+    job = server.submit(pipeline, name=text, option=text)
+    job.given = JobMetrics(
+        (count("lines", 1), user(text, text, 1), stage(text, text, "backlog_bytes", 9))
+    )
+    job.reporter.message(Importance.WARNING, text, text)
+    job.reporter.state(JobState.FAILED, f"{text} [while running '{text}']")
+    marker = text[:50]
+    for page in ("/", *(f"/jobs/{job.id}{page}" for page in PAGES)):
+        found = web.get(page, params={"step": "bad", "q": "", "name": ""})
+        assert found.status_code == 200, page
+        assert len(found.content) < 400_000, page
+        for forbidden in ("<script>alert", "<img", "\x1b", "‮", "\x00", "\x07"):
+            assert forbidden not in found.text, page
+        assert not dangers_of(found.text), page
+        if marker.isprintable() and page == f"/jobs/{job.id}/errors":
+            assert marker in text_of(found.text)
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "-1", "x", "1e9", "²", "9" * 15])
+def test_whatever_number_an_address_has_there_is_a_page(
+    server: Server, web: TestClient, number: str
+) -> None:
+    job = server.submit()
+    for page in ("/", *(f"/jobs/{job.id}{page}" for page in PAGES)):
+        found = web.get(page, params={"page": number, "from": number, "before": number})
+        assert found.status_code == 200, page
+
+
+def test_pages_hold_nothing_that_runs_and_load_from_nowhere_else(
+    server: Server, web: TestClient
+) -> None:
+    job = server.submit()
+    for page in ("/", *(f"/jobs/{job.id}{page}" for page in PAGES)):
+        assert not dangers_of(web.get(page).text), page
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/jobs/none", 404), ("/jobs/none/logs", 404), ("/nothing", 404), ("/api/v1/jobs/none", 404)],
+)
+def test_what_is_not_there_is_not_found(web: TestClient, path: str, status: int) -> None:
+    found = web.get(path)
+    assert found.status_code == status
+    assert "none" in found.text or "no such" in found.text.lower() or "Not Found" in found.text
+
+
+def test_a_job_is_cancelled_and_drained_once(server: Server, web: TestClient) -> None:
+    job, other = server.submit(), server.submit()
+    assert "Cancel the job" in web.get(f"/jobs/{job.id}/end").text
+    done = web.post(f"/jobs/{job.id}/cancel")
+    assert (done.status_code, done.headers["location"]) == (303, f"/jobs/{job.id}")
+    assert server.client.state(job.id).state is JobState.CANCELLED
+    assert web.post(f"/jobs/{job.id}/cancel").status_code == 409
+    assert web.post(f"/jobs/{other.id}/drain").status_code == 303
+    assert "Beam's Python client reports any end but DONE" in text_of(
+        web.get(f"/jobs/{other.id}").text
+    )
+
+
+def test_two_thousand_steps_fit_on_a_page(server: Server, web: TestClient) -> None:
+    pipeline = word_count()
+    for number in range(2_000):
+        add_step(
+            pipeline,
+            f"s{number}",
+            f"Step {number}",
+            {"in": f"p{number}"},
+            {"out": f"p{number + 1}"},
+        )
+        pipeline.components.transforms["root"].subtransforms.append(f"s{number}")
+    job = server.submit(pipeline)
+    job.given = JobMetrics(tuple(count(f"p{number}", number) for number in range(2_000)))
+    page = web.get(f"/jobs/{job.id}")
+    assert page.status_code == 200
+    assert len(page.content) < 400_000
+    assert "Step 100" in page.text
+
+
+def test_a_server_that_is_away_is_said_to_be(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    assert web.get(f"/jobs/{job.id}").status_code == 200
+    server.close()
+    page = web.get("/")
+    assert page.status_code == 503
+    assert "does not answer" in page.text
+
+
+def test_an_error_is_shown_when_its_message_is_not_kept_any_more(tmp_path: Path) -> None:
+    server = Server(tmp_path / "artifacts", limits=Limits(messages=100))
+    job = server.submit()
+    job.reporter.message(Importance.ERROR, TRACE)
+    job.reporter.log([MessageLine(Importance.BASIC, "a line")] * 200)
+    with TestClient(create_app(WebSettings(server.address)), base_url="http://localhost") as web:
+        assert "no longer kept" in web.get(f"/jobs/{job.id}/logs").text
+        assert "words.py:12 in look_up" in text_of(web.get(f"/jobs/{job.id}").text)
+        (group,) = web.get(f"/api/v1/jobs/{job.id}/errors").json()["errors"]
+    server.close()
+    assert (group["count"], group["failure"]["step"]) == (1, "t3")
+
+
+def test_the_log_is_read_page_by_page_with_its_filter(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    job.reporter.log(
+        MessageLine(Importance.WARNING if number % 2 else Importance.BASIC, f"line {number}!")
+        for number in range(2_400)
+    )
+    address, seen = f"/jobs/{job.id}/logs?severity=WARNING", []
+    for _ in range(3):
+        page = web.get(address).text
+        seen.append([int(one) for one in re.findall(r">line (\d+)!<", page)])
+        links = re.findall(r'href="([^"]+)">earlier lines<', page)
+        address = html.unescape(links[0]) if links else ""
+    assert [len(one) for one in seen] == [500, 500, 200]
+    assert [one for part in reversed(seen) for one in part] == list(range(1, 2_400, 2))
+    assert address == "" and ">the latest</a>" in page

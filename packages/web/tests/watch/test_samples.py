@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+from apache_beam.coders import (
+    BytesCoder,
+    Coder,
+    FloatCoder,
+    StrUtf8Coder,
+    TupleCoder,
+    VarIntCoder,
+)
+from beam_runner_jobservices import JobMetrics, MonitoringInfo
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from beam_runner_web.watch.samples import URN, samples_of, shown
+
+from ..conftest import Server, varint
+
+
+def sampled(*elements: bytes) -> MonitoringInfo:
+    payload = b"".join(varint(len(one)) + one for one in elements)
+    labels = {"PCOLLECTION": "lines"}
+    return MonitoringInfo(URN, URN, struct.pack(">i", len(elements)) + payload, labels)
+
+
+@pytest.mark.parametrize(
+    ("coder", "words", "element", "text"),
+    [
+        (StrUtf8Coder(), "string_utf8", "a\nb", "'a\\nb'"),
+        (VarIntCoder(), "varint", -3, "-3"),
+        (BytesCoder(), "bytes", b"\0x", "b'\\x00x'"),
+        (
+            TupleCoder([StrUtf8Coder(), VarIntCoder()]),
+            "kv<string_utf8, varint>",
+            ("k", 7),
+            "'k': 7",
+        ),
+        (
+            TupleCoder([TupleCoder([VarIntCoder(), FloatCoder()]), BytesCoder()]),
+            "kv<kv<varint, double>, bytes>",
+            ((1, 2.5), b"v"),
+            "1: 2.5: b'v'",
+        ),
+    ],
+)
+def test_simple_coders_are_read(coder: Coder, words: str, element: object, text: str) -> None:
+    assert shown(coder.get_impl().encode_nested(element), words) == text
+
+
+@given(
+    st.binary(max_size=60),
+    st.sampled_from(["bytes", "varint", "kv<bytes, double>", "pickled_python", "kv<", "kv<bytes>"]),
+)
+def test_whatever_comes_is_some_text(data: bytes, words: str) -> None:
+    assert shown(data, words)
+    assert len(samples_of(MonitoringInfo(URN, URN, data, {}))) <= 10
+
+
+def test_what_a_users_coder_wrote_is_not_decoded() -> None:
+    assert shown(b"\x80\x04cos\nsystem\n", "pickled_python") == repr(b"\x80\x04cos\nsystem\n")
+
+
+def test_a_steps_panel_has_samples_as_text(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    job.given = JobMetrics((sampled(varint(3) + b"<b>", varint(1) + b"x"),))
+    page = web.get(f"/jobs/{job.id}?step=t3").text
+    assert "2 sampled elements" in page
+    assert "b&#39;&lt;b&gt;&#39;" in page and "<b>&#39;" not in page
