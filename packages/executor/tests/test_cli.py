@@ -21,7 +21,8 @@ from beam_runner_jobservices import JobClient
 from beam_runner_storage.durable.folders import hold_folder, mark_folder
 from waiting import wait_until
 
-from beam_spark_executor.spark.java import START_LIMIT_SECONDS, processes_of_session
+from beam_spark_executor.spark.java import processes_of_session
+from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 COMMAND = [sys.executable, "-m", "beam_spark_executor.cli"]
 PATIENT = """
@@ -271,7 +272,7 @@ def test_a_signal_while_it_starts_ends_it_soon(running: Running, wait: float) ->
     running.process.terminate()
     signalled = time.monotonic()
     assert running.process.wait(60) == 0
-    assert time.monotonic() - signalled < START_LIMIT_SECONDS / 4
+    assert time.monotonic() - signalled < SPARK_LIMITS.java_start_seconds / 4
     assert running.lines.empty()
     assert processes_of_session(java) == []
     # Spark may have come up before the signal, which the log then says.

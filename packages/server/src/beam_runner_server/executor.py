@@ -37,6 +37,7 @@ from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots, Slots
 from beam_runner_runtime.driver.tuning import RetrySettings, tuning_of, with_retries
 from beam_runner_runtime.job_options import Bulk, WrongOption, job_wishes
+from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.tuning import TUNING
 from beam_runner_storage.durable.folders import sync_folder
 from beam_runner_storage.journal.codec import FormError
@@ -184,12 +185,11 @@ class PlacedJobExecutor:
             if file is not None:
                 file.unlink(missing_ok=True)
 
-    def close(self, *, suspend: bool, seconds: float = 10.0) -> None:
+    def close(self, *, suspend: bool) -> None:
         """Ends the work on all jobs, waits for that within the limit, and closes the channel.
 
         Args:
             suspend: leave the jobs to another server that opens the same store; else cancel them.
-            seconds: the limit.
         """
         with self._lock:
             jobs = list(self._jobs.values())
@@ -199,7 +199,7 @@ class PlacedJobExecutor:
             else:
                 job.cancel()
         for job in jobs:
-            job.join(seconds)
+            job.join(LIMITS.server_jobs_seconds)
         self._placement.stand_down()
         self._channel.stop()
 

@@ -27,6 +27,7 @@ from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.driver.tuning import RetrySettings
 from beam_runner_runtime.driver.watermark_checks import are_checked
 from beam_runner_runtime.job_options import JOB_OPTIONS, JobChoice, JobOption
+from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.versions import BEAM
 from beam_runner_storage.durable.folders import STATE, mark_folder
 from beam_runner_storage.journal.store import Store
@@ -41,12 +42,7 @@ from beam_runner_server.kept_streams import KeptStreams
 from beam_runner_server.placement_service import PlacementService
 from beam_runner_server.waiting_jobs import NeverBegun, awaited
 
-JOBS_LIMIT_SECONDS = 10.0
-"""How long jobs have to end when the server stops."""
-
 _DRAIN_CHECK_SECONDS = 0.1
-_STATE_SECONDS = 5.0
-"""How long the store of state has to answer when the server stops."""
 
 log = logging.getLogger(__name__)
 
@@ -223,8 +219,8 @@ class Server:
         )
 
     def cancel_jobs(self) -> None:
-        """Cancels all jobs and waits for their ends, at most ``JOBS_LIMIT_SECONDS``."""
-        self._job_server.cancel_all(JOBS_LIMIT_SECONDS)
+        """Cancels all jobs and waits for their ends, at most ``server_jobs_seconds``."""
+        self._job_server.cancel_all(LIMITS.server_jobs_seconds)
 
     def drain_jobs(self) -> None:
         """Takes no more jobs, drains those that run, and waits for their ends as long as it takes.
@@ -249,8 +245,8 @@ class Server:
             self._stopped = True
             self._answer_waiting_jobs(RuntimeError("the server is stopping"))
             if self._state is not None:
-                self._state.hurry(_STATE_SECONDS)
-            self._job_server.stop(grace=JOBS_LIMIT_SECONDS)
+                self._state.hurry(LIMITS.server_state_seconds)
+            self._job_server.stop(grace=LIMITS.server_jobs_seconds)
             if not self._executor.exception():
                 self._executor.result().close(suspend=self._durable)
             self.placement.stop()

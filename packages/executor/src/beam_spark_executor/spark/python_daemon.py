@@ -30,14 +30,7 @@ from beam_runner_runtime.processes.warmth import be_killed_first, import_what_wo
 from beam_runner_runtime.processes.zygote import Zygote
 
 from beam_spark_executor.spark import fork_server
-
-EXIT_LIMIT_SECONDS = 5
-IDLE_LIMIT_SECONDS = 90
-"""How long a daemon without workers stays: Spark asks it to end workers that it has not forgotten.
-
-It takes those for idle that left after their task, forgets them a minute after the last task, and looks every ten seconds. A
-task for which it takes such a worker fails where the daemon has gone in between.
-"""
+from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 _WARM_MODULES = (
     "pyspark.worker",
@@ -56,7 +49,7 @@ def register_exit_hook(hook: Callable[[], None]) -> None:
 
     That is when Spark closes a worker that has been idle for a minute, when a task in it fails, when
     the driver stops, and in `exit_worker`. Hooks run in the main thread, the last one first, and
-    have `EXIT_LIMIT_SECONDS` for all of them; then the process is gone. They do not run when the
+    have `worker_exit_seconds` for all of them; then the process is gone. They do not run when the
     process crashes or is killed, as Spark does with the worker of a cancelled task.
 
     To be called in the main thread of a task.
@@ -73,16 +66,16 @@ def exit_worker() -> NoReturn:
     """Ends this Python worker process after its exit hooks; may be called from any thread.
 
     Meant for workers that are idle. In one that is inside a task the hooks run as soon as the main
-    thread lets them, and after `EXIT_LIMIT_SECONDS` the process is gone in any case.
+    thread lets them, and after `worker_exit_seconds` the process is gone in any case.
     """
     if os.getpid() not in _hooks:
         os._exit(0)
-    signal.alarm(EXIT_LIMIT_SECONDS)
+    signal.alarm(SPARK_LIMITS.worker_exit_seconds)
     if threading.current_thread() is threading.main_thread():
         _run_exit_hooks()
         os._exit(0)
     os.kill(os.getpid(), signal.SIGHUP)
-    time.sleep(EXIT_LIMIT_SECONDS + 1)
+    time.sleep(SPARK_LIMITS.worker_exit_seconds + 1)
     os._exit(1)
 
 
@@ -91,7 +84,7 @@ def _run_exit_hooks() -> None:
         return
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the daemon hangs up twice, and they run once
     hooks = _hooks.pop(os.getpid())
-    signal.alarm(EXIT_LIMIT_SECONDS)
+    signal.alarm(SPARK_LIMITS.worker_exit_seconds)
     for hook in reversed(hooks):
         try:
             hook()
@@ -172,6 +165,10 @@ def _end_when_idle() -> None:
 
     Each job that runs beside another has a daemon of its own, which nobody needs when the crowd is
     gone. Spark starts a daemon again if it finds that there is none.
+
+    Until then Spark may ask the daemon to end workers: Spark takes those for idle that left after their task, forgets
+    them a minute after the last task, and looks every ten seconds. A task for which Spark takes such a worker fails if
+    the daemon has gone in between.
     """
     busy = time.monotonic()
 
@@ -179,7 +176,7 @@ def _end_when_idle() -> None:
         nonlocal busy
         if _has_workers():
             busy = time.monotonic()
-        elif time.monotonic() - busy > IDLE_LIMIT_SECONDS:
+        elif time.monotonic() - busy > SPARK_LIMITS.daemon_idle_seconds:
             os.kill(os.getpid(), signal.SIGTERM)
 
     # A timer, not a thread: there must be none when workers are forked, and they inherit no timers.

@@ -48,8 +48,7 @@ from beam_spark_executor.spark.settings import (
     java_options,
     slots_of,
 )
-
-STOP_LIMIT_SECONDS = 15.0
+from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 _LACKING = "the SparkSession that is there works, but jobs start seconds later than they could: where it is made, give it %s"
 
@@ -224,12 +223,16 @@ class RunningSpark:
                 f"Spark does not start with master {chosen['spark.master']}: {reason_of(error)}"
             ) from error
 
-    def stop(self, limit: float = STOP_LIMIT_SECONDS) -> None:
+    def stop(self, limit: float | None = None) -> None:
         """Ends the session and everything that was started for it, within about ``limit`` seconds.
+
+        The default limit is `session_stop_seconds`.
+
 
         Afterwards no Java process, Python daemon or worker is left, and no file. A session that was
         there before us is left alone. May be called again, and from any thread.
         """
+        limit = SPARK_LIMITS.session_stop_seconds if limit is None else limit
         with self._stopping:
             if self._context is None:
                 self.kill()  # what was begun, if anything

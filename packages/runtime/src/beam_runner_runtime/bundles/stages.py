@@ -16,7 +16,7 @@ from beam_runner_model.threads import start_helper
 from beam_runner_planner.plan import StagePlan
 from beam_runner_worker.embedded import EmbeddedHarness
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.fnapi import FnApiServer, Limits
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness, StageHarness
 
@@ -29,6 +29,7 @@ from beam_runner_runtime.channel.messages import ExternalWorkerStarted, JobWork,
 from beam_runner_runtime.channel.sdk_stacks import stacks_of_sdks
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.memory import table_budget
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 _SENT_SECONDS = 0.002
 """A bundle that has just begun is with its SDK after that, and this process has time."""
@@ -207,9 +208,21 @@ class JobStages:
                 self._plan.context,
                 self._channel,
                 self,
+                limits=_harness_limits(),
                 on_external_worker=self._external_worker,
             )
         return self._fnapi
 
     def _external_worker(self, endpoint: str, worker_id: str) -> None:
         self._channel.send(ExternalWorkerStarted(endpoint, worker_id))
+
+
+def _harness_limits() -> Limits:
+    return Limits(
+        LIMITS.harness_connect_seconds,
+        LIMITS.harness_unseen_seconds,
+        LIMITS.harness_start_seconds,
+        LIMITS.harness_prepare_seconds,
+        LIMITS.harness_teardown_seconds,
+        LIMITS.harness_interrupted_seconds,
+    )
