@@ -54,7 +54,8 @@ class Failure:
     """What was raised, and where; `step` is a transform's id, or empty.
 
     `element` is what was processed, as the worker has shown it. `cause` is the value of a `FailureCause`, or of
-    an `EndingKind` if no bundle is to blame; it is empty in what another server tells.
+    an `EndingKind` if no bundle is to blame; it is empty in what another server tells. `bundle` is the number of
+    the bundle that failed; None if it is not known.
     """
 
     type: str
@@ -64,6 +65,7 @@ class Failure:
     trace: str = ""
     element: str = ""
     cause: str = ""
+    bundle: int | None = None
 
     @property
     def users_frame(self) -> Frame | None:
@@ -96,7 +98,9 @@ def failure_of(text: str, names: StepNames, record: MessageRecord = None) -> Fai
     kind, words = _raised(record.error if isinstance(record, FailedBundle) else before, trace)
     cause = "" if record is None else (record if failed is None else failed).kind
     element = "" if failed is None else failed.element
-    return Failure(kind, words, step, frames, (found + after).strip(), element, str(cause))
+    bundle = None if failed is None else failed.bundle
+    whole = (found + after).strip()
+    return Failure(kind, words, step, frames, whole, element, str(cause), bundle)
 
 
 def _named(text: str, names: StepNames) -> str:

@@ -13,6 +13,7 @@ UNIMPLEMENTED.
 | `GetErrors` | `{"job_id": ...}` | `Errors` |
 | `GetLogs` | `{"job_id": ..., "query": LogQuery}` | `Logs` |
 | `GetStacks` | `{"job_id": ...}` | `{"stacks": [ThreadStack]}` |
+| `GetStory` | `{"job_id": ..., "bundle": ...}` | `BundleStory` |
 
 All times are wall-clock seconds since the epoch, lengths of time are seconds.
 """
@@ -26,6 +27,7 @@ from typing import Any, TypeVar
 import attrs
 from beam_runner_model.failures import Ending, FailedBundle
 from beam_runner_model.observation import Execution, RunningBundle, StackFrame, ThreadStack
+from beam_runner_model.stories import BundleStory, DataPiece, StoryStep
 from beam_runner_model.waits import Wait
 
 from beam_runner_jobservices.error_log import Errors, FailureGroup
@@ -48,6 +50,10 @@ _PARTS: Mapping[tuple[type, str], type] = {
     (FailureGroup, "failure"): Failure,
     (Failure, "frames"): Frame,
     (Logs, "lines"): LogRecord,
+    (BundleStory, "happened"): StoryStep,
+    (StoryStep, "reads"): DataPiece,
+    (StoryStep, "writes"): DataPiece,
+    (StoryStep, "failure"): FailedBundle,
 }
 
 

@@ -21,15 +21,20 @@ from beam_runner_jobservices import (
     PipelineOption,
 )
 from beam_runner_jobservices import Unavailable as NothingToRunOn
+from beam_runner_jobservices.errors import NotReady
 from beam_runner_jobservices.guard import read_guard
 from beam_runner_jobservices.server import Elsewhere
+from beam_runner_model.stories import BundleStory
 from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.driver.story import story
 from beam_runner_runtime.driver.tuning import RetrySettings
 from beam_runner_runtime.driver.watermark_checks import are_checked
 from beam_runner_runtime.job_options import JOB_OPTIONS, JobChoice, JobOption
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.versions import BEAM
 from beam_runner_storage.durable.folders import STATE, mark_folder
+from beam_runner_storage.journal.codec import FormError
+from beam_runner_storage.journal.errors import JournalError
 from beam_runner_storage.journal.store import Store
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_storage.stores.state_place import StatePlace
@@ -104,6 +109,7 @@ class Server:
                     PipelineOption(one.name, _type_of(one), one.description) for one in JOB_OPTIONS
                 ),
                 kept_until=self._kept_until,
+                tell_story=self._story,
             )
             try:
                 self._store, self._data = self._open(settings.data)
@@ -125,6 +131,12 @@ class Server:
 
     def _kept_until(self) -> Mapping[str, float]:
         return {} if self._kept is None else self._kept.until()
+
+    def _story(self, job_id: str, bundle: int) -> BundleStory:
+        try:
+            return story(self._store.journal(job_id), bundle)
+        except (JournalError, FormError) as error:
+            raise NotReady(f"the journal of job {job_id} can't be read: {error}") from error
 
     def _elsewhere(self) -> Elsewhere | None:
         state = self._state

@@ -21,6 +21,21 @@ class Attempt:
 
 
 @attrs.frozen
+class LanePlace:
+    """The lane that ran an attempt, and its process; the server adds it to the journal.
+
+    Attributes:
+        lane: the number of the lane.
+        host: the machine of the process.
+        pid: the process.
+    """
+
+    lane: int
+    host: str
+    pid: int
+
+
+@attrs.frozen
 class UserFailure:
     """User code, or the SDK for it, raised.
 
@@ -51,11 +66,13 @@ class FailedStep:
         transform: the full name of the transform.
         summary: type and text of the exception.
         element: what is known of the element, in one line; may be empty.
+        place: the lane that ran the attempt; None in journals of earlier versions.
     """
 
     transform: str
     summary: str
     element: str = ""
+    place: LanePlace | None = None
 
 
 @attrs.frozen
@@ -106,13 +123,13 @@ class BundleBroke:
     )
     neighbour: str = attrs.field(default="", converter=encodable)
 
-    def to_event(self) -> BundleFailed:
-        """Returns the engine's event."""
+    def to_event(self, place: LanePlace | None = None) -> BundleFailed:
+        """Returns the engine's event; ``place`` is the lane that ran the attempt."""
         failure = self.failure
         cause, detail = self.reason, None
         if failure is not None:
             cause = failure.text
-            detail = FailedStep(failure.transform, failure.summary, failure.element)
+            detail = FailedStep(failure.transform, failure.summary, failure.element, place)
         attempt = self.attempt
         return BundleFailed(
             attempt.bundle, attempt.attempt, cause, self.kind, self.neighbour, detail

@@ -23,10 +23,14 @@ _PLACES = 1 << 40
 
 @attrs.frozen
 class Recovered:
-    """What a journal holds: the last snapshot, and the entries after it, oldest first."""
+    """What a journal holds: the last snapshot, and the entries after it, oldest first.
+
+    `first` is the number of the first of these entries.
+    """
 
     snapshot: bytes | None
     entries: tuple[bytes, ...]
+    first: int = 0
 
 
 @attrs.frozen
@@ -108,7 +112,7 @@ class Journal:
                 return Recovered(None, ())
             state, number, head = _snapshot(connection, self.job_id, end.key)
             entries = tuple(_entries(connection, end, number, head))
-            return Recovered(state, entries)
+            return Recovered(state, entries, number)
 
     def keep(self, now: int) -> None:
         """Marks the journal as one that is kept though its job has ended, at `now` (seconds since 1970)."""
