@@ -80,7 +80,7 @@ class Detector(enum.Enum):
         is_logged=False,
     )
     WORKER_EXIT = Detection(
-        "processes.placement (SIGCHLD of the fork server)",
+        "processes.placement (report, or end, of the fork server)",
         "a worker process exits",
         (),
         "its lane starts again in another process; a new process stands by",

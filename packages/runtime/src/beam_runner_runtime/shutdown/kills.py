@@ -54,13 +54,13 @@ KILLS = (
     Kill(ForkServerState.IMPORTING, (_D.FORK_SERVER,), "another fork server starts"),
     Kill(
         ForkServerState.READY,
-        (_D.FORK_SERVER, _D.REAPER, _D.CHANNEL),
+        (_D.FORK_SERVER, _D.REAPER, *_LOST),
         "another fork server starts, and bundles of the lost workers run again",
     ),
     Kill(ForkServerState.STOPPING, (_D.REAPER,), "the server stops as without the kill"),
     Kill(
         ReaperState.WATCHING,
-        (_D.PARENT_DEATH, _D.FORK_SERVER, _D.CHANNEL),
+        (_D.PARENT_DEATH, _D.FORK_SERVER, *_LOST),
         "another fork server starts, and bundles of the lost workers run again",
     ),
     Kill(ReaperState.ENDING, (_D.PARENT_DEATH,), "the fork server and its workers are killed"),
