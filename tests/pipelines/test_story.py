@@ -39,9 +39,10 @@ class FailThenWait(beam.DoFn):
 def test_story_has_the_failure_and_the_second_attempt_and_ends_with_the_job(
     embedded: Pipelines, tmp_path: Path
 ) -> None:
-    pipeline = embedded.new()
+    pipeline = embedded.new("--beam_spark_task_attempts=3")
     _ = pipeline | beam.Create([1]) | "fails once" >> beam.ParDo(FailThenWait(tmp_path))
     job = embedded.job(pipeline)
+    job.wait_for(JobState.RUNNING, SECONDS)
     with JobClient(embedded.address) as client:
 
         def told() -> BundleStory | None:

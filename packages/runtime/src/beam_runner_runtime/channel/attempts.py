@@ -95,6 +95,13 @@ class LostProcess:
         return f"the worker process {self.pid} on {self.host} was lost"
 
 
+def failed_at(event: BundleFailed, place: LanePlace | None) -> BundleFailed:
+    """Returns the event with the lane that ran the attempt, if user code failed."""
+    if not isinstance(event.detail, FailedStep):
+        return event
+    return attrs.evolve(event, detail=attrs.evolve(event.detail, place=place))
+
+
 def lost_with(bundle: Bundle, reason: str, process: LostProcess | None) -> BundleFailed:
     """Returns the event of a bundle that was lost from outside of user code, with a process or without."""
     attempt, kind = (bundle.number, bundle.attempt), FailureKind.OUTSIDE
@@ -123,13 +130,13 @@ class BundleBroke:
     )
     neighbour: str = attrs.field(default="", converter=encodable)
 
-    def to_event(self, place: LanePlace | None = None) -> BundleFailed:
-        """Returns the engine's event; ``place`` is the lane that ran the attempt."""
+    def to_event(self) -> BundleFailed:
+        """Returns the engine's event."""
         failure = self.failure
         cause, detail = self.reason, None
         if failure is not None:
             cause = failure.text
-            detail = FailedStep(failure.transform, failure.summary, failure.element, place)
+            detail = FailedStep(failure.transform, failure.summary, failure.element)
         attempt = self.attempt
         return BundleFailed(
             attempt.bundle, attempt.attempt, cause, self.kind, self.neighbour, detail

@@ -181,7 +181,7 @@ class Coordinator:
                 self._waiting += self.lanes.placed(link, (message,))
             case BundleBroke(attempt):
                 self.lanes.finished(link, attempt)
-                self._waiting.append(message.to_event(self.lanes.place_of(link)))
+                self._waiting += self.lanes.placed(link, (message.to_event(),))
             case SplitReply(done):
                 if not done.residuals:
                     self.lanes.stays(Attempt(done.bundle, done.attempt))

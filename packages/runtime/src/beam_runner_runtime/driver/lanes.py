@@ -19,9 +19,9 @@ from beam_runner_engine.dispatch import (
     place_to_give,
     turn_ends,
 )
-from beam_runner_engine.scheduler import Bundle
+from beam_runner_engine.scheduler import Bundle, BundleFailed
 
-from beam_runner_runtime.channel.attempts import Attempt, LanePlace
+from beam_runner_runtime.channel.attempts import Attempt, LanePlace, failed_at
 from beam_runner_runtime.channel.messages import (
     Abort,
     BundleReply,
@@ -244,14 +244,15 @@ class Lanes:
         return None if lane is None else LanePlace(lane.number, hello.host, hello.pid)
 
     def placed(self, link: WorkerLink, entries: Iterable[Entry]) -> list[Entry]:
-        """Returns entries of a process, with its lane in each commit."""
+        """Returns entries of a process, with its lane in commits and in failures of user code."""
         place = self.place_of(link)
-        return [
-            BundleReply(entry.done, entry.state, entry.metrics, place)
-            if isinstance(entry, BundleReply)
-            else entry
-            for entry in entries
-        ]
+        found: list[Entry] = []
+        for entry in entries:
+            if isinstance(entry, BundleReply):
+                found.append(BundleReply(entry.done, entry.state, entry.metrics, place))
+            else:
+                found.append(failed_at(entry, place) if isinstance(entry, BundleFailed) else entry)
+        return found
 
     def forget(self, attempts: Iterable[Attempt]) -> None:
         """Forgets bundles that wait; those that run end with what `close` tells."""
