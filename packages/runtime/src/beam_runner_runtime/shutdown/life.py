@@ -16,14 +16,14 @@ VARIABLE = "BEAM_RUNNER_CHECK_SHUTDOWN"
 
 _AFTER = {(row.before, row.cause): row.after for row in TRANSITIONS}
 _LOGGER = logging.getLogger(__name__)
-State = TypeVar("State", bound=enum.Enum)
+Kind = TypeVar("Kind", bound=enum.Enum)
 
 
 class IllegalTransition(AssertionError):
     """The table has no transition for a state and a cause; this is a defect of the runner."""
 
 
-class Life(Generic[State]):
+class Life(Generic[Kind]):
     """A state that changes by the table. Thread-safe.
 
     Args:
@@ -31,17 +31,17 @@ class Life(Generic[State]):
         name: the process or job.
     """
 
-    def __init__(self, state: State, name: str) -> None:
+    def __init__(self, state: Kind, name: str) -> None:
         self._state = state
         self.name = name
         self._lock = threading.Lock()
 
     @property
-    def state(self) -> State:
+    def state(self) -> Kind:
         """The present state."""
         return self._state
 
-    def take(self, cause: Cause) -> State:
+    def take(self, cause: Cause) -> Kind:
         """Changes the state because of ``cause``.
 
         Without a transition the state stays, and the log has an error.

@@ -25,12 +25,12 @@ _PLACES = 1 << 40
 class Recovered:
     """What a journal holds: the last snapshot, and the entries after it, oldest first.
 
-    `first` is the number of the first of these entries.
+    `first` is the number of the first of these entries; records that differ in it alone are equal.
     """
 
     snapshot: bytes | None
     entries: tuple[bytes, ...]
-    first: int = 0
+    first: int = attrs.field(default=0, eq=False)
 
 
 @attrs.frozen
