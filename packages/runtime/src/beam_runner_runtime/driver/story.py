@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import attrs
 from beam_runner_data.rows.refs import FileRows, Segment
@@ -167,7 +168,7 @@ class _Teller:
         *,
         place: LanePlace | None = None,
         process: LostProcess | None = None,
-        **more: object,
+        **more: Any,
     ) -> None:
         step = StoryStep(kind, entry, attempt, self._ledger.now)
         if place is not None:
