@@ -51,8 +51,10 @@ failure. If a row is *logged*, the component logs the detection at the level `IN
 _KILLS = """\
 ## Killed processes
 
-This table lists the detectors of a process that the system kills, by the state of the process. `tests/kills/test_shutdown_table.py` and
-`packages/runtime/tests/shutdown/test_killed_workers.py` kill a process in each of these states and compare the detectors and the outcome with this table.
+This table lists the detectors of a process that the system kills, by the state of the process. Three files kill a process in each of these states:
+`tests/kills/test_shutdown_table.py`, `packages/runtime/tests/shutdown/test_killed_workers.py`, and, for a fork server that imports,
+`packages/runtime/tests/processes/test_placement.py`. They compare the outcome with this table, and the log with the detectors that log. The other
+detectors show in the outcome alone: the tests raise the limits of components that could hide a detector that does not work.
 """
 
 

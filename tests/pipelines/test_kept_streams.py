@@ -9,7 +9,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices import JobClient, JobState, StoryStatus
 from beam_runner_jobservices.errors import JobApiError
 from failing_streams import COUNT, FailsForAWhile, Numbers, check_ordinals, counted
 from job_server import JobServerProcess
@@ -45,6 +45,11 @@ class Lives:
     def kept(self, job_id: str) -> float | None:
         with JobClient(self.server.address) as client:
             return {one.job_id: one.kept_until for one in client.job_times()}[job_id]
+
+    def story(self, job_id: str) -> StoryStatus:
+        """What the journal of a job knows of its first bundle."""
+        with JobClient(self.server.address) as client:
+            return client.story(job_id, 0).status
 
     def folder(self, job_id: str) -> Path:
         return self.state / "jobs" / job_id
@@ -119,7 +124,9 @@ def test_state_of_streams_that_ended_is_kept_by_the_next_server_for_as_long_as_i
         for job_id in (failed, cancelled):
             assert lives.kept(job_id) is not None
             assert lives.folder(job_id).is_dir()
+            assert lives.story(job_id) in (StoryStatus.COMMITTED, StoryStatus.COMPACTED)
         assert lives.kept(ended) is None
+        assert lives.story(ended) is StoryStatus.NO_JOURNAL
         assert not lives.folder(ended).exists()
     lives.again("--keep-failed-streams=0")
     for job_id in (failed, cancelled):
