@@ -194,7 +194,10 @@ _BUILDERS: dict[str, Callable[[random.Random, Known], bytes]] = {
     STAGE: _stage,
     f"{RETRIEVE}/GetArtifact": _get,
     f"{RETRIEVE}/ResolveArtifacts": _resolve,
-    **{f"{OBSERVE}/{name}": _observe for name in ("ListJobs", "GetExecution", "GetStacks")},
+    **{
+        f"{OBSERVE}/{name}": _observe
+        for name in ("ListJobs", "GetExecution", "GetStacks", "GetStory")
+    },
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices import JobClient, JobState, StoryStatus
 from beam_runner_jobservices.errors import JobApiError
 from failing_streams import COUNT, FailsUntil, Numbers, check_ordinals, counted
 from jobs import Job
@@ -22,6 +22,12 @@ def lives(
 ) -> Iterator[ServerLives]:
     with server_lives(tmp_path_factory.mktemp("kept") / "state", placement) as running:
         yield running
+
+
+def story_of(job: Job) -> StoryStatus:
+    """Returns whether the journal of a job knows its first bundle."""
+    with JobClient(job.address) as client:
+        return client.story(job.job_id, 0).status
 
 
 def kept_until(job: Job) -> float | None:
@@ -86,7 +92,9 @@ def test_state_of_streams_that_ended_is_kept_by_the_next_server_for_as_long_as_i
         for job in (failed, cancelled):
             assert kept_until(job) is not None
             assert folder_of(lives, job).is_dir()
+            assert story_of(job) in (StoryStatus.COMMITTED, StoryStatus.COMPACTED)
         assert kept_until(ended) is None
+        assert story_of(ended) is StoryStatus.NO_JOURNAL
         assert not folder_of(lives, ended).exists()
     lives.restart("--keep-failed-streams=0")
     for job in (failed, cancelled):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from attempts import AttemptsCheck
 from beam_runner_runtime.driver.watermark_checks import VARIABLE
+from beam_runner_runtime.shutdown import life
 from processes import FORKED, marked, parent, threads
 from waiting import wait_until
 
@@ -64,7 +65,7 @@ class ServerEnded(AssertionError):
 class JobServerProcess:
     """A running ``beam-spark-jobserver``. Every process it starts inherits a mark in its environment.
 
-    It fails jobs in which a watermark overtakes data.
+    It fails jobs in which a watermark overtakes data, or a transition is missing in the shutdown table.
 
     Attributes:
         address: ``host:port`` of the Job API.
@@ -91,6 +92,7 @@ class JobServerProcess:
             env={
                 **os.environ,
                 VARIABLE: "1",
+                life.VARIABLE: "1",
                 **(environment or {}),
                 "TMPDIR": str(temporary),
                 _MARK: self._mark,

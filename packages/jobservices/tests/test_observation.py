@@ -8,6 +8,8 @@ from beam_runner_model.observation import Execution as Record
 
 from beam_runner_jobservices import (
     BundlePlace,
+    BundleStory,
+    DataPiece,
     Execution,
     FailedBundle,
     FailureCause,
@@ -18,6 +20,8 @@ from beam_runner_jobservices import (
     RunningBundle,
     StackFrame,
     StageSeries,
+    StoryStatus,
+    StoryStep,
     ThreadStack,
     Wait,
     WaitKind,
@@ -144,3 +148,64 @@ def test_list_of_jobs_tells_of_which_ended_jobs_the_state_is_kept(
         kept[first] = 1_700_000_000.5
         found = {one.job_id: one.kept_until for one in client.job_times()}
         assert found == {first: 1_700_000_000.5, second: None}
+
+
+FAILED_STEP = StoryStep("failed", 5, 1, 900, 2, "host", 12, failure=FAILED[0])
+STORY = BundleStory(
+    7,
+    StoryStatus.COMMITTED,
+    "s",
+    ("A", "B"),
+    3,
+    (
+        StoryStep("planned", 4, 1, 800, reads=(DataPiece("input", "a/b", 4, 99, -5),)),
+        FAILED_STEP,
+        StoryStep("committed", 9, 2, 1_000, 2, "host", 13, writes=(DataPiece("out"),)),
+    ),
+    4,
+    20,
+)
+
+
+def test_story_of_a_bundle_arrives_as_the_runner_told_it(
+    executor: FakeExecutor, pipeline: bytes, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def tell(job_id: str, bundle: int) -> BundleStory:
+        asked.append((job_id, bundle))
+        return STORY
+
+    server = JobServer(executor, artifacts_dir=tmp_path, port=0, tell_story=tell)
+    with JobClient(server.start()) as client:
+        try:
+            job_id = client.submit(pipeline)
+            assert client.story(job_id, 7) == STORY
+            assert asked == [(job_id, 7)]
+            with pytest.raises(JobApiError, match="nothing") as unknown:
+                client.story("nothing", 7)
+            assert unknown.value.code == "NOT_FOUND"
+            with pytest.raises(JobApiError, match="is not a number") as wrong:
+                client.story(job_id, "7")  # type: ignore[arg-type]
+            assert wrong.value.code == "INVALID_ARGUMENT"
+            ended = executor.job(job_id).reporter
+            ended.state(JobState.CANCELLING)
+            ended.state(JobState.CANCELLED)
+            assert client.story(job_id, 8) == STORY, "the journal of an ended job may be kept"
+        finally:
+            server.stop()
+
+
+def test_story_of_a_runner_without_a_journal_is_unimplemented(
+    client: JobClient, pipeline: bytes
+) -> None:
+    with pytest.raises(JobApiError, match="no journal") as refused:
+        client.story(client.submit(pipeline), 0)
+    assert refused.value.code == "UNIMPLEMENTED"
+
+
+def test_story_of_a_later_version_is_read_as_far_as_it_is_known() -> None:
+    found = decode(encode({"bundle": 1, "status": "new", "happened": [{"kind": "new", "x": 1}]}))
+    assert record_of(BundleStory, found) == BundleStory(
+        1, "unknown", happened=(StoryStep("other"),)
+    )

@@ -9,6 +9,7 @@ import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
 from beam_runner_jobservices import (
     BundlePlace,
+    BundleStory,
     Credentials,
     Execution,
     JobClient,
@@ -20,6 +21,7 @@ from beam_runner_jobservices import (
     MonitoringInfo,
     RunningBundle,
     StageSeries,
+    StoryStatus,
     ThreadStack,
     Wait,
     WaitKind,
@@ -62,10 +64,16 @@ class Server:
     def __init__(self, folder: Path, port: int = 0, **more: Any) -> None:
         self.jobs: list[Any] = []
         self.kind: type[Job] = Job
-        self.server = JobServer(self._run, artifacts_dir=folder, port=port, **more)
+        self.stories: dict[int, BundleStory] = {}
+        self.server = JobServer(
+            self._run, artifacts_dir=folder, port=port, tell_story=self._story, **more
+        )
         self.address = self.server.start()
         door = self.server.door
         self.client = JobClient(door.target, credentials=Credentials(token=door.token))
+
+    def _story(self, job_id: str, bundle: int) -> BundleStory:
+        return self.stories.get(bundle) or BundleStory(bundle, StoryStatus.UNKNOWN, next_bundle=3)
 
     def _run(self, spec: JobSpec, reporter: JobReporter) -> Job:
         job = self.kind(spec, reporter)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import attrs
-from beam_runner_server import flag_values
+from beam_runner_server import flag_values, story_command
 from beam_runner_server.plain import PlainProcesses, version_of
 from beam_runner_server.ports import Platform
 
@@ -39,10 +39,14 @@ class SparkProgram:
     description: str = (
         "Serves the Beam Job API and runs the jobs on Apache Spark. `pack -o FILE.tar.gz` makes an archive of this"
         " Python and its packages for executors that have none. `share-classes` makes a file with which Spark starts"
-        " in half of the CPU time."
+        " in half of the CPU time. `story JOB BUNDLE` prints what the journal of a job says about a bundle."
     )
     commands: Mapping[str, Callable[[Sequence[str]], int]] = attrs.field(
-        factory=lambda: {"pack": pack.main, "share-classes": share_classes.main}
+        factory=lambda: {
+            "pack": pack.main,
+            "share-classes": share_classes.main,
+            story_command.NAME: story_command.command_of("beam-spark-jobserver"),
+        }
     )
 
     @property

@@ -29,9 +29,10 @@ for number, line in enumerate(sys.stdin):
 DAEMON = """
 import json, os, sys, time
 from beam_runner_runtime.processes import reaper
+from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_spark_executor.spark import fork_server
 
-reaper.GRACE_SECONDS = 1.0
+LIMITS.orphan_seconds = 1.0
 made = []
 
 def prepare():

@@ -21,6 +21,7 @@ from waiting import wait_until
 from beam_spark_executor.spark import python_daemon
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.session import RunningSpark
+from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this module
 
@@ -110,7 +111,7 @@ def test_a_hook_that_hangs_ends_with_the_process(
     spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
 ) -> None:
     pid = run(spark, pools, slot, task(tmp_path, ends="hangs"))
-    wait_until(lambda: not exists(pid), python_daemon.EXIT_LIMIT_SECONDS + 60)
+    wait_until(lambda: not exists(pid), SPARK_LIMITS.worker_exit_seconds + 60)
 
 
 def test_hangups_do_not_interrupt_hooks(tmp_path: Path) -> None:
@@ -208,8 +209,9 @@ def test_a_daemon_ends_when_it_has_had_no_workers_for_a_while() -> None:
     code = """
 import os, signal, time
 from beam_spark_executor.spark import python_daemon
+from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
-python_daemon.IDLE_LIMIT_SECONDS = 0.1
+SPARK_LIMITS.daemon_idle_seconds = 0.1
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as in daemons
 if os.fork() == 0:
     time.sleep(3)  # longer than the daemon looks every, and than it stays alone
@@ -225,4 +227,4 @@ time.sleep(60)
 
 def test_a_daemon_stays_until_spark_has_forgotten_the_workers_that_left() -> None:
     spark_forgets_after, spark_looks_every = 60, 10
-    assert spark_forgets_after + spark_looks_every < python_daemon.IDLE_LIMIT_SECONDS
+    assert spark_forgets_after + spark_looks_every < SPARK_LIMITS.daemon_idle_seconds

@@ -53,8 +53,9 @@ def from_dataframe(frame: DataFrame) -> PTransform:
 def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None) -> DataFrame:
     """Runs the whole pipeline of ``rows``, waits for its end, and returns the rows as a DataFrame.
 
-        pipeline = beam.Pipeline(runner=BeamSparkRunner()) ages = pipeline | from_dataframe(frame) |
-        beam.Map(lambda row: beam.Row(age=row.age + 1)) to_dataframe(ages).show()
+        pipeline = beam.Pipeline(runner=BeamSparkRunner())
+        ages = pipeline | from_dataframe(frame) | beam.Map(lambda row: beam.Row(age=row.age + 1))
+        to_dataframe(ages).show()
 
     The rows are stored as Parquet files, not in memory. Don't call this function within the
     ``with`` block of the pipeline, which would run the pipeline a second time. Each call runs the

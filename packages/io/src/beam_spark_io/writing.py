@@ -23,10 +23,10 @@ class WriteToSpark(PTransform):
     """Writes bounded rows with Spark's own writers to files, or to a table of Spark's catalog or of a
     database.
 
-        rows | WriteToSpark("parquet", "out", partition_by=["day"]) rows | WriteToSpark("csv",
-        "hdfs://host/out", mode="overwrite", options={"header": True}) rows |
-        WriteToSpark(table="sales.events", mode="append") rows | WriteToSpark("jdbc", mode="append",
-        options={"url": url, "dbtable": "events"})
+        rows | WriteToSpark("parquet", "out", partition_by=["day"])
+        rows | WriteToSpark("csv", "hdfs://host/out", mode="overwrite", options={"header": True})
+        rows | WriteToSpark(table="sales.events", mode="append")
+        rows | WriteToSpark("jdbc", mode="append", options={"url": url, "dbtable": "events"})
 
     Only `BeamSparkRunner` and its server execute this transform. It writes each row exactly once,
     despite retries and kills, and no row is visible before all rows are written. Files wait in a

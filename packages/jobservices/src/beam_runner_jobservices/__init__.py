@@ -33,6 +33,17 @@ from beam_runner_model.observation import (
     ThreadStack,
 )
 from beam_runner_model.rendering import render, render_waits
+from beam_runner_model.stories import (
+    BundleStory,
+    DataPiece,
+    StoryKind,
+    StoryStatus,
+    StoryStep,
+    render_piece,
+    render_status,
+    render_step,
+    render_story,
+)
 from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_jobservices.channels import Credentials
@@ -63,7 +74,13 @@ from beam_runner_jobservices.guard import Guard
 from beam_runner_jobservices.job_log import LogQuery, LogRecord, Logs, select_logs
 from beam_runner_jobservices.limits import Limits
 from beam_runner_jobservices.metric_values import Distribution, Latest, MetricValue, metric_value
-from beam_runner_jobservices.ports import JobExecutor, JobHandle, JobObserver, JobReporter
+from beam_runner_jobservices.ports import (
+    JobExecutor,
+    JobHandle,
+    JobObserver,
+    JobReporter,
+    StoryTeller,
+)
 from beam_runner_jobservices.server import JobServer
 from beam_runner_jobservices.step_names import StepNames
 from beam_runner_jobservices.texts import seconds_of
@@ -75,7 +92,9 @@ __all__ = [
     "AddressError",
     "Artifact",
     "BundlePlace",
+    "BundleStory",
     "Credentials",
+    "DataPiece",
     "Distribution",
     "Door",
     "Ending",
@@ -131,6 +150,10 @@ __all__ = [
     "StateEvent",
     "StepDescription",
     "StepNames",
+    "StoryKind",
+    "StoryStatus",
+    "StoryStep",
+    "StoryTeller",
     "ThreadStack",
     "TooMany",
     "Unavailable",
@@ -143,6 +166,10 @@ __all__ = [
     "is_users",
     "metric_value",
     "render",
+    "render_piece",
+    "render_status",
+    "render_step",
+    "render_story",
     "render_waits",
     "seconds_of",
     "select_logs",

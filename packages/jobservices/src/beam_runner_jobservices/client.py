@@ -18,6 +18,7 @@ from beam_runner_model.jobs import (
     StateEvent,
 )
 from beam_runner_model.observation import Execution, JobTimes, StageSeries, ThreadStack
+from beam_runner_model.stories import BundleStory
 
 from beam_runner_jobservices._protos import JobStub, RetrievalStub, StagingStub
 from beam_runner_jobservices.channels import CHANNEL_OPTIONS, Credentials, open_channel
@@ -182,6 +183,14 @@ class JobClient:
         """Returns the stacks of all threads of a job's worker processes. Raises the same errors as `execution`."""
         found = self._observe("GetStacks", {"job_id": job_id})
         return tuple(record_of(ThreadStack, one) for one in found["stacks"])
+
+    def story(self, job_id: str, bundle: int) -> BundleStory:
+        """Everything that the journal of a job says about a bundle, also of a job that has ended while its
+        journal is kept. UNIMPLEMENTED where the server has no journal.
+        """
+        return record_of(
+            BundleStory, self._observe("GetStory", {"job_id": job_id, "bundle": bundle})
+        )
 
     def describe_options(self) -> tuple[PipelineOption, ...]:
         """Returns the runner's own pipeline options."""

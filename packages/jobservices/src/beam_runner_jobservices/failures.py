@@ -58,6 +58,7 @@ class Failure:
         element: the element that was processed, as the worker showed it.
         cause: the value of a `FailureCause`, or of an `EndingKind` if no bundle is to blame. It is
             empty for messages of other servers.
+        bundle: the number of the failed bundle; None if unknown.
     """
 
     type: str
@@ -67,6 +68,7 @@ class Failure:
     trace: str = ""
     element: str = ""
     cause: str = ""
+    bundle: int | None = None
 
     @property
     def users_frame(self) -> Frame | None:
@@ -99,7 +101,9 @@ def failure_of(text: str, names: StepNames, record: MessageRecord = None) -> Fai
     kind, words = _raised(record.error if isinstance(record, FailedBundle) else before, trace)
     cause = "" if record is None else (record if failed is None else failed).kind
     element = "" if failed is None else failed.element
-    return Failure(kind, words, step, frames, (found + after).strip(), element, str(cause))
+    bundle = None if failed is None else failed.bundle
+    whole = (found + after).strip()
+    return Failure(kind, words, step, frames, whole, element, str(cause), bundle)
 
 
 def _named(text: str, names: StepNames) -> str:

@@ -10,11 +10,11 @@ import grpc
 
 from beam_runner_jobservices.answering import answering
 from beam_runner_jobservices.ended import Ended
-from beam_runner_jobservices.errors import InvalidRequest
+from beam_runner_jobservices.errors import InvalidRequest, JobRejected
 from beam_runner_jobservices.job import Job
 from beam_runner_jobservices.job_log import LogQuery
 from beam_runner_jobservices.observation_json import SERVICE, decode, encode, record_of
-from beam_runner_jobservices.ports import JobObserver
+from beam_runner_jobservices.ports import JobObserver, StoryTeller
 from beam_runner_jobservices.registry import Registry
 
 
@@ -23,12 +23,18 @@ class ObservationService:
     `JobObserver`.
 
     `kept_until` returns the finished jobs whose state the runner stores, and the expiry times.
+    `tell_story` returns the journal's records about a bundle of a job, by the ids of both; None without
+    records.
     """
 
     def __init__(
-        self, registry: Registry, kept_until: Callable[[], Mapping[str, float]] = dict
+        self,
+        registry: Registry,
+        kept_until: Callable[[], Mapping[str, float]] = dict,
+        tell_story: StoryTeller | None = None,
     ) -> None:
         self._registry = registry
+        self._tell_story = tell_story
         self._kept_until = kept_until
 
     def handlers(self) -> Any:
@@ -40,6 +46,7 @@ class ObservationService:
             "GetStacks": self.GetStacks,
             "GetErrors": self.GetErrors,
             "GetLogs": self.GetLogs,
+            "GetStory": self.GetStory,
         }
         return grpc.method_handlers_generic_handler(
             SERVICE,
@@ -88,6 +95,17 @@ class ObservationService:
             return job.history.logs(record_of(LogQuery, asked))
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidRequest(f"the query is none: {error}") from error
+
+    @answering
+    def GetStory(self, request: bytes, context: grpc.ServicerContext) -> Any:
+        self._job(request)
+        asked = decode(request)
+        bundle = asked.get("bundle")
+        if not isinstance(bundle, int) or isinstance(bundle, bool):
+            raise InvalidRequest("the bundle of the request is not a number")
+        if self._tell_story is None:
+            raise JobRejected("this runner keeps no journal of bundles")
+        return self._tell_story(str(asked["job_id"]), bundle)
 
     def _job(self, request: bytes) -> Job | Ended:
         try:

@@ -5,8 +5,8 @@ A runner gives `JobServer` one `JobExecutor`. Any thread may call any method of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from beam_runner_model.jobs import (
     Importance,
@@ -17,6 +17,7 @@ from beam_runner_model.jobs import (
     MessageRecord,
 )
 from beam_runner_model.observation import Execution, StageSeries, ThreadStack
+from beam_runner_model.stories import BundleStory
 
 
 class JobHandle(Protocol):
@@ -63,6 +64,10 @@ class JobObserver(Protocol):
         The call asks the processes and takes a few seconds at most. It leaves out processes that
         don't answer.
         """
+
+
+StoryTeller: TypeAlias = Callable[[str, int], BundleStory]
+"""Returns what a runner has recorded about a bundle, by the id of its job, which may have ended, and its number."""
 
 
 class JobReporter(Protocol):

@@ -30,7 +30,7 @@ from beam_runner_jobservices.job_file import JobFile
 from beam_runner_jobservices.job_service import JobService
 from beam_runner_jobservices.limits import Limits
 from beam_runner_jobservices.observation_service import ObservationService
-from beam_runner_jobservices.ports import JobExecutor
+from beam_runner_jobservices.ports import JobExecutor, StoryTeller
 from beam_runner_jobservices.preparations import Preparations
 from beam_runner_jobservices.recorder import EndedJob, KeptJob, Unrecorded
 from beam_runner_jobservices.registry import Registry
@@ -63,7 +63,8 @@ class JobServer:
     """Server of the Job API and the artifact services for a runner.
 
         with JobServer(executor, artifacts_dir="/var/lib/my-runner/artifacts", port=8099) as server:
-            print("serving at", server.address) ...
+            print("serving at", server.address)
+            ...
 
     The constructor takes the port, so that an error about a used port comes first. `start` begins
     to serve.
@@ -88,6 +89,7 @@ class JobServer:
             the owner may open its folder.
         clock: returns wall-clock seconds since the epoch.
         kept_until: returns the finished jobs whose state the runner stores, and the expiry times.
+        tell_story: returns the runner's records about a bundle; None without records.
 
     Raises:
         AddressError: the server can't listen on the address, or isn't allowed to.
@@ -112,6 +114,7 @@ class JobServer:
         socket_path: Path | None = None,
         clock: Callable[[], float] = time.time,
         kept_until: Callable[[], Mapping[str, float]] = dict,
+        tell_story: StoryTeller | None = None,
     ) -> None:
         limits = limits or Limits()
         guard = guard or Guard()
@@ -144,7 +147,8 @@ class JobServer:
         if self._file is not None:
             self._registry.restore(self._file.jobs)
         self._staging = StagingService(self._preparations, self._store, limits.staging_idle)
-        self._add_services(tuple(options), limits, kept_until)
+        observation = ObservationService(self._registry, kept_until, tell_story)
+        self._add_services(tuple(options), limits, observation)
         self._period = min(limits.preparation_ttl, limits.staging_idle, 240.0) / 4
         self._stopping = threading.Event()
         self._resumer: threading.Thread | None = None
@@ -153,14 +157,13 @@ class JobServer:
         self,
         options: tuple[PipelineOption, ...],
         limits: Limits,
-        kept_until: Callable[[], Mapping[str, float]],
+        observation: ObservationService,
     ) -> None:
         jobs = JobService(self._preparations, self._registry, options, self.address, limits.streams)
         retrieval = RetrievalService(self._store)
         add_job_service(jobs, self._server)
         add_staging_service(self._staging, self._server)
         add_retrieval_service(retrieval, self._server)
-        observation = ObservationService(self._registry, kept_until)
         self._server.add_generic_rpc_handlers((observation.handlers(),))
 
     @property

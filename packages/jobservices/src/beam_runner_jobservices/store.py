@@ -2,10 +2,11 @@
 
 Layout of the folder, which belongs to one store at a time (POSIX file lock):
 
-    lock                  held while the store is open beam-runner-folder.json
+    lock                  held while the store is open
+    beam-runner-folder.json
                           marks the folder as the store's, see `folders`
-    incoming/<random>     files being written sha256/ab/abcdef...   complete files, read-only, moved
-    here atomically
+    incoming/<random>     files being written
+    sha256/ab/abcdef...   complete files, read-only, moved here atomically
 
 No path contains a name that a client sends.
 """

@@ -17,7 +17,7 @@ from rig import NO_LOOP, Rig
 from worker_doubles import seen_in
 
 from beam_runner_runtime.bundles.loop import TaskLoop
-from beam_runner_runtime.channel.attempts import Attempt
+from beam_runner_runtime.channel.attempts import Attempt, LanePlace, failed_at
 from beam_runner_runtime.channel.messages import (
     BundleReply,
     LoopProgress,
@@ -227,7 +227,8 @@ def test_failures_in_a_loop_are_entries(tmp_path: Path, attempts: int) -> None:
     if attempts == 2:
         finish(rig)
     else:
-        assert rig.ledger.end is not None and rig.ledger.last_failure == failed[0]
+        expected = failed_at(failed[0], LanePlace(0, worker.hello.host, worker.hello.pid))
+        assert rig.ledger.end is not None and rig.ledger.last_failure == expected
 
 
 def test_a_left_loop_runs_nothing_more(tmp_path: Path) -> None:

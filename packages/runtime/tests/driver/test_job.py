@@ -26,14 +26,14 @@ from beam_runner_runtime.channel.messages import (
     Logged,
 )
 from beam_runner_runtime.channel.server import WorkerLink
-from beam_runner_runtime.driver import job as job_module
 from beam_runner_runtime.driver.slots import JobSlots, Slots
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_module, "_TEARDOWN_SECONDS", 2.0)
-    monkeypatch.setattr(job_module, "_ABORT_SECONDS", 1.0)
+    monkeypatch.setattr(LIMITS, "teardown_seconds", 2.0)
+    monkeypatch.setattr(LIMITS, "abort_seconds", 1.0)
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from job_server import wait_until
 from servers import NO_LOOP, Server
 from small_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS
 
-from beam_runner_runtime.driver import job as job_module
 from beam_runner_runtime.driver import patient_journal
 from beam_runner_runtime.driver.recovery import recover
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 AWAY = NeighbourUnavailable("the disk of /state", "disk is full")
 LARGE = 40_000
@@ -33,8 +33,8 @@ LARGE = 40_000
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_module, "_TEARDOWN_SECONDS", 2.0)
-    monkeypatch.setattr(job_module, "_ABORT_SECONDS", 1.0)
+    monkeypatch.setattr(LIMITS, "teardown_seconds", 2.0)
+    monkeypatch.setattr(LIMITS, "abort_seconds", 1.0)
     monkeypatch.setattr(patient_journal, "_PAUSES", Pauses(20, 80))
 
 

@@ -15,16 +15,16 @@ from servers import SECONDS, FakeSpark, Server
 
 from beam_runner_runtime.channel.messages import Hello, RunBundle
 from beam_runner_runtime.channel.server import WorkerLink
-from beam_runner_runtime.driver import job as job_module
 from beam_runner_runtime.sections.ends import SectionEnd
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 New = Callable[..., Server]
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_module, "_TEARDOWN_SECONDS", 2.0)
-    monkeypatch.setattr(job_module, "_ABORT_SECONDS", 1.0)
+    monkeypatch.setattr(LIMITS, "teardown_seconds", 2.0)
+    monkeypatch.setattr(LIMITS, "abort_seconds", 1.0)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from beam_runner_runtime.channel.messages import BundleProgressed, DumpStacks, H
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver import observing as module
 from beam_runner_runtime.driver.observing import ASKED_SECONDS, JobObserving
-from beam_runner_runtime.driver.processes import SILENT_SECONDS
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 STACK = ThreadStack("host", 1, "main", (StackFrame("a.py", 3, "f"),))
 
@@ -34,10 +34,10 @@ def test_a_bundle_that_runs_is_told_with_its_process(tmp_path: Path) -> None:
     assert (bundle.host, bundle.pid) == (lane.link.hello.host, lane.link.hello.pid)
     assert bundle.silent == 0.0
     assert observing.execution().interface == "http://spark"
-    lane.link.heard = time.monotonic() - SILENT_SECONDS - 3
+    lane.link.heard = time.monotonic() - LIMITS.silent_seconds - 3
     observing.look(rig.coordinator, (), 0.0)
     (bundle,) = observing.execution().bundles
-    assert bundle.silent >= SILENT_SECONDS + 3
+    assert bundle.silent >= LIMITS.silent_seconds + 3
     rig.run()
     observing.look(rig.coordinator, (), 0.0)
     assert observing.execution().bundles == ()

@@ -27,6 +27,7 @@ from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.channel.vitals import VitalsWriter
 from beam_runner_runtime.driver import processes
 from beam_runner_runtime.driver.processes import JobProcesses
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 
 def link(pid: int) -> WorkerLink:
@@ -139,7 +140,7 @@ def silent_link(ours: JobProcesses, process: subprocess.Popen[bytes]) -> WorkerL
     worker = WorkerLink(Hello("job", "host", process.pid, birth_of(process.pid)))
     ours.attached(worker)
     assert ours.look() == []
-    worker.heard -= processes.SILENT_SECONDS
+    worker.heard -= LIMITS.silent_seconds
     return worker
 
 
@@ -153,7 +154,7 @@ def test_a_process_that_can_not_speak_is_told_of_with_its_stage(
     for _ in range(3):
         (found,) = ours.look()
         assert (found.hello, found.stage) == (worker.hello, "stage-7")
-        assert found.seconds > processes.SILENT_SECONDS
+        assert found.seconds > LIMITS.silent_seconds
     assert running.poll() is None  # code in C may return one day
     worker.heard = time.monotonic()
     assert ours.look() == []
@@ -165,7 +166,7 @@ def test_a_process_that_goes_on_without_its_channel_is_killed(
     ours = JobProcesses(tmp_path)
     worker = silent_link(ours, running)
     vitals = VitalsWriter(tmp_path / worker.hello.folder)
-    for _ in range(processes._BEATS_WITHOUT_A_WORD):
+    for _ in range(round(LIMITS.mute_seconds / LIMITS.beat_seconds)):
         ours.look()
         vitals.beat()
     assert running.poll() is None

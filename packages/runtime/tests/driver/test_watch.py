@@ -13,9 +13,8 @@ from servers import Reporter
 from small_jobs import DONE, EXPECTED, LOOP_BYTES, rig_of, seen
 
 from beam_runner_runtime.channel.messages import Abort, Doing, RunBundle, RunLoop
-from beam_runner_runtime.driver import watch as watch_module
-from beam_runner_runtime.driver import watchdog
 from beam_runner_runtime.driver.watch import JobWatch
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 LIMIT = 0.05
 STACK = ThreadStack("host", 7, "loop", (StackFrame("loop.py", 3, "run", "wait()"),))
@@ -23,8 +22,8 @@ STACK = ThreadStack("host", 7, "loop", (StackFrame("loop.py", 3, "run", "wait()"
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch_module, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(watchdog, "LIMIT_SECONDS", LIMIT)
+    monkeypatch.setattr(LIMITS, "watchdog_look_seconds", 0.0)
+    monkeypatch.setattr(LIMITS, "watchdog_seconds", LIMIT)
 
 
 class Watched:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from beam_runner_runtime.channel.messages import Doing
-from beam_runner_runtime.driver.watchdog import LIMIT_SECONDS, Claim, Since, defects, is_defect
+from beam_runner_runtime.driver.watchdog import Claim, Since, defects, is_defect
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 NOW = 10_000.0
-LONG, SHORT = LIMIT_SECONDS + 1, LIMIT_SECONDS - 1
+LONG, SHORT = LIMITS.watchdog_seconds + 1, LIMITS.watchdog_seconds - 1
 EVER = 9_000.0
 
 

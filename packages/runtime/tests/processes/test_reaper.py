@@ -22,6 +22,7 @@ PROGRAM = f"""
 import os, signal, sys, time
 from pathlib import Path
 from beam_runner_runtime.processes import reaper
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 def note(name):
     Path(sys.argv[1], name).write_text(str(os.getpid()))
@@ -62,7 +63,7 @@ def owner() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def start(folder: Path, owner: int, *names: str) -> subprocess.Popen[bytes]:
-    program = PROGRAM.replace("def note", "reaper.GRACE_SECONDS = 1.0\ndef note")
+    program = PROGRAM.replace("def note", "LIMITS.orphan_seconds = 1.0\ndef note")
     return subprocess.Popen([sys.executable, "-c", program, str(folder), str(owner), *names])
 
 

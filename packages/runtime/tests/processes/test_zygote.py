@@ -23,9 +23,10 @@ pytestmark = pytest.mark.skipif(not reaper.is_possible(), reason="Linux alone ca
 SERVER = """
 import json, logging, os, signal, subprocess, sys
 from beam_runner_runtime.processes import reaper
+from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.processes.zygote import Zygote
 
-reaper.GRACE_SECONDS = 1.0
+LIMITS.orphan_seconds = 1.0
 OF_THE_SERVER = 1
 logging.basicConfig(level=logging.DEBUG)
 signal.signal(signal.SIGTERM, lambda number, frame: print("the server", flush=True))

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 from beam_runner_model.errors import RunnerError, Unavailable
 from beam_runner_model.threads import start_essential
 from beam_runner_runtime import garbage, logs
+from beam_runner_runtime.shutdown.detections import Detector, notice
+from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_storage.stores.ports import StoreError
 
 from beam_runner_server import extensions, lifelines
@@ -31,11 +33,7 @@ from beam_runner_server.ports import Program
 if TYPE_CHECKING:
     from beam_runner_server.job_server import Server
 
-_CHECK_SECONDS = 1.0
 _START_CHECK_SECONDS = 0.1
-_GIVE_UP_SECONDS = 10.0
-_ORPHAN_SECONDS = 5.0
-_PATIENCE_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -119,14 +117,18 @@ class _Signals:
 
     def on_orphaned(self, reason: str) -> None:
         """Stops the process as SIGTERM does, and ends it at once after a while, because its parent is gone."""
+        notice(Detector.OWNER, f"the server's owner: {reason}")
         self._say.progress(f"ends: {reason}")
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(_ORPHAN_SECONDS)
+        time.sleep(LIMITS.orphaned_hurry_seconds)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _is_of_a_program(self) -> bool:
         """Returns whether a program has started this process and repeats SIGINT, as Beam's SDK does each second."""
-        return not sys.stdout.isatty() and time.monotonic() - self._first < _PATIENCE_SECONDS
+        return (
+            not sys.stdout.isatty()
+            and time.monotonic() - self._first < LIMITS.repeated_signal_seconds
+        )
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if not self.received.is_set():
@@ -200,15 +202,16 @@ def _start(server: Server, signals: _Signals) -> str | None:
     if thread.is_alive():
         _fall_silent()
         server.kill()
-        thread.join(_GIVE_UP_SECONDS)
+        thread.join(LIMITS.start_stop_seconds)
     return failures[0] if failures else None
 
 
 def _serve(server: Server, signals: _Signals, idle_limit: float | None) -> str | None:
     """Waits for a signal or the idle timeout; returns an error if the workers' platform ends first."""
     busy = time.monotonic()
-    while not signals.received.wait(_CHECK_SECONDS):
+    while not signals.received.wait(LIMITS.placement_look_seconds):
         if not server.placement.is_alive:
+            notice(Detector.PLACEMENT, "the placement")
             return server.placement.loss
         if server.state_failure is not None:
             return server.state_failure

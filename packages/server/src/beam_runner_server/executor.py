@@ -37,6 +37,7 @@ from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots, Slots
 from beam_runner_runtime.driver.tuning import RetrySettings, tuning_of, with_retries
 from beam_runner_runtime.job_options import Bulk, WrongOption, job_wishes
+from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.tuning import TUNING
 from beam_runner_storage.durable.folders import sync_folder
 from beam_runner_storage.journal.codec import FormError
@@ -166,13 +167,12 @@ class PlacedJobExecutor:
         needs = Needs(self._channel.endpoints.of(KNOCK), self._settings.folders.spec)
         self._elsewhere = self._placement.try_out(needs) - {socket.gethostname()}
 
-    def close(self, *, suspend: bool, seconds: float = 10.0) -> None:
+    def close(self, *, suspend: bool) -> None:
         """Ends the work on all jobs, waits for that within the limit, and closes the channel.
 
         Args:
             suspend: whether to leave the jobs to another server with the same store; otherwise they
                 are cancelled.
-            seconds: the limit.
         """
         with self._lock:
             jobs = list(self._jobs.values())
@@ -182,7 +182,7 @@ class PlacedJobExecutor:
             else:
                 job.cancel()
         for job in jobs:
-            job.join(seconds)
+            job.join(LIMITS.server_jobs_seconds)
         self._placement.stand_down()
         self._channel.stop()
 

@@ -21,14 +21,20 @@ from beam_runner_jobservices import (
     PipelineOption,
 )
 from beam_runner_jobservices import Unavailable as NothingToRunOn
+from beam_runner_jobservices.errors import NotReady
 from beam_runner_jobservices.guard import read_guard
 from beam_runner_jobservices.server import Elsewhere
+from beam_runner_model.stories import BundleStory
 from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.driver.story import story
 from beam_runner_runtime.driver.tuning import RetrySettings
 from beam_runner_runtime.driver.watermark_checks import are_checked
 from beam_runner_runtime.job_options import JOB_OPTIONS, JobChoice, JobOption
+from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.versions import BEAM
 from beam_runner_storage.durable.folders import STATE, mark_folder
+from beam_runner_storage.journal.codec import FormError
+from beam_runner_storage.journal.errors import JournalError
 from beam_runner_storage.journal.store import Store
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_storage.stores.state_place import StatePlace
@@ -41,12 +47,7 @@ from beam_runner_server.kept_streams import KeptStreams
 from beam_runner_server.placement_service import PlacementService
 from beam_runner_server.waiting_jobs import NeverBegun, awaited
 
-JOBS_LIMIT_SECONDS = 10.0
-"""The time limit in seconds for jobs to end when the server stops."""
-
 _DRAIN_CHECK_SECONDS = 0.1
-_STATE_SECONDS = 5.0
-"""The time limit in seconds for answers of the state store when the server stops."""
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,10 @@ log = logging.getLogger(__name__)
 class Server:
     """A job server with its worker processes, in this process.
 
-        server = Server(ServerSettings(job_port=0)) address = server.start() ... server.stop()
+        server = Server(ServerSettings(job_port=0))
+        address = server.start()
+        ...
+        server.stop()
 
     The constructor takes the port and the state folder. It does almost nothing else, unless jobs
     must be resumed. `serve` answers clients. Jobs that clients run begin after `start` has started
@@ -107,6 +111,7 @@ class Server:
                     PipelineOption(one.name, _type_of(one), one.description) for one in JOB_OPTIONS
                 ),
                 kept_until=self._kept_until,
+                tell_story=self._story,
             )
             try:
                 self._store, self._data = self._open(settings)
@@ -128,6 +133,12 @@ class Server:
 
     def _kept_until(self) -> Mapping[str, float]:
         return {} if self._kept is None else self._kept.until()
+
+    def _story(self, job_id: str, bundle: int) -> BundleStory:
+        try:
+            return story(self._store.journal(job_id), bundle)
+        except (JournalError, FormError) as error:
+            raise NotReady(f"the journal of job {job_id} can't be read: {error}") from error
 
     def _elsewhere(self) -> Elsewhere | None:
         state = self._state
@@ -222,8 +233,8 @@ class Server:
         )
 
     def cancel_jobs(self) -> None:
-        """Cancels all jobs and waits for their ends, at most ``JOBS_LIMIT_SECONDS``."""
-        self._job_server.cancel_all(JOBS_LIMIT_SECONDS)
+        """Cancels all jobs and waits for their ends, at most ``server_jobs_seconds``."""
+        self._job_server.cancel_all(LIMITS.server_jobs_seconds)
 
     def drain_jobs(self) -> None:
         """Refuses new jobs, drains the running ones, and waits for their ends without a limit.
@@ -248,8 +259,8 @@ class Server:
             self._stopped = True
             self._answer_waiting_jobs(RuntimeError("the server is stopping"))
             if self._state is not None:
-                self._state.hurry(_STATE_SECONDS)
-            self._job_server.stop(grace=JOBS_LIMIT_SECONDS)
+                self._state.hurry(LIMITS.server_state_seconds)
+            self._job_server.stop(grace=LIMITS.server_jobs_seconds)
             if not self._executor.exception():
                 self._executor.result().close(suspend=self._durable)
             self.placement.stop()

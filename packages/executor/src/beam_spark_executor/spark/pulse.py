@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 from beam_runner_model.threads import start_essential
 
-_REST_SECONDS = 10.0
-"""The time in seconds without questions after which the thread ends."""
+from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 log = logging.getLogger(__name__)
 
@@ -19,12 +18,12 @@ class Pulse:
 
     Args:
         ask: the question; it may block without end, but it must not raise.
-        limit: the limit in seconds for one answer.
+        limit: the limit in seconds for one answer; None is `pulse_seconds`.
     """
 
-    def __init__(self, ask: Callable[[], bool], limit: float = 2.0) -> None:
+    def __init__(self, ask: Callable[[], bool], limit: float | None = None) -> None:
         self._ask = ask
-        self._limit = limit
+        self._limit = SPARK_LIMITS.pulse_seconds if limit is None else limit
         self._changed = threading.Condition()
         self._wanted = self._told = False
         self._answer: bool | None = None
@@ -55,7 +54,9 @@ class Pulse:
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._changed.wait_for(lambda: self._wanted, _REST_SECONDS):
+                if not self._changed.wait_for(
+                    lambda: self._wanted, SPARK_LIMITS.pulse_rest_seconds
+                ):
                     self._thread = None
                     return
                 self._wanted = False

@@ -32,16 +32,7 @@ from beam_runner_runtime.processes.warmth import be_killed_first, import_what_wo
 from beam_runner_runtime.processes.zygote import Zygote
 
 from beam_spark_executor.spark import fork_server
-
-EXIT_LIMIT_SECONDS = 5
-IDLE_LIMIT_SECONDS = 90
-"""The time in seconds after which a daemon without workers exits.
-
-It must be long enough, because Spark asks a daemon to end workers that it remembers. Spark treats
-workers that exited after their task as idle, and forgets them one minute after the last task,
-checked every 10 s. If Spark selects such a worker for a task and the daemon is gone, the task
-fails.
-"""
+from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 _WARM_MODULES = (
     "pyspark.worker",
@@ -60,7 +51,7 @@ def register_exit_hook(hook: Callable[[], None]) -> None:
 
     A worker exits when Spark closes it after a minute without work, when a task in it fails, when
     the driver stops, and in `exit_worker`. Hooks run in the main thread, the last one first, within
-    `EXIT_LIMIT_SECONDS` for all of them. They don't run if the process crashes or is killed, as
+    `worker_exit_seconds` for all of them. They don't run if the process crashes or is killed, as
     Spark does with the worker of a cancelled task.
 
     Call it in the main thread of a task.
@@ -79,16 +70,16 @@ def exit_worker() -> NoReturn:
     """Ends this Python worker process after its exit hooks; may be called from any thread.
 
     It is meant for idle workers. Inside a task, the hooks run as soon as the main thread allows it,
-    and after `EXIT_LIMIT_SECONDS` the process exits in any case.
+    and after `worker_exit_seconds` the process exits in any case.
     """
     if os.getpid() not in _hooks:
         os._exit(0)
-    signal.alarm(EXIT_LIMIT_SECONDS)
+    signal.alarm(SPARK_LIMITS.worker_exit_seconds)
     if threading.current_thread() is threading.main_thread():
         _run_exit_hooks()
         os._exit(0)
     os.kill(os.getpid(), signal.SIGHUP)
-    time.sleep(EXIT_LIMIT_SECONDS + 1)
+    time.sleep(SPARK_LIMITS.worker_exit_seconds + 1)
     os._exit(1)
 
 
@@ -99,7 +90,7 @@ def _run_exit_hooks() -> None:
         signal.SIGHUP, signal.SIG_IGN
     )  # the daemon sends SIGHUP twice, and the hooks run once
     hooks = _hooks.pop(os.getpid())
-    signal.alarm(EXIT_LIMIT_SECONDS)
+    signal.alarm(SPARK_LIMITS.worker_exit_seconds)
     for hook in reversed(hooks):
         try:
             hook()
@@ -181,10 +172,15 @@ def _forget_zip_importers() -> None:
 
 
 def _end_when_idle() -> None:
-    """Ends this daemon after `IDLE_LIMIT_SECONDS` without workers.
+    """Ends this daemon after `daemon_idle_seconds` without workers.
 
     Each concurrent job has its own daemon, which is not needed after the job. Spark starts a new
     daemon if it finds none.
+
+    The limit must be long enough, because Spark asks a daemon to end workers that it remembers. Spark
+    treats workers that exited after their task as idle, and forgets them one minute after the last
+    task, checked every 10 s. If Spark selects such a worker for a task and the daemon is gone, the
+    task fails.
     """
     busy = time.monotonic()
 
@@ -192,7 +188,7 @@ def _end_when_idle() -> None:
         nonlocal busy
         if _has_workers():
             busy = time.monotonic()
-        elif time.monotonic() - busy > IDLE_LIMIT_SECONDS:
+        elif time.monotonic() - busy > SPARK_LIMITS.daemon_idle_seconds:
             os.kill(os.getpid(), signal.SIGTERM)
 
     # Use a timer, not a thread: no thread may exist when workers are forked, and workers don't

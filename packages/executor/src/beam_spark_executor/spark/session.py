@@ -48,8 +48,7 @@ from beam_spark_executor.spark.settings import (
     java_options,
     slots_of,
 )
-
-STOP_LIMIT_SECONDS = 15.0
+from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 _LACKING = "the SparkSession that is there works, but jobs start seconds later than they could: where it is made, give it %s"
 
@@ -65,7 +64,9 @@ log = logging.getLogger(__name__)
 class RunningSpark:
     """The Spark context of a server, the session if requested, and the Java process below them.
 
-    spark = RunningSpark(settings) spark.start() spark.context.parallelize(range(3)).count()
+    spark = RunningSpark(settings)
+    spark.start()
+    spark.context.parallelize(range(3)).count()
     spark.stop()
     """
 
@@ -228,12 +229,14 @@ class RunningSpark:
                 f"Spark does not start with master {chosen['spark.master']}: {reason_of(error)}"
             ) from error
 
-    def stop(self, limit: float = STOP_LIMIT_SECONDS) -> None:
+    def stop(self, limit: float | None = None) -> None:
         """Ends the session and all processes that were started for it, within about ``limit`` seconds.
 
-        Afterwards no Java process, Python daemon, worker or file remains. A session that existed
-        before is left alone. May be called again, and from any thread.
+        The default limit is `session_stop_seconds`. Afterwards no Java process, Python daemon, worker or
+        file remains. A session that existed before is left alone. May be called again, and from any
+        thread.
         """
+        limit = SPARK_LIMITS.session_stop_seconds if limit is None else limit
         with self._stopping:
             if self._context is None:
                 self.kill()  # end the Java process, if it was started

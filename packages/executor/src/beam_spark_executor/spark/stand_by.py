@@ -15,14 +15,13 @@ from functools import partial
 
 from beam_runner_runtime.channel.endpoints import Endpoints, to_stand_by
 from beam_runner_runtime.channel.stand_by import ServeLane, StandByOrder, StandDown
+from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_spark_io.spark.reasons import reason_of
 
 from beam_spark_executor.spark.lane import run_stand_by
 from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.threads import start_job_thread
 
-_LEAVE_SECONDS = 2.0
-_ASK_AGAIN_SECONDS = 20.0
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -126,7 +125,7 @@ class StandBys:
         """Returns the assignment of a task; None if the task should ask again."""
         with self._lock:
             one = self._running.get(number)
-        return StandDown() if one is None else one.order(_ASK_AGAIN_SECONDS)
+        return StandDown() if one is None else one.order(LIMITS.stand_by_seconds)
 
     def close(self) -> None:
         """Ends all waiting tasks, and waits a moment for their exit.
@@ -139,7 +138,7 @@ class StandBys:
         if waiting is not None:
             waiting.stand_down()
         with self._ended:
-            self._ended.wait_for(lambda: not self._running, _LEAVE_SECONDS)
+            self._ended.wait_for(lambda: not self._running, LIMITS.stand_down_seconds)
 
     def _run(self, one: StandBy) -> None:
         wait = partial(run_stand_by, self._endpoints.of(to_stand_by(one.number)), one.number)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.shutdown.limits import LIMITS
 
-LIMIT_SECONDS = 0.5
 _AGAIN_SECONDS = 0.02
 
 
@@ -28,8 +28,8 @@ class GivingUp:
         self.has_begun = True
 
     def stop(self) -> None:
-        """Gives away all that is left of the bundle. It is tried for `LIMIT_SECONDS`: one that has just begun can't be split before its SDK knows it."""
-        until = time.monotonic() + LIMIT_SECONDS
+        """Gives away all that is left of the bundle. It is tried for `give_up_seconds`: one that has just begun can't be split before its SDK knows it."""
+        until = time.monotonic() + LIMITS.give_up_seconds
         while (running := self._running()) is not None and not running.embedded:
             if running.split(0.0).done.residuals or time.monotonic() > until:
                 return

@@ -11,9 +11,7 @@ from beam_runner_model.threads import start_essential
 
 from beam_runner_runtime.channel.messages import Beat
 from beam_runner_runtime.channel.vitals import VitalsWriter
-
-BEAT_SECONDS = 0.5
-_BEATS_PER_MESSAGE = 4
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 
 def start_heart(
@@ -31,12 +29,14 @@ def start_heart(
     """
     vitals = VitalsWriter(folder)
 
+    per_message = round(LIMITS.beat_message_seconds / LIMITS.beat_seconds)
+
     def beat() -> None:
         for number in itertools.count():
             vitals.beat()
-            if number % _BEATS_PER_MESSAGE == 0:
+            if number % per_message == 0:
                 send(now())
-            time.sleep(BEAT_SECONDS)
+            time.sleep(LIMITS.beat_seconds)
 
     start_essential(beat, "heart")
     return vitals

@@ -28,7 +28,7 @@ from beam_runner_runtime.bundles.bundle import RunningBundle
 from beam_runner_runtime.bundles.bundle_data import BundleData, FolderData
 from beam_runner_runtime.bundles.durability import CommittedFiles
 from beam_runner_runtime.bundles.failed_attempts import broke
-from beam_runner_runtime.bundles.giving_up import LIMIT_SECONDS, GivingUp
+from beam_runner_runtime.bundles.giving_up import GivingUp
 from beam_runner_runtime.bundles.heart import start_heart
 from beam_runner_runtime.bundles.keyed import Stores
 from beam_runner_runtime.bundles.loop import TaskLoop
@@ -64,6 +64,7 @@ from beam_runner_runtime.channel.messages import (
 )
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.job_options import is_loopback
+from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.tuning import TUNING
 
 _LOGGER = logging.getLogger(__name__)
@@ -287,7 +288,7 @@ class WorkerProcess:
                 self._requests.put(command)
             case Abort():
                 self._giving_up.begin()
-                start_helper(self._giving_up.stop, "giving up").join(LIMIT_SECONDS)
+                start_helper(self._giving_up.stop, "giving up").join(LIMITS.give_up_seconds)
                 self._leave(1)
             case Goodbye():
                 self._leave(0)

@@ -11,7 +11,7 @@ from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 from beam_runner_model.buffers import BufferPlan, MergingPlan
 from beam_runner_planner.plan import StagePlan
 from beam_runner_worker.embedded import EmbeddedHarness
-from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.fnapi import FnApiServer, Limits
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness, StageHarness
 
@@ -24,6 +24,7 @@ from beam_runner_runtime.channel.messages import ExternalWorkerStarted, JobWork,
 from beam_runner_runtime.channel.sdk_stacks import stacks_of_sdks
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.memory import table_budget
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 
 @attrs.frozen
@@ -144,9 +145,21 @@ class JobStages:
                 self._plan.context,
                 self._channel,
                 self,
+                limits=_harness_limits(),
                 on_external_worker=self._external_worker,
             )
         return self._fnapi
 
     def _external_worker(self, endpoint: str, worker_id: str) -> None:
         self._channel.send(ExternalWorkerStarted(endpoint, worker_id))
+
+
+def _harness_limits() -> Limits:
+    return Limits(
+        LIMITS.harness_connect_seconds,
+        LIMITS.harness_unseen_seconds,
+        LIMITS.harness_start_seconds,
+        LIMITS.harness_prepare_seconds,
+        LIMITS.harness_teardown_seconds,
+        LIMITS.harness_interrupted_seconds,
+    )

@@ -21,6 +21,21 @@ class Attempt:
 
 
 @attrs.frozen
+class LanePlace:
+    """The lane that ran an attempt, and its process; the server adds it to the journal.
+
+    Attributes:
+        lane: the number of the lane.
+        host: the machine of the process.
+        pid: the process.
+    """
+
+    lane: int
+    host: str
+    pid: int
+
+
+@attrs.frozen
 class UserFailure:
     """User code, or the SDK for it, raised.
 
@@ -51,11 +66,13 @@ class FailedStep:
         transform: the full name of the transform.
         summary: type and text of the exception.
         element: what is known of the element, in one line; may be empty.
+        place: the lane that ran the attempt; None in journals of earlier versions.
     """
 
     transform: str
     summary: str
     element: str = ""
+    place: LanePlace | None = None
 
 
 @attrs.frozen
@@ -76,6 +93,13 @@ class LostProcess:
         if not self.host:
             return "its worker process was replaced"
         return f"the worker process {self.pid} on {self.host} was lost"
+
+
+def failed_at(event: BundleFailed, place: LanePlace | None) -> BundleFailed:
+    """Returns the event with the lane that ran the attempt, if user code failed."""
+    if not isinstance(event.detail, FailedStep):
+        return event
+    return attrs.evolve(event, detail=attrs.evolve(event.detail, place=place))
 
 
 def lost_with(bundle: Bundle, reason: str, process: LostProcess | None) -> BundleFailed:

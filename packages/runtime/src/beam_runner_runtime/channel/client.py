@@ -28,8 +28,8 @@ from beam_runner_runtime.channel.place import SERVER_NAME
 from beam_runner_runtime.channel.server import OPTIONS, SERVICE
 from beam_runner_runtime.channel.stand_by import LaneRef, StandDown
 from beam_runner_runtime.channel.wire import encode_message, encode_request
+from beam_runner_runtime.shutdown.limits import LIMITS
 
-_CALL_SECONDS = 60.0
 _LOGGER = logging.getLogger(__name__)
 _Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -61,7 +61,7 @@ class ChannelClient:
             yield from call(
                 encode_request(self._job_id, sha256),
                 metadata=self._metadata,
-                timeout=_CALL_SECONDS,
+                timeout=LIMITS.call_seconds,
             )
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
@@ -153,7 +153,7 @@ def _metadata(endpoint: Endpoint) -> _Metadata:
 def _call(channel: grpc.Channel, metadata: _Metadata, method: str, request: str | int) -> Any:
     call = channel.unary_unary(f"/{SERVICE}/{method}")
     try:
-        answer = call(encode_request(request), metadata=metadata, timeout=_CALL_SECONDS)
+        answer = call(encode_request(request), metadata=metadata, timeout=LIMITS.call_seconds)
     except grpc.RpcError as error:
         raise HarnessError(f"the job server did not answer {method}: {error.details()}") from error
     return pickle.loads(answer)

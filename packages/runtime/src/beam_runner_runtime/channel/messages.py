@@ -20,7 +20,7 @@ from beam_runner_planner.plan import JobPlan
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_worker.log_records import LogRecord
 
-from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
+from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, LanePlace, SectionRefusal
 from beam_runner_runtime.clock import ProcessingClock
 
 
@@ -95,11 +95,13 @@ class BundleReply:
         done: the engine's event.
         state: what became of its shard's state; None if the stage keeps none.
         metrics: of this bundle alone.
+        place: the lane that ran the bundle, which the server adds; None in journals of earlier versions.
     """
 
     done: BundleDone
     state: StateCommit | None
     metrics: tuple[MonitoringInfo, ...]
+    place: LanePlace | None = None
 
     @property
     def attempt(self) -> Attempt:

@@ -26,32 +26,39 @@ from beam_runner_runtime.channel.messages import (
     Goodbye,
     Hello,
     JobWork,
+    RunBundle,
+    RunLoop,
 )
 from beam_runner_runtime.channel.place import ChannelError, ChannelPlace
 from beam_runner_runtime.channel.stand_by import LaneRef, ServeLane, StandByOrder
 from beam_runner_runtime.channel.wire import decode_message, decode_request
+from beam_runner_runtime.shutdown.causes import Event, Message
+from beam_runner_runtime.shutdown.detections import Detector, notice
+from beam_runner_runtime.shutdown.life import Life
+from beam_runner_runtime.shutdown.limits import LIMITS
+from beam_runner_runtime.shutdown.states import WorkerState
 
 if TYPE_CHECKING:
     # Workers import this module, and need nothing of what makes certificates.
     from beam_runner_runtime.channel.identity import Identity
 
 SERVICE = "beam_spark_executor.Channel"
+_PING_MS = round(LIMITS.keepalive_answer_seconds * 1000)
 OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     # A host that vanishes closes no connection: it is noticed by its silence.
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_time_ms", round(LIMITS.keepalive_seconds * 1000)),
+    ("grpc.keepalive_timeout_ms", _PING_MS),
     # Without it gRPC waits a minute for a ping's answer, whatever the line above says.
-    ("grpc.http2.ping_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", _PING_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
 )
 """Of both ends of the channel."""
 _MAX_STREAMS = 2000
-ABORT_SECONDS = 1.0
-"""How long a process has to hear that it is to exit at once."""
+_ABOUT_SHUTDOWN = Message.__members__
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -69,6 +76,17 @@ class WorkerLink:
         self.heard = self.doing_since = time.monotonic()
         self.doing = Doing.ORDER
         self._commands: queue.SimpleQueue[FromServer | None] = queue.SimpleQueue()
+        self._life = Life(WorkerState.WORKING, self.name)
+
+    @property
+    def name(self) -> str:
+        """The process, for people."""
+        return f"worker process {self.hello.pid} on {self.hello.host}"
+
+    @property
+    def state(self) -> WorkerState:
+        """The state of the process, by the messages so far."""
+        return self._life.state
 
     def send(self, command: FromServer) -> None:
         """Sends a command; does nothing if the process is gone.
@@ -76,11 +94,31 @@ class WorkerLink:
         One that is told to `Abort` is killed if it does not do so, provided that it runs on this
         machine: user code in C may keep it from hearing anything.
         """
+        if isinstance(command, RunBundle | RunLoop):
+            self._life.take(Event.WORK_SENT)
+        elif message := _ABOUT_SHUTDOWN.get(type(command).__name__):
+            self._life.take(message)
         self._commands.put(command)
         if isinstance(command, Abort):
-            killer = threading.Timer(ABORT_SECONDS, self.kill)
+            killer = threading.Timer(LIMITS.kill_seconds, self._insist)
             killer.daemon = True
             killer.start()
+
+    def closed(self) -> None:
+        """Takes note of `Closed`, and lets the process exit."""
+        self._life.take(Message.Closed)
+        self.send(Goodbye())
+
+    def gone(self) -> None:
+        """Takes note that the process exited or can't be reached; logs a process that was to go on."""
+        before = self._life.take(Event.EXITED)
+        if before not in (WorkerState.CLOSED, WorkerState.ABORTING):
+            notice(Detector.CHANNEL, f"{self.name}, {before.name}")
+
+    def _insist(self) -> None:
+        if self.state is not WorkerState.GONE:
+            notice(Detector.ABORT, self.name)
+            self.kill()
 
     def beats(self, beat: Beat) -> None:
         """It has said what it does."""
@@ -175,7 +213,7 @@ class ChannelServer:
 
     def stop(self) -> None:
         """Ends all streams."""
-        self._server.stop(grace=0.5).wait(timeout=5)
+        self._server.stop(grace=0.5).wait(LIMITS.channel_stop_seconds)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _handlers(self) -> grpc.GenericRpcHandler:
@@ -244,12 +282,13 @@ class ChannelServer:
                 if not isinstance(message, Beat) or message.begun:
                     job.received(link, message)
                 if isinstance(message, Closed):
-                    link.send(Goodbye())
+                    link.closed()
         except grpc.RpcError:
             _LOGGER.debug("worker process %s is gone", link.hello.pid)
         except FormError as error:
             _LOGGER.warning("worker process %s is given up, it sends %s", link.hello.pid, error)
         finally:
+            link.gone()
             job.detached(link)
             link.close()
             # What can't be reached any more is not to go on: its descriptors may be broken.

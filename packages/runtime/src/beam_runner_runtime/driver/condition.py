@@ -49,8 +49,8 @@ from beam_runner_runtime.driver.ports import JobReporter
 from beam_runner_runtime.driver.processes import Silence
 from beam_runner_runtime.driver.stage_history import StageHistory
 from beam_runner_runtime.driver.waiting import job_waits, neighbour_wait, waits_for_clock
+from beam_runner_runtime.shutdown.limits import LIMITS
 
-LOOK_SECONDS = 0.5
 """How old the metrics of stages are at most, apart from a loop inside a task."""
 LOSSES = "beam_spark:job:losses:v1"
 STILL_SECONDS = 5.0
@@ -149,7 +149,7 @@ class JobCondition:
         ``asked``: somebody wants to know more than costs nothing to see.
         """
         moment = time.monotonic()
-        if moment < self._looked + LOOK_SECONDS and ledger.end is None:
+        if moment < self._looked + LIMITS.condition_look_seconds and ledger.end is None:
             return
         self._looked = moment
         now = coordinator.clock.now()

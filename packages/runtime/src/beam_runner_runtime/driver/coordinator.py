@@ -178,10 +178,10 @@ class Coordinator:
                 self.lanes.finished(link, message.attempt)
                 if self.ledger.is_open(message.attempt):
                     self._finalizers.remember(link, message)
-                self._waiting.append(message)
+                self._waiting += self.lanes.placed(link, (message,))
             case BundleBroke(attempt):
                 self.lanes.finished(link, attempt)
-                self._waiting.append(message.to_event())
+                self._waiting += self.lanes.placed(link, (message.to_event(),))
             case SplitReply(done):
                 if not done.residuals:
                     self.lanes.stays(Attempt(done.bundle, done.attempt))
@@ -373,7 +373,8 @@ class Coordinator:
     def _record_of_the_loop(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
         """Commits what a loop has done; the bundles that were opened on the way are its own."""
         self._finalizers.remember_all(link, entries)
-        return [c for c in self.record(entries) if not isinstance(c, OpenBundles)]
+        commands = self.record(self.lanes.placed(link, entries))
+        return [c for c in commands if not isinstance(c, OpenBundles)]
 
     def _loop_broke(self, link: WorkerLink, broken: LoopBroke) -> None:
         """The process lives on, but nothing counts that its loop has done since its last progress."""

@@ -52,15 +52,12 @@ from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.slots import JobSlots
 from beam_runner_runtime.driver.waiting import neighbour_wait
 from beam_runner_runtime.driver.watch import JobWatch
-from beam_runner_runtime.driver.winding_up import wind_up
+from beam_runner_runtime.driver.winding_up import end_processes, wind_up
+from beam_runner_runtime.shutdown.causes import Event
+from beam_runner_runtime.shutdown.life import Life
+from beam_runner_runtime.shutdown.limits import LIMITS
+from beam_runner_runtime.shutdown.states import JobPhase
 
-_TEARDOWN_SECONDS = 10.0
-_ABORT_SECONDS = 3.0
-_GIVE_UP_SECONDS = 0.5
-_HEARD_SECONDS = 1.5
-_SUSPEND_SECONDS = 1.0
-_LOOK_SECONDS = 0.25
-_TURN_SECONDS = 1.0
 _STATES = {
     Outcome.DONE: JobState.DONE,
     Outcome.DRAINED: JobState.DRAINED,
@@ -124,6 +121,7 @@ class RunningJob:
             settings,
         )
         self._watch = JobWatch(self.job_id, reporter, self._observing.stacks)
+        self._life = Life(JobPhase.WAITING, f"job {ledger.plan.context.job_id}")
         self._suspended_at: float | None = None
         self._cancelled_at: float | None = None
         self._last_metrics: JobMetrics | None = None
@@ -230,7 +228,7 @@ class RunningJob:
         reason = f"the server failed: {type(error).__name__}: {error}"
         end = self._ledger.end = self._ledger.end or FailJob(reason, kind=EndingKind.SERVER)
         try:
-            gone = self._processes.end(abort=True, seconds=_ABORT_SECONDS)
+            gone = self._processes.end(abort=True, seconds=LIMITS.abort_seconds)
             self._placement.cancel()
             self._placement.close(workers_gone=gone)
             self._slots.forget()
@@ -240,6 +238,7 @@ class RunningJob:
     def _run_to_the_end(self) -> None:
         try:
             self._wait_for_turn()
+            self._life.take(Event.BEGUN)
             self._reporter.state(JobState.RUNNING)
             self._work()
         except JournalFenced as fenced:
@@ -258,7 +257,7 @@ class RunningJob:
     def _wait_for_turn(self) -> None:
         """Returns when it is the job's turn to begin, or something is wanted of it."""
         while not self._slots.take_turn(lambda: self._inbox.put(Woken())):
-            item = self._inbox.next(_TURN_SECONDS)
+            item = self._inbox.next(LIMITS.job_turn_seconds)
             if item is not None and not isinstance(item, Woken):
                 self._inbox.put(item)
                 return
@@ -319,20 +318,20 @@ class RunningJob:
         """Whether the job is to be left, with what was done until then on record, if it came soon."""
         if self._suspended_at is None:
             return False
-        late = time.monotonic() > self._suspended_at + _SUSPEND_SECONDS
+        late = time.monotonic() > self._suspended_at + LIMITS.suspend_seconds
         return late or self._coordinator.is_suspended
 
     def _insist_on_cancel(self) -> None:
         """Has the placement end what does not hear that it is to end, wherever that is."""
         if self._cancelled_at is None or self._ledger.end is not None:
             return
-        if time.monotonic() > self._cancelled_at + _HEARD_SECONDS:
+        if time.monotonic() > self._cancelled_at + LIMITS.cancel_seconds:
             self._placement.cancel()
 
     def _next_items(self) -> list[Item]:
         """What has come in; waits for the first, at most until something else is due."""
-        alarm = self._coordinator.seconds_to_alarm
-        return self._inbox.all(_LOOK_SECONDS if alarm is None else min(alarm, _LOOK_SECONDS))
+        alarm, longest = self._coordinator.seconds_to_alarm, LIMITS.job_look_seconds
+        return self._inbox.all(longest if alarm is None else min(alarm, longest))
 
     def _take(self, item: Item) -> None:
         match item:
@@ -346,11 +345,13 @@ class RunningJob:
                 self._coordinator.section_ended(end)
             case Cancel():
                 self._cancelled_at = time.monotonic()
+                self._life.take(Event.CANCEL_REQUESTED)
                 self._coordinator.cancel()
             case Drain():
                 self._coordinator.drain()
             case Suspend():
                 self._suspended_at = time.monotonic()
+                self._life.take(Event.SUSPEND_REQUESTED)
                 self._coordinator.suspend()
 
     # The end.
@@ -359,6 +360,7 @@ class RunningJob:
         end = self._ledger.end
         finished = end.outcome if isinstance(end, FinishJob) else None
         in_order = finished is not Outcome.CANCELLED and self._suspended_at is None
+        self._life.take(Event.IN_ORDER if in_order else Event.AT_ONCE)
         busy = self._coordinator.lanes.close()
         in_sections = self._processes.links() if self._coordinator.sections.alive else ()
         for link in {*busy, *in_sections}:
@@ -367,20 +369,15 @@ class RunningJob:
             self._processes.tear_down()
         if self._placement.is_alive:
             # What is killed at once can't tell an SDK elsewhere to stop.
-            grace = _GIVE_UP_SECONDS if self._plan.needs_sdks else 0.0
+            grace = LIMITS.give_up_seconds if self._plan.needs_sdks else 0.0
             parts = (self._coordinator, self._placement, self._inbox)
-            wind_up(*parts, _ABORT_SECONDS, cancel=not in_order, grace=grace)
+            wind_up(*parts, LIMITS.abort_seconds, cancel=not in_order, grace=grace)
         # A placement takes a process that is gone before its lane for a crash: it says so, and tries again.
         for link in busy:
             link.send(Abort())
         # Nothing comes any more that counts; and while processes tear down there is time.
         totals = self._metrics.totals()
-        gone = False
-        if in_order:
-            # Also where the job failed: callbacks of what was committed before are still to run.
-            gone = self._processes.end(abort=False, seconds=_TEARDOWN_SECONDS)
-        if not gone:
-            gone = self._processes.end(abort=True, seconds=_ABORT_SECONDS)
+        gone = end_processes(self._processes, self._life)
         # At their end processes tell how many bundles they have begun.
         self._last_metrics = self._with_stages(totals)
         self._placement.close(workers_gone=gone)

@@ -16,7 +16,7 @@ from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_planner import plan
 from beam_runner_storage.journal.codec import FormError, Layout, Registry
 
-from beam_runner_runtime.channel.attempts import FailedStep, LostProcess
+from beam_runner_runtime.channel.attempts import FailedStep, LanePlace, LostProcess
 from beam_runner_runtime.channel.messages import BundleReply, Entry
 from beam_runner_runtime.forms import CONSTANTS, FORMS, REMOVED, SHARED
 
@@ -77,6 +77,7 @@ _OWN: Mapping[str, type] = {
     "Tally": Tally,
     "FailedStep": FailedStep,
     "LostProcess": LostProcess,
+    "LanePlace": LanePlace,
 }
 REGISTRY = Registry({**_OWN, **FORMS}, SHARED, CONSTANTS, REMOVED)
 """Everything that can be kept, under the names by which other versions find it."""

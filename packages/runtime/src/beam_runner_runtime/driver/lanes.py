@@ -19,10 +19,17 @@ from beam_runner_engine.dispatch import (
     place_to_give,
     turn_ends,
 )
-from beam_runner_engine.scheduler import Bundle
+from beam_runner_engine.scheduler import Bundle, BundleFailed
 
-from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.channel.messages import Abort, CloseLane, FromServer, LeaveLoop
+from beam_runner_runtime.channel.attempts import Attempt, LanePlace, failed_at
+from beam_runner_runtime.channel.messages import (
+    Abort,
+    BundleReply,
+    CloseLane,
+    Entry,
+    FromServer,
+    LeaveLoop,
+)
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver.lane import Lane
 from beam_runner_runtime.driver.slots import JobSlots
@@ -229,6 +236,23 @@ class Lanes:
     def link_of(self, attempt: Attempt) -> WorkerLink | None:
         """The process that runs a bundle."""
         return next((lane.link for lane in self._lanes.values() if lane.is_at(attempt)), None)
+
+    def place_of(self, link: WorkerLink) -> LanePlace | None:
+        """The lane in a process; None if it has none."""
+        lane = self._by_link.get(link)
+        hello = link.hello
+        return None if lane is None else LanePlace(lane.number, hello.host, hello.pid)
+
+    def placed(self, link: WorkerLink, entries: Iterable[Entry]) -> list[Entry]:
+        """Returns entries of a process, with its lane in commits and in failures of user code."""
+        place = self.place_of(link)
+        found: list[Entry] = []
+        for entry in entries:
+            if isinstance(entry, BundleReply):
+                found.append(BundleReply(entry.done, entry.state, entry.metrics, place))
+            else:
+                found.append(failed_at(entry, place) if isinstance(entry, BundleFailed) else entry)
+        return found
 
     def forget(self, attempts: Iterable[Attempt]) -> None:
         """Forgets bundles that wait; those that run end with what `close` tells."""

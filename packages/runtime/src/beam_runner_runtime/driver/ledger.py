@@ -125,6 +125,11 @@ class Ledger:
         state = attrs.evolve(self._scheduler.state, limits=limits)
         self._scheduler = Scheduler.of_state(state)
 
+    @property
+    def next_bundle(self) -> int:
+        """The number of the next bundle."""
+        return self._scheduler.state.next_bundle
+
     def reports(self) -> Iterator[StageReport]:
         """What every stage is at."""
         return map(self._scheduler.report, self.plan.stages)

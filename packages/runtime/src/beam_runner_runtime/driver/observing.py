@@ -25,9 +25,9 @@ from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver.coordinator import Coordinator
 from beam_runner_runtime.driver.failure_reports import failed_bundles
 from beam_runner_runtime.driver.lane import Lane
-from beam_runner_runtime.driver.processes import SILENT_SECONDS
 from beam_runner_runtime.sections.plan import stages_of
 from beam_runner_runtime.sections.running import Sections
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 ASKED_SECONDS = 10.0
 """For how long after a question a job looks at itself, for the next one."""
@@ -168,4 +168,4 @@ def _where(lane: Lane, *, embedded: bool) -> BundlePlace:
 def _silence(link: WorkerLink, now: float) -> float:
     """For how long a process can't speak; 0 if it can."""
     silent = now - link.heard
-    return round(silent, 1) if silent > SILENT_SECONDS else 0.0
+    return round(silent, 1) if silent > LIMITS.silent_seconds else 0.0

@@ -28,12 +28,9 @@ from beam_runner_runtime.channel.messages import (
 )
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.channel.vitals import read_vitals
+from beam_runner_runtime.shutdown.detections import Detector, notice
+from beam_runner_runtime.shutdown.limits import LIMITS
 
-SILENT_SECONDS = 6.0
-"""A process that has said nothing for so long can't: it does so every two seconds."""
-_BEATS_WITHOUT_A_WORD = 12
-"""A process that has come round so often, two times a second, would have spoken."""
-_STOP_SECONDS = 3.0
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -129,7 +126,7 @@ class JobProcesses:
         """Those that can't speak; kills those whose channel is broken. Costs nothing if all do."""
         now = time.monotonic()
         with self._changed:
-            silent = [link for link in self._links if now - link.heard > SILENT_SECONDS]
+            silent = [link for link in self._links if now - link.heard > LIMITS.silent_seconds]
         self._beats = {link: n for link, n in self._beats.items() if link in silent}
         found = []
         for link in silent:
@@ -137,8 +134,9 @@ class JobProcesses:
             found.append(Silence(link.hello, now - link.heard, vitals.stage if vitals else ""))
             if vitals is not None:
                 first = self._beats.setdefault(link, vitals.beats)
-                if vitals.beats - first > _BEATS_WITHOUT_A_WORD:
+                if (vitals.beats - first) * LIMITS.beat_seconds > LIMITS.mute_seconds:
                     _LOGGER.warning("Python worker %s has lost its channel", link.hello.pid)
+                    notice(Detector.VITALS, link.name)
                     link.kill()
         return found
 
@@ -183,4 +181,4 @@ class JobProcesses:
             started = [worker for workers in self._external.values() for worker in workers]
             self._external.clear()
         for worker in started:
-            stop_external_worker(worker.endpoint, worker.worker_id, _STOP_SECONDS)
+            stop_external_worker(worker.endpoint, worker.worker_id, LIMITS.external_stop_seconds)

@@ -16,8 +16,9 @@ from beam_runner_runtime.driver.coherence import lost_bundles
 from beam_runner_runtime.driver.coordinator import Coordinator
 from beam_runner_runtime.driver.ports import JobReporter
 from beam_runner_runtime.driver.watchdog import Since
+from beam_runner_runtime.shutdown.detections import Detector, notice
+from beam_runner_runtime.shutdown.limits import LIMITS
 
-LOOK_SECONDS = 5.0
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -56,14 +57,15 @@ class JobWatch:
         """
         now, listened = taken, taken - self._busy
         self._busy += time.monotonic() - taken
-        if now < self._looked + LOOK_SECONDS:
+        if now < self._looked + LIMITS.watchdog_look_seconds:
             return
         self._looked = now
-        limit = watchdog.LIMIT_SECONDS
+        limit = LIMITS.watchdog_seconds
         for link in watchdog.defects(coordinator.lanes.claims(), coordinator.moved, now):
             where = f"Python worker {link.hello.pid} on {link.hello.host}"
             what = f"{where} was given a bundle, but {link.doing.value}"
             self._tell(what, "the process is replaced, and its bundle runs again")
+            notice(Detector.WATCHDOG, where)
             loss = coordinator.lanes.give_up(link)
             process = LostProcess(link.hello.host, link.hello.pid)
             coordinator.lose(loss, f"{what} for more than {limit:g} s", process)
@@ -78,7 +80,7 @@ class JobWatch:
 
     def _tell(self, what: str, then: str) -> None:
         text = (
-            f"{what} for more than {watchdog.LIMIT_SECONDS:g} s: {then}. This is a defect of the runner;"
+            f"{what} for more than {LIMITS.watchdog_seconds:g} s: {then}. This is a defect of the runner;"
             " the log of the server has the stacks of all threads"
         )
         self._reporter.message(Importance.WARNING, text)

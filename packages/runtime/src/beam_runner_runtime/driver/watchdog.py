@@ -12,10 +12,7 @@ from typing import TypeVar
 import attrs
 
 from beam_runner_runtime.channel.messages import Doing
-
-LIMIT_SECONDS = 60.0
-_HEARD_SECONDS = 10.0
-"""What a process said longer ago may not be so any more."""
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 Item = TypeVar("Item")
 
@@ -37,16 +34,16 @@ class Claim:
     heard: float
 
 
-def is_defect(claim: Claim, moved: float, now: float, limit: float = LIMIT_SECONDS) -> bool:
-    """Returns whether nobody is at work on a claim, and has not been for `limit` seconds.
+def is_defect(claim: Claim, moved: float, now: float) -> bool:
+    """Returns whether nobody is at work on a claim, and has not been for `watchdog_seconds`.
 
     Args:
         claim: the bundle or the loop.
         moved: the time of the last commit of the job.
         now: the present time.
-        limit: the seconds before it counts.
     """
-    if now - claim.heard > _HEARD_SECONDS:
+    limit = LIMITS.watchdog_seconds
+    if now - claim.heard > LIMITS.watchdog_heard_seconds:
         return False
     match claim.doing:
         case Doing.IDLE:
@@ -76,5 +73,4 @@ class Since:
 
 def defects(claims: Sequence[tuple[Item, Claim]], moved: float, now: float) -> list[Item]:
     """Returns the places whose claims nobody is at work on."""
-    limit = LIMIT_SECONDS
-    return [place for place, claim in claims if is_defect(claim, moved, now, limit)]
+    return [place for place, claim in claims if is_defect(claim, moved, now)]

@@ -1,4 +1,4 @@
-"""Waits at the end of a job until its lanes and sections have ended."""
+"""The end of a job: waits until its lanes and sections have ended, then ends its processes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from beam_runner_runtime.driver.coordinator import Coordinator
 from beam_runner_runtime.driver.happenings import LaneEnded, Said, SectionEnded
 from beam_runner_runtime.driver.inbox import Inbox
 from beam_runner_runtime.driver.ports import JobPlacement
+from beam_runner_runtime.driver.processes import JobProcesses
+from beam_runner_runtime.shutdown.causes import Event
+from beam_runner_runtime.shutdown.detections import Detector, notice
+from beam_runner_runtime.shutdown.life import Life
+from beam_runner_runtime.shutdown.limits import LIMITS
+from beam_runner_runtime.shutdown.states import JobPhase
 
-_CLOSE_SECONDS = 1.0
-_LOOK_SECONDS = 0.25
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -43,9 +47,9 @@ def wind_up(
     again = began + grace
     while (lanes.alive or sections.alive) and time.monotonic() < began + seconds:
         # A lane that has no slot would never open, and then could not be closed.
-        stuck = lanes.are_busy or time.monotonic() > began + _CLOSE_SECONDS
+        stuck = lanes.are_busy or time.monotonic() > began + LIMITS.lane_close_seconds
         if (cancel or stuck or sections.alive) and time.monotonic() >= again:
-            again = time.monotonic() + _LOOK_SECONDS
+            again = time.monotonic() + LIMITS.job_look_seconds
             try:
                 placement.cancel()
             except Exception as failure:
@@ -53,7 +57,7 @@ def wind_up(
                 why = str(failure).partition("\n")[0]
                 _LOGGER.warning("lanes of a job are not cancelled: %s", why)
                 return
-        match inbox.next(_LOOK_SECONDS):
+        match inbox.next(LIMITS.job_look_seconds):
             case LaneEnded(number, _):
                 lanes.ended(number)
             case SectionEnded(end):
@@ -62,3 +66,17 @@ def wind_up(
                 lanes.opened(lane, link)
             case _:
                 pass
+
+
+def end_processes(processes: JobProcesses, life: Life[JobPhase]) -> bool:
+    """Ends all processes of a job, in order if the job is to tear down; returns whether all exited."""
+    if life.state is JobPhase.TEARING_DOWN:
+        # Also if the job failed, because callbacks of committed bundles still have to run.
+        gone = processes.end(abort=False, seconds=LIMITS.teardown_seconds)
+        life.take(Event.ALL_GONE if gone else Event.LATE)
+        if gone:
+            return True
+        notice(Detector.TEARDOWN, f"processes of {life.name}")
+    gone = processes.end(abort=True, seconds=LIMITS.abort_seconds)
+    life.take(Event.ALL_GONE if gone else Event.LATE)
+    return gone

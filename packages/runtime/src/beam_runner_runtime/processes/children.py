@@ -18,11 +18,12 @@ from beam_runner_model.threads import start_essential
 from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.processes.parent import READY
 from beam_runner_runtime.processes.zygote import Zygote
+from beam_runner_runtime.shutdown.causes import Event
+from beam_runner_runtime.shutdown.detections import Detector, notice
+from beam_runner_runtime.shutdown.life import Life
+from beam_runner_runtime.shutdown.limits import LIMITS
+from beam_runner_runtime.shutdown.states import ForkServerState
 
-_ATTEMPTS = 3
-"""How many parents in a row may end before they are ready."""
-_START_SECONDS = 120.0
-_STOP_SECONDS = 10.0
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -46,6 +47,7 @@ class Children:
         self._writing = threading.Lock()
         self._stopped = False
         self._lost = ""
+        self._life = Life(ForkServerState.IMPORTING, "the fork server")
 
     @property
     def is_alive(self) -> bool:
@@ -62,9 +64,9 @@ class Children:
         start_essential(self._watch, "workers", self._break)
         if self._stopped:
             self.kill()
-        is_ready = self._ready.wait(_START_SECONDS)
+        is_ready = self._ready.wait(LIMITS.fork_server_start_seconds)
         if not is_ready or not self.is_alive:
-            late = f"it was not ready within {_START_SECONDS:.0f} s"
+            late = f"it was not ready within {LIMITS.fork_server_start_seconds:.0f} s"
             why = self._lost or ("it was stopped" if self._stopped else late)
             self.kill()
             raise Unavailable(f"the process that workers are forked from did not start: {why}")
@@ -85,7 +87,7 @@ class Children:
         with contextlib.suppress(BrokenPipeError):
             parent.stdin.close()
         try:
-            parent.wait(_STOP_SECONDS)
+            parent.wait(LIMITS.fork_server_stop_seconds)
         except subprocess.TimeoutExpired:
             _LOGGER.warning("worker processes did not end in time and are killed")
             self.kill()
@@ -100,6 +102,7 @@ class Children:
         """Has no other parent started; returns the last one."""
         with self._writing:
             self._stopped = True
+            self._life.take(Event.STOP_REQUESTED)
             return self._parent
 
     def _order(self, line: str, forks: int | None = None) -> None:
@@ -122,8 +125,8 @@ class Children:
             failures = 0 if self._read(self._parent) else failures + 1
             code = self._parent.wait()
             how = f"it ended with {'signal' if code < 0 else 'exit code'} {abs(code)}"
-            if failures == _ATTEMPTS:
-                self._lost = f"{how}, {_ATTEMPTS} times before it was ready"
+            if failures == LIMITS.fork_server_attempts:
+                self._lose(f"{how}, {LIMITS.fork_server_attempts} times before it was ready")
             if self._lost or not self._start_again(how):
                 self._ready.set()
                 return
@@ -135,8 +138,10 @@ class Children:
             False if `stop` or `kill` ended the last one.
         """
         with self._writing:
+            self._life.take(Event.EXITED)
             if self._stopped:
                 return False
+            notice(Detector.FORK_SERVER, "the fork server")
             _LOGGER.warning(
                 "the process that workers are forked from is lost: %s. The server starts another one, and tries"
                 " again what its workers ran",
@@ -150,9 +155,14 @@ class Children:
 
     def _break(self, error: BaseException) -> None:
         """Ends all of them, and the server with them: nobody would hear of the end of a worker any more."""
-        self._lost = f"{type(error).__name__}: {error}"
+        self._lose(f"{type(error).__name__}: {error}")
         self._ready.set()
         self.kill()
+
+    def _lose(self, why: str) -> None:
+        """Starts no other parent: the server ends."""
+        self._lost = why
+        self._life.take(Event.LATE)
 
     def _read(self, parent: subprocess.Popen[str] | Zygote) -> bool:
         """Reads what a parent tells until it has ended; returns whether it was ready."""
@@ -163,6 +173,7 @@ class Children:
                 word, *numbers = line.split()
                 if word == READY:
                     is_ready = True
+                    self._life.take(Event.BEGUN)
                     self._ready.set()
                     continue
                 number, code = map(int, numbers)

@@ -17,12 +17,9 @@ from beam_runner_runtime.channel.stand_by import ServeLane, StandByOrder, StandD
 from beam_runner_runtime.processes.children import Children
 from beam_runner_runtime.processes.lanes_only import LanesOnly, LanesOnlyJob
 from beam_runner_runtime.processes.zygote import Zygote
+from beam_runner_runtime.shutdown.detections import Detector, notice
+from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.tuning import TUNING
-
-_ATTEMPTS = 4
-"""In how many processes a lane is tried: as Spark does it."""
-_ASK_AGAIN_SECONDS = 20.0
-_LEAVE_SECONDS = 2.0
 
 
 class PlainPlacement(LanesOnly):
@@ -74,7 +71,7 @@ class PlainPlacement(LanesOnly):
         if worker is None:
             return StandDown()
         with self._changed:
-            self._changed.wait_for(lambda: worker.order is not None, _ASK_AGAIN_SECONDS)
+            self._changed.wait_for(lambda: worker.order is not None, LIMITS.stand_by_seconds)
             worker.begun = isinstance(worker.order, ServeLane)
             return worker.order
 
@@ -85,7 +82,7 @@ class PlainPlacement(LanesOnly):
         with self._changed:
             self._stands_by = False
             self._send_away(lambda worker: worker.job_id is None)
-            self._changed.wait_for(lambda: not self._workers, _LEAVE_SECONDS)
+            self._changed.wait_for(lambda: not self._workers, LIMITS.stand_down_seconds)
 
     def stop(self) -> None:
         self._children.stop()
@@ -109,8 +106,8 @@ class PlainPlacement(LanesOnly):
                 self._waiting.remove(lane)
             for worker in self._workers.values():
                 if worker.job_id == job_id and worker.lane is not None:
-                    worker.lane.attempts = _ATTEMPTS
-                    self._children.kill_one(worker.number)
+                    worker.lane.attempts = LIMITS.lane_attempts
+                    self._kill(worker)
         for lane in waiting:
             lane.on_end(lane.number, "")
 
@@ -120,7 +117,11 @@ class PlainPlacement(LanesOnly):
             self._send_away(lambda worker: worker.job_id == job_id)
             for worker in self._workers.values():
                 if kill and worker.job_id == job_id:
-                    self._children.kill_one(worker.number)
+                    self._kill(worker)
+
+    def _kill(self, worker: _Worker) -> None:
+        worker.is_killed = True
+        self._children.kill_one(worker.number)
 
     def _assign(self) -> None:
         """Gives lanes that wait to idle processes of their jobs, else to others; has one stand by."""
@@ -151,9 +152,11 @@ class PlainPlacement(LanesOnly):
         """A process has ended, in whatever way."""
         with self._changed:
             worker = self._workers.pop(number)
+            if code and not worker.is_killed:
+                notice(Detector.WORKER_EXIT, f"the worker with the number {number}")
             worker.leaves = True  # what it has asked is answered now, for nobody to hear
             lane = worker.lane
-            again = lane is not None and lane.attempts < _ATTEMPTS and self.is_alive
+            again = lane is not None and lane.attempts < LIMITS.lane_attempts and self.is_alive
             if lane is not None and again:
                 self._waiting.appendleft(lane)
             self._assign()
@@ -197,13 +200,17 @@ class _Lane:
 
 @attrs.define(eq=False)
 class _Worker:
-    """A process; ``begun`` says whether it was told of its lane, ``job_id`` is None while it stands by."""
+    """A process; ``begun`` says whether it was told of its lane, ``job_id`` is None while it stands by.
+
+    ``is_killed`` says whether the server kills it.
+    """
 
     number: int
     job_id: str | None = None
     lane: _Lane | None = None
     begun: bool = False
     leaves: bool = False
+    is_killed: bool = False
 
     @property
     def order(self) -> StandByOrder:

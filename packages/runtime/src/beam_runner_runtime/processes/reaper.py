@@ -19,10 +19,7 @@ from typing import NoReturn
 
 from beam_runner_worker.process_tree import children, descendants
 
-GRACE_SECONDS = 6.0
-"""How long orphans have to end by themselves: a little more than the exit hooks of a worker."""
-LOOK_SECONDS = 1.0
-_LOOK_AT_THE_END_SECONDS = 0.1
+from beam_runner_runtime.shutdown.limits import LIMITS
 
 _SET_PARENT_DEATH_SIGNAL = 1
 _SET_NAME = 15
@@ -84,7 +81,7 @@ def watch_over(run: Callable[[], object], owners: Iterable[int]) -> NoReturn:
             files.callback(os.close, file)
             ends.register(file, select.POLLIN)
         orphans: dict[int, float] = {}
-        while not ends.poll(LOOK_SECONDS * 1000):
+        while not ends.poll(LIMITS.reaper_look_seconds * 1000):
             _bury()
             _end_orphans(child, orphans)
     _end_all(child)
@@ -97,19 +94,19 @@ def _end_orphans(child: int, orphans: dict[int, float]) -> None:
     for pid in orphans.keys() - found:
         del orphans[pid]
     for pid in found:
-        if now - orphans.setdefault(pid, now) > GRACE_SECONDS:
+        if now - orphans.setdefault(pid, now) > LIMITS.orphan_seconds:
             kill_all([pid, *descendants(pid)])
 
 
 def _end_all(child: int) -> NoReturn:
     """Ends this process after all beneath it, which have a grace; but ``child`` is no reason to wait."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    limit = time.monotonic() + GRACE_SECONDS
+    limit = time.monotonic() + LIMITS.orphan_seconds
     while _left({child}) and time.monotonic() < limit:
-        time.sleep(_LOOK_AT_THE_END_SECONDS)
+        time.sleep(LIMITS.reaper_end_look_seconds)
     while left := _left(set()):
         kill_all(left)
-        time.sleep(_LOOK_AT_THE_END_SECONDS)
+        time.sleep(LIMITS.reaper_end_look_seconds)
     os._exit(0)
 
 

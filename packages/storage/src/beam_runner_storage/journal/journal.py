@@ -24,10 +24,17 @@ _PLACES = 1 << 40
 
 @attrs.frozen
 class Recovered:
-    """The content of a journal: the last snapshot, and the entries after it, oldest first."""
+    """The content of a journal: the last snapshot, and the entries after it, oldest first.
+
+    Attributes:
+        snapshot: the snapshot; None without one.
+        entries: the entries after it.
+        first: the number of the first of these entries. Comparisons ignore it.
+    """
 
     snapshot: bytes | None
     entries: tuple[bytes, ...]
+    first: int = attrs.field(default=0, eq=False)
 
 
 @attrs.frozen
@@ -112,7 +119,7 @@ class Journal:
                 return Recovered(None, ())
             state, number, head = _snapshot(connection, self.job_id, end.key)
             entries = tuple(_entries(connection, end, number, head))
-            return Recovered(state, entries)
+            return Recovered(state, entries, number)
 
     def keep(self, now: int) -> None:
         """Marks the journal of a finished job as kept, at `now` (seconds since 1970)."""

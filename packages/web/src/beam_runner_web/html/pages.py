@@ -23,6 +23,8 @@ Values = dict[str, Any]
 _ROWS = 250
 _STAGES = 25
 _METRICS = 400
+_DIGITS = 15
+"""More digits than any number of a bundle has."""
 
 
 @attrs.frozen
@@ -164,6 +166,24 @@ class Pages:
             "all": everything,
             "threads": [one for one in map(Thread.of, found) if everything or one.is_users],
             "total": len(found),
+        }
+
+    def bundle(self, job_id: str, query: QueryParams) -> Values:
+        """Everything that the journal of a job says about the bundle that the address names, if it names one.
+
+        Raises:
+            JobApiError: UNIMPLEMENTED where the server keeps no journal; else as `view`.
+        """
+        number = query.get("number", "").strip()
+        is_number = number.isdecimal() and len(number) <= _DIGITS
+        story = self.watches.client.story(job_id, int(number)) if is_number else None
+        return {
+            **self.job(job_id, "stages", query),
+            "live": False,
+            "title": f"Bundle {number}" if is_number else "Bundles",
+            "number": number if is_number else "",
+            "is_wrong": bool(number) and not is_number,
+            "story": story,
         }
 
     def job(self, job_id: str, page: str, query: QueryParams) -> Values:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from beam_runner_jobservices import render, seconds_of
+from beam_runner_jobservices import render, render_piece, render_status, render_step, seconds_of
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -57,6 +57,7 @@ class Renderer:
             self._env.filters[helper.__name__] = helper
         self._env.filters["sample"] = samples.shown
         self._env.filters["told"] = lambda wait, now=None: render(wait, now=now)
+        self._env.filters.update(status=render_status, step=render_step, piece=render_piece)
         self._env.globals["ui"] = self._env.get_template("macros.html").module
 
     def link(self, path: str, *parts: str, **query: Any) -> Markup:

@@ -3,8 +3,8 @@
 Different threads serve the SDK's streams (control, data, state, logging), and meet in this object.
 Every wait in it ends when the SDK is lost or released.
 
-    waiting --control stream opens--> connected --a stream breaks--> lost waiting, connected
-    --begin_closing--> closing --release--> (streams end)
+    waiting --control stream opens--> connected --a stream breaks--> lost
+    waiting, connected --begin_closing--> closing --release--> (streams end)
 """
 
 from __future__ import annotations

@@ -100,7 +100,8 @@ class Splitter:
     time. If an answer arrives after its call has returned, the next call returns it. If a bundle
     gave away elements without the host's knowledge, it fails at its end.
 
-        idle --split--> asked --answer--> idle idle, asked --close--> closed
+        idle --split--> asked --answer--> idle
+        idle, asked --close--> closed
 
     Args:
         plan: the stage.

@@ -1,0 +1,137 @@
+"""The rows of the shutdown table that need Spark: limits, states, transitions and detections of its processes.
+
+The other rows are in ``beam_runner_runtime.shutdown``.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+from beam_runner_runtime.shutdown.causes import Event
+from beam_runner_runtime.shutdown.transitions import Transition
+
+
+@attrs.define
+class SparkLimits:
+    """Limits of Spark's processes. `SPARK_LIMITS` is the only instance.
+
+    Attributes:
+        java_start_seconds: Spark's Java process begins to serve; then the server fails to start.
+        java_kill_seconds: processes that remain of Spark exit after SIGKILL.
+        session_stop_seconds: Spark stops; then its Java process is killed.
+        pulse_seconds: Spark answers the question whether it runs; then the log says that it does not answer.
+        pulse_rest_seconds: time without a question; then the thread that asks Spark ends.
+        daemon_idle_seconds: a Python daemon has no workers; then it exits. Spark itself forgets an idle worker after 60 s, and looks every 10 s.
+        worker_exit_seconds: the exit hooks of a Python worker run; then the worker is killed.
+        hand_over_seconds: Spark's fork server takes the request for a daemon; then the process imports the modules itself.
+        fork_server_stop_seconds: Spark's fork server exits when the server stops.
+    """
+
+    java_start_seconds: float = 120.0
+    java_kill_seconds: float = 5.0
+    session_stop_seconds: float = 15.0
+    pulse_seconds: float = 2.0
+    pulse_rest_seconds: float = 10.0
+    daemon_idle_seconds: float = 90.0
+    worker_exit_seconds: int = 5
+    hand_over_seconds: float = 10.0
+    fork_server_stop_seconds: float = 10.0
+
+
+SPARK_LIMITS = SparkLimits()
+"""The limits of every server on Spark and its processes."""
+
+
+class JavaState(enum.Enum):
+    """States of Spark's Java process."""
+
+    STARTING = "does not serve yet"
+    SERVING = "runs tasks"
+    STOPPING = "ends its tasks and exits"
+    GONE = "exited"
+
+
+class DaemonState(enum.Enum):
+    """States of the process that Spark forks Python workers from."""
+
+    READY = "forks workers"
+    IDLE = "has no workers"
+    GONE = "exited"
+
+
+class ExecutorState(enum.Enum):
+    """States of a Spark executor on a cluster."""
+
+    WORKING = "runs tasks"
+    GONE = "exited, or removed by Spark"
+
+
+@attrs.frozen
+class SparkDetection:
+    """One row of the table of detections; see ``beam_runner_runtime.shutdown.detections.Detection``."""
+
+    component: str
+    failure: str
+    limits: tuple[str, ...]
+    reaction: str
+
+    @property
+    def seconds(self) -> float:
+        """The longest time until the component detects the failure, without the delays of a busy machine."""
+        return sum(getattr(SPARK_LIMITS, name) for name in self.limits)
+
+
+class SparkDetector(enum.Enum):
+    """All rows."""
+
+    JAVA_EXIT = SparkDetection(
+        "spark.session (exit code)",
+        "Spark's Java process exits",
+        (),
+        "jobs stop, and the server with them; with a state folder the next server goes on",
+    )
+    PULSE = SparkDetection(
+        "spark.pulse",
+        "Spark's Java process does not answer",
+        ("pulse_seconds",),
+        "the log says so; Spark counts as alive as long as its process exists",
+    )
+    LANE_END = SparkDetection(
+        "Spark (end of the lane's job)",
+        "Spark loses a Python worker or an executor four times",
+        (),
+        "the lane has failed, and the next lane starts",
+    )
+    DAEMON_IDLE = SparkDetection(
+        "spark.python_daemon (timer)",
+        "a Python daemon has no workers",
+        ("daemon_idle_seconds",),
+        "the daemon exits; Spark starts another one when it needs a worker",
+    )
+    SECTION = SparkDetection(
+        "Spark (end of the section's job)",
+        "Spark loses a task of a section four times",
+        (),
+        "the attempt at the section fails",
+    )
+
+
+_J, _D, _E = JavaState, DaemonState, ExecutorState
+SPARK_TRANSITIONS: tuple[Transition, ...] = (
+    Transition(_J.STARTING, Event.BEGUN, _J.SERVING),
+    Transition(_J.STARTING, Event.LATE, _J.GONE),
+    Transition(_J.STARTING, Event.EXITED, _J.GONE),
+    Transition(_J.SERVING, Event.STOP_REQUESTED, _J.STOPPING),
+    Transition(_J.SERVING, Event.EXITED, _J.GONE),
+    Transition(_J.STOPPING, Event.EXITED, _J.GONE),
+    Transition(_J.STOPPING, Event.LATE, _J.GONE),
+    Transition(_D.READY, Event.WORK_DONE, _D.IDLE),
+    Transition(_D.READY, Event.EXITED, _D.GONE),
+    Transition(_D.IDLE, Event.WORK_SENT, _D.READY),
+    Transition(_D.IDLE, Event.LATE, _D.GONE),
+    Transition(_D.IDLE, Event.EXITED, _D.GONE),
+    Transition(_E.WORKING, Event.SENT_AWAY, _E.GONE),
+    Transition(_E.WORKING, Event.EXITED, _E.GONE),
+)
+"""All transitions of Spark's processes."""

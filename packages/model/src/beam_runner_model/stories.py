@@ -1,0 +1,211 @@
+"""The story of one bundle: everything that the journal of its job says about it, as records that cross package borders."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from beam_runner_model.failures import FailedBundle
+from beam_runner_model.times import Timestamp
+
+
+class StoryStatus(enum.StrEnum):
+    """What the journal knows of a bundle."""
+
+    OPEN = "open"
+    """The bundle is planned, and isn't committed yet."""
+    COMMITTED = "committed"
+    CANCELLED = "cancelled"
+    """The scheduler dropped the bundle, because the job ended."""
+    REFUSED = "refused"
+    """The bundle was a section, and its stages have bundles of their own instead."""
+    COMPACTED = "compacted"
+    """The bundle ended before the latest snapshot of the journal, which has replaced its entries."""
+    UNKNOWN = "unknown"
+    """No bundle has this number."""
+    NO_JOURNAL = "no_journal"
+    """The job has no journal: it has not begun, or has ended, and its journal was removed."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> StoryStatus:
+        return cls.UNKNOWN
+
+
+class StoryKind(enum.StrEnum):
+    """What happened to a bundle."""
+
+    SNAPSHOT = "snapshot"
+    """The bundle was open when the latest snapshot was taken; earlier entries are gone."""
+    PLANNED = "planned"
+    """The scheduler opened the bundle for its first attempt."""
+    RETRIED = "retried"
+    """The scheduler opened the bundle for another attempt."""
+    FAILED = "failed"
+    """An attempt failed."""
+    LOST = "lost"
+    """The server that ran the attempt was lost."""
+    SPLIT = "split"
+    """The running bundle gave a part of its input away."""
+    COMMITTED = "committed"
+    CANCELLED = "cancelled"
+    REFUSED = "refused"
+    OTHER = "other"
+
+    @classmethod
+    def _missing_(cls, value: object) -> StoryKind:
+        return cls.OTHER
+
+
+@attrs.frozen
+class DataPiece:
+    """Data that a bundle reads or writes.
+
+    Attributes:
+        name: the collection; the name of the side input; ``state`` for the state of a key shard, ``residual``
+            for work that the bundle handed back, ``input`` for the main input.
+        file: the path of the file in the job's folder; empty if the rows are in the journal itself.
+        elements: the number of elements.
+        bytes: their size.
+        min_timestamp: the earliest event time (ms); None if there isn't any.
+    """
+
+    name: str
+    file: str = ""
+    elements: int = 0
+    bytes: int = 0
+    min_timestamp: Timestamp | None = None
+
+
+@attrs.frozen
+class StoryStep:
+    """One thing that happened to a bundle.
+
+    Attributes:
+        kind: what happened.
+        entry: the number of the journal's entry that says so.
+        attempt: the number of the attempt.
+        time: the processing time of the job (ms).
+        lane: the number of the lane that ran the attempt; None if the journal doesn't say it.
+        host: the machine of the worker process; empty if the journal doesn't say it.
+        pid: that process.
+        reads: the data that the attempt gets.
+        writes: the data that was committed, or given away.
+        failure: the failure of the attempt.
+        reason: why a section was refused.
+    """
+
+    kind: StoryKind = attrs.field(converter=StoryKind)
+    entry: int = 0
+    attempt: int = 0
+    time: Timestamp = 0
+    lane: int | None = None
+    host: str = ""
+    pid: int = 0
+    reads: tuple[DataPiece, ...] = ()
+    writes: tuple[DataPiece, ...] = ()
+    failure: FailedBundle | None = None
+    reason: str = ""
+
+
+@attrs.frozen
+class BundleStory:
+    """Everything that the journal says about one bundle.
+
+    Attributes:
+        bundle: its number.
+        status: what the journal knows of it.
+        stage: the id of its stage.
+        steps: the full names of the transforms in its stages.
+        shard: its key shard; None if it isn't keyed.
+        happened: what happened, oldest first.
+        first_entry: the number of the first entry after the latest snapshot.
+        next_bundle: the number of the next bundle of the job.
+    """
+
+    bundle: int
+    status: StoryStatus = attrs.field(converter=StoryStatus)
+    stage: str = ""
+    steps: tuple[str, ...] = ()
+    shard: int | None = None
+    happened: tuple[StoryStep, ...] = ()
+    first_entry: int = 0
+    next_bundle: int = 0
+
+
+def render_status(story: BundleStory) -> str:
+    """Returns one sentence about the status of a story."""
+    name = f"bundle {story.bundle}"
+    match story.status:
+        case StoryStatus.OPEN:
+            return f"{name} is open: it runs, waits to run, or waits for its next attempt"
+        case StoryStatus.COMMITTED:
+            return f"{name} is committed"
+        case StoryStatus.CANCELLED:
+            return f"{name} was cancelled with its job"
+        case StoryStatus.REFUSED:
+            return (
+                f"{name} was a section that can't run as one: its stages have bundles of their own"
+            )
+        case StoryStatus.COMPACTED:
+            return (
+                f"{name} ended before entry {story.first_entry} of the journal. The snapshot there has replaced"
+                " the earlier entries, so nothing more is known of the bundle"
+            )
+        case StoryStatus.NO_JOURNAL:
+            return (
+                "the job has no journal: it has not begun, or it has ended, and its journal was removed. The journal"
+                " of a stream that failed or was cancelled stays for --keep-failed-streams"
+            )
+    last = f"the last one is bundle {story.next_bundle - 1}" if story.next_bundle else "it has none"
+    return f"the job has no {name}: {last}"
+
+
+def render_step(step: StoryStep) -> str:
+    """Returns one sentence about a step, without its data."""
+    where = f" by process {step.pid} on {step.host}" if step.host else ""
+    if step.lane is not None:
+        where = f" on lane {step.lane}{where}"
+    attempt = f"attempt {step.attempt}"
+    match step.kind:
+        case StoryKind.SNAPSHOT:
+            return f"was open at {attempt} when the snapshot was taken"
+        case StoryKind.PLANNED:
+            return f"planned, {attempt}"
+        case StoryKind.RETRIED:
+            return f"planned again, {attempt}"
+        case StoryKind.FAILED if step.failure is not None:
+            at = f" at {step.failure.step!r}" if step.failure.step else ""
+            element = f", at the element {step.failure.element}" if step.failure.element else ""
+            return f"{attempt} failed{where}{at}: {step.failure.error}{element}"
+        case StoryKind.LOST:
+            return f"{attempt} was lost with its server"
+        case StoryKind.SPLIT:
+            return f"{attempt} gave a part of its input away"
+        case StoryKind.COMMITTED:
+            return f"{attempt} committed{where}"
+        case StoryKind.CANCELLED:
+            return f"cancelled, {attempt}"
+        case StoryKind.REFUSED:
+            return f"{attempt} was refused as a section: {step.reason}"
+    return f"{attempt}: {step.kind.value}"
+
+
+def render_piece(piece: DataPiece) -> str:
+    """Returns one line about data."""
+    where = f"file {piece.file}" if piece.file else "in the journal"
+    since = "" if piece.min_timestamp is None else f", from event time {piece.min_timestamp} ms"
+    return f"{piece.name}: {piece.elements} elements, {piece.bytes} bytes, {where}{since}"
+
+
+def render_story(story: BundleStory) -> list[str]:
+    """Returns the lines of a story, for a terminal."""
+    lines = [render_status(story)]
+    if story.stage:
+        shard = "" if story.shard is None else f", key shard {story.shard}"
+        lines.append(f"stage {story.stage}{shard}: {' + '.join(story.steps)}")
+    for step in story.happened:
+        lines.append(f"[entry {step.entry}, at {step.time} ms] {render_step(step)}")
+        lines += [f"    reads {render_piece(piece)}" for piece in step.reads]
+        lines += [f"    writes {render_piece(piece)}" for piece in step.writes]
+    return lines

@@ -1,0 +1,204 @@
+"""The story of one bundle, found by replaying the journal of its job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+from beam_runner_data.rows.refs import FileRows, Segment
+from beam_runner_engine.scheduler import (
+    Bundle,
+    BundleFailed,
+    CancelBundles,
+    Command,
+    Data,
+    Input,
+    OpenBundles,
+    SectionRefused,
+    SplitDone,
+)
+from beam_runner_model.stories import BundleStory, DataPiece, StoryKind, StoryStatus, StoryStep
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_storage.journal.journal import Journal
+
+from beam_runner_runtime.channel.attempts import FailedStep, LanePlace, LostProcess
+from beam_runner_runtime.channel.messages import BundleReply, Entry
+from beam_runner_runtime.driver.failure_reports import failure_of
+from beam_runner_runtime.driver.kept import Kept
+from beam_runner_runtime.driver.ledger import Ledger, stages_of
+
+_ENDS = {
+    StoryKind.COMMITTED: StoryStatus.COMMITTED,
+    StoryKind.CANCELLED: StoryStatus.CANCELLED,
+    StoryKind.REFUSED: StoryStatus.REFUSED,
+}
+
+
+def story(journal: Journal, bundle: int) -> BundleStory:
+    """Returns everything that a journal says about a bundle. Reads all of the journal into memory.
+
+    May be called on any thread, also while the job appends to the journal.
+
+    Args:
+        journal: of the job.
+        bundle: the number of the bundle.
+
+    Raises:
+        JournalError: If the journal can't be read.
+        FormError: If another version wrote the journal, and this version can't read it.
+    """
+    recovered = journal.recover()
+    if recovered.snapshot is None:
+        return BundleStory(bundle, StoryStatus.NO_JOURNAL)
+    kept = Kept(recovered.snapshot)
+    teller = _Teller(Ledger.of_state(kept.ledger), bundle, recovered.first)
+    for number, blob in enumerate(recovered.entries, recovered.first):
+        for entry in kept.entries(blob):
+            teller.apply(number, entry)
+    return teller.told()
+
+
+class _Teller:
+    """Replays entries, and collects what happens to one bundle."""
+
+    def __init__(self, ledger: Ledger, number: int, first: int) -> None:
+        self._ledger = ledger
+        self._number = number
+        self._first = first
+        self._known_before = ledger.next_bundle
+        self._steps: list[StoryStep] = []
+        paused = (retry.bundle for retry in ledger.retries())
+        found = (one for one in (*ledger.open_bundles, *paused) if one.number == number)
+        self._bundle: Bundle | None = next(found, None)
+        if self._bundle is not None:
+            self._add(StoryKind.SNAPSHOT, first, self._bundle.attempt, reads=self._reads())
+
+    def apply(self, entry: int, event: Entry) -> None:
+        """Works in an event of an entry."""
+        before = self._bundle
+        counts = before is not None and self._counts(event)
+        commands = self._ledger.apply(event)
+        if counts:
+            self._add_event(entry, event)
+        for command in commands:
+            self._add_command(entry, command)
+
+    def told(self) -> BundleStory:
+        """Returns the story."""
+        bundle, ledger = self._bundle, self._ledger
+        if bundle is None:
+            is_old = 0 <= self._number < self._known_before
+            status = StoryStatus.COMPACTED if is_old else StoryStatus.UNKNOWN
+            return BundleStory(
+                self._number, status, first_entry=self._first, next_bundle=ledger.next_bundle
+            )
+        names = [ledger.plan.stages[stage].spec.name for stage in stages_of(bundle)]
+        return BundleStory(
+            self._number,
+            _ENDS.get(self._steps[-1].kind, StoryStatus.OPEN),
+            bundle.stage,
+            tuple(step for name in names for step in name.split(" + ")),
+            bundle.shard,
+            tuple(self._steps),
+            self._first,
+            ledger.next_bundle,
+        )
+
+    def _counts(self, event: Entry) -> bool:
+        """Whether an event is about the present attempt at the bundle."""
+        match event:
+            case BundleReply():
+                return event.attempt.bundle == self._number and self._ledger.is_open(event.attempt)
+            case BundleFailed() | SectionRefused() | SplitDone():
+                bundle = self._bundle
+                assert bundle is not None
+                return (event.bundle, event.attempt) == (self._number, bundle.attempt)
+        return False
+
+    def _add_event(self, entry: int, event: Entry) -> None:
+        match event:
+            case BundleReply(done, state):
+                written = [_piece(one.collection, one.data) for one in done.outputs]
+                written += [_piece("residual", one.data) for one in done.residuals]
+                if state is not None:
+                    written += map(_segment, state.segments)
+                self._add(
+                    StoryKind.COMMITTED,
+                    entry,
+                    done.attempt,
+                    place=event.place,
+                    writes=tuple(written),
+                )
+            case BundleFailed(attempt=attempt, detail=detail):
+                place = detail.place if isinstance(detail, FailedStep) else None
+                failure = failure_of(event, attempts=attempt, stage=self._stage)
+                process = detail if isinstance(detail, LostProcess) else None
+                self._add(
+                    StoryKind.FAILED, entry, attempt, place=place, failure=failure, process=process
+                )
+            case SectionRefused(attempt=attempt, reason=reason):
+                self._add(StoryKind.REFUSED, entry, attempt, reason=reason)
+            case SplitDone(attempt=attempt, residuals=residuals) if residuals:
+                given = tuple(_piece("residual", one.data) for one in residuals)
+                self._add(StoryKind.SPLIT, entry, attempt, writes=given)
+
+    @property
+    def _stage(self) -> str:
+        return "" if self._bundle is None else self._bundle.stage
+
+    def _add_command(self, entry: int, command: Command) -> None:
+        match command:
+            case OpenBundles(_, bundles):
+                for bundle in bundles:
+                    if bundle.number == self._number:
+                        self._bundle = bundle
+                        kind = StoryKind.PLANNED if bundle.attempt == 1 else StoryKind.RETRIED
+                        self._add(kind, entry, bundle.attempt, reads=self._reads())
+            case CancelBundles(bundles):
+                for number, attempt in bundles:
+                    if number == self._number:
+                        self._add(StoryKind.CANCELLED, entry, attempt)
+
+    def _add(
+        self,
+        kind: StoryKind,
+        entry: int,
+        attempt: int,
+        *,
+        place: LanePlace | None = None,
+        process: LostProcess | None = None,
+        **more: Any,
+    ) -> None:
+        step = StoryStep(kind, entry, attempt, self._ledger.now)
+        if place is not None:
+            step = attrs.evolve(step, lane=place.lane, host=place.host, pid=place.pid)
+        elif process is not None:
+            step = attrs.evolve(step, host=process.host, pid=process.pid)
+        self._steps.append(attrs.evolve(step, **more))
+
+    def _reads(self) -> tuple[DataPiece, ...]:
+        bundle = self._bundle
+        assert bundle is not None
+        found = list(_inputs(bundle.inputs))
+        found += [_piece(side.name, data) for side in bundle.side_inputs for data in side.data]
+        for part in bundle.parts:
+            found += _inputs(part.inputs)
+            found += [_piece(side.name, data) for side in part.side_inputs for data in side.data]
+        found += map(_segment, self._ledger.segments(bundle))
+        return tuple(found)
+
+
+def _inputs(inputs: Iterable[Input]) -> Iterator[DataPiece]:
+    return (_piece("input", one.data) for one in inputs)
+
+
+def _piece(name: str, data: Data) -> DataPiece:
+    facts, ref = data.facts, data.ref
+    earliest = None if facts.min_timestamp >= MAX_TIMESTAMP else facts.min_timestamp
+    file = ref.path if isinstance(ref, FileRows) else ""
+    return DataPiece(name, file, facts.count, facts.size, earliest)
+
+
+def _segment(segment: Segment) -> DataPiece:
+    return DataPiece("state", segment.path, bytes=segment.size)

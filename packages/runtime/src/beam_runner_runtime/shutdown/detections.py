@@ -1,0 +1,190 @@
+"""The failures of processes: the component that detects each of them, the time limit, and the reaction."""
+
+from __future__ import annotations
+
+import enum
+import logging
+
+import attrs
+
+from beam_runner_runtime.shutdown import limits
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Detection:
+    """One row of the table.
+
+    Attributes:
+        component: the module that detects the failure.
+        failure: the failure.
+        limits: the names of the limits whose sum is the longest time until the component detects the
+            failure; empty if the operating system reports the failure at once.
+        reaction: the consequence.
+        is_logged: whether the component calls `notice`.
+    """
+
+    component: str
+    failure: str
+    limits: tuple[str, ...]
+    reaction: str
+    is_logged: bool = True
+
+    @property
+    def seconds(self) -> float:
+        """The longest time until the component detects the failure, without the delays of a busy machine."""
+        return sum(getattr(limits.LIMITS, name) for name in self.limits)
+
+
+class Detector(enum.Enum):
+    """All rows."""
+
+    CHANNEL = Detection(
+        "channel.server",
+        "the connection of a worker process closes, because the process exits",
+        (),
+        "its bundle runs again in another process",
+    )
+    KEEPALIVE = Detection(
+        "channel.server (gRPC)",
+        "a machine or its network vanishes, and no connection closes",
+        ("keepalive_seconds", "keepalive_answer_seconds"),
+        "the connection closes, see CHANNEL",
+        is_logged=False,
+    )
+    SILENCE = Detection(
+        "driver.processes (Beat)",
+        "a worker process sends no message",
+        ("silent_seconds", "condition_look_seconds"),
+        "the job's page and messages say so; the process may be stopped, or code in C may hold Python's lock",
+        is_logged=False,
+    )
+    VITALS = Detection(
+        "driver.processes (vitals)",
+        "a worker process lives and works, and its channel is broken",
+        ("silent_seconds", "mute_seconds", "condition_look_seconds"),
+        "the server kills the process, see CHANNEL",
+    )
+    WATCHDOG = Detection(
+        "driver.watch",
+        "the server has sent a bundle, and its process does not work on any",
+        ("watchdog_seconds", "watchdog_look_seconds"),
+        "the process gets `Abort`, and the bundle runs again",
+    )
+    ESSENTIAL_THREAD = Detection(
+        "model.threads",
+        "a thread that a process depends on ends by an error",
+        (),
+        "a worker process exits, see CHANNEL; a job of the server fails; the server of a broken fork server stops",
+        is_logged=False,
+    )
+    WORKER_EXIT = Detection(
+        "processes.placement (report, or end, of the fork server)",
+        "a worker process exits",
+        (),
+        "its lane starts again in another process; a new process stands by",
+    )
+    FORK_SERVER = Detection(
+        "processes.children (end of its output)",
+        "the fork server exits",
+        (),
+        "the server starts another fork server; bundles of its workers run again",
+    )
+    PARENT_DEATH = Detection(
+        "the kernel (PR_SET_PDEATHSIG)",
+        "the fork server exits before its workers, or a reaper before the fork server",
+        (),
+        "the kernel kills the child",
+        is_logged=False,
+    )
+    REAPER = Detection(
+        "processes.reaper (pidfd)",
+        "the server or the fork server exits",
+        ("orphan_seconds",),
+        "all descendants of the fork server exit by themselves, or are killed after this time",
+        is_logged=False,
+    )
+    ORPHANS = Detection(
+        "processes.reaper (children)",
+        "a process outlives the worker process that started it",
+        ("reaper_look_seconds", "orphan_seconds", "reaper_look_seconds"),
+        "the reaper kills the process",
+        is_logged=False,
+    )
+    LOST_SERVER = Detection(
+        "channel.client",
+        "the server exits, and its connection closes",
+        (),
+        "the worker process exits with code 1",
+        is_logged=False,
+    )
+    STAND_BY_CALL = Detection(
+        "channel.client (stand_by)",
+        "the server exits while a process stands by, or does not answer",
+        ("call_seconds",),
+        "the process exits with code 1",
+        is_logged=False,
+    )
+    HARNESS = Detection(
+        "worker.fnapi (connection)",
+        "an SDK harness, or the user's program over LOOPBACK, exits",
+        (),
+        "the attempt fails, and its next attempt starts another harness; over LOOPBACK the job fails",
+        is_logged=False,
+    )
+    HARNESS_START = Detection(
+        "worker.fnapi (launcher)",
+        "an SDK harness exits before it connects",
+        (),
+        "the attempt fails, and its next attempt starts another harness",
+        is_logged=False,
+    )
+    HARNESS_GUARD = Detection(
+        "worker.fnapi.guarded (pipe)",
+        "the worker process of an SDK harness exits",
+        (),
+        "the harness and its process group are killed",
+        is_logged=False,
+    )
+    ABORT = Detection(
+        "channel.server (timer)",
+        "a worker process on the server's machine does not exit after `Abort`",
+        ("kill_seconds",),
+        "the server kills the process",
+    )
+    TEARDOWN = Detection(
+        "driver.job",
+        "processes of a job do not exit after `EndJob`",
+        ("teardown_seconds",),
+        "they get `Abort`",
+    )
+    CANCEL = Detection(
+        "driver.job",
+        "a job that is to be cancelled goes on, since its loop does not hear",
+        ("cancel_seconds",),
+        "the placement kills the lanes",
+        is_logged=False,
+    )
+    PLACEMENT = Detection(
+        "server.cli",
+        "fork servers exit again and again before they are ready, or Spark's Java process exits",
+        ("placement_look_seconds",),
+        "the server stops with exit code 1; with a state folder the next server goes on with the jobs",
+    )
+    OWNER = Detection(
+        "server.lifelines",
+        "the process that reads the server's output, or that `--parent-pid` names, exits",
+        (),
+        "the server stops as after SIGTERM, and in a hurry after `orphaned_hurry_seconds`",
+    )
+
+
+def notice(detector: Detector, process: str) -> None:
+    """Logs that a component has detected a failure of a process."""
+    _LOGGER.info("%s", text_of(detector, process))
+
+
+def text_of(detector: Detector, process: str) -> str:
+    """Returns the text that `notice` logs."""
+    return f"{detector.name} ({detector.value.component}) has detected the loss of {process}"

@@ -1,0 +1,74 @@
+"""The detectors that notice a process that the system kills, by the state of the process; tests kill each of them."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from beam_runner_runtime.shutdown.detections import Detector
+from beam_runner_runtime.shutdown.states import (
+    ForkServerState,
+    HarnessState,
+    LaneState,
+    ProgramState,
+    ReaperState,
+    ServerState,
+    WorkerState,
+)
+
+
+@attrs.frozen
+class Kill:
+    """One row of the table.
+
+    Attributes:
+        state: the state of the process, or of the lane that the process serves, at the kill.
+        detectors: all components that detect the loss.
+        outcome: the consequence.
+    """
+
+    state: enum.Enum
+    detectors: tuple[Detector, ...]
+    outcome: str
+
+
+_D = Detector
+_LOST = (_D.CHANNEL, _D.WORKER_EXIT)
+_SERVER = (_D.LOST_SERVER, _D.STAND_BY_CALL, _D.REAPER, _D.HARNESS_GUARD)
+KILLS = (
+    Kill(WorkerState.STANDING_BY, (_D.WORKER_EXIT,), "another process stands by"),
+    Kill(WorkerState.WORKING, _LOST, "the lane starts again in another process"),
+    Kill(WorkerState.GIVING_UP, _LOST, "the job ends as without the kill"),
+    Kill(WorkerState.TEARING_DOWN, _LOST, "the job ends as without the kill"),
+    Kill(WorkerState.ENDING, _LOST, "the job ends as without the kill"),
+    Kill(WorkerState.CLOSED, (_D.WORKER_EXIT,), "the job ends as without the kill"),
+    Kill(WorkerState.ABORTING, (_D.WORKER_EXIT,), "the job ends as without the kill"),
+    Kill(LaneState.STARTING, (_D.WORKER_EXIT,), "the lane starts again in another process"),
+    Kill(LaneState.IDLE, _LOST, "the lane starts again when a bundle needs it"),
+    Kill(LaneState.BUNDLE, _LOST, "the bundle runs again"),
+    Kill(LaneState.LOOP, _LOST, "what the loop has not reported runs again"),
+    Kill(HarnessState.STARTING, (_D.HARNESS_START,), "the bundle runs again"),
+    Kill(HarnessState.WORKING, (_D.HARNESS,), "the bundle runs again"),
+    Kill(HarnessState.ENDING, (_D.HARNESS,), "the job ends as without the kill"),
+    Kill(ForkServerState.IMPORTING, (_D.FORK_SERVER,), "another fork server starts"),
+    Kill(
+        ForkServerState.READY,
+        (_D.FORK_SERVER, _D.REAPER, *_LOST),
+        "another fork server starts, and bundles of the lost workers run again",
+    ),
+    Kill(ForkServerState.STOPPING, (_D.REAPER,), "the server stops as without the kill"),
+    Kill(
+        ReaperState.WATCHING,
+        (_D.PARENT_DEATH, _D.FORK_SERVER, *_LOST),
+        "another fork server starts, and bundles of the lost workers run again",
+    ),
+    Kill(ReaperState.ENDING, (_D.PARENT_DEATH,), "the fork server and its workers are killed"),
+    Kill(ServerState.STARTING, (_D.REAPER,), "no process remains"),
+    Kill(ServerState.SERVING, _SERVER, "no process remains; the next server goes on with the jobs"),
+    Kill(
+        ServerState.STOPPING, _SERVER, "no process remains; the next server goes on with the jobs"
+    ),
+    Kill(ProgramState.WORKING, (_D.HARNESS,), "the job fails"),
+)
+"""A row for each state in which a process of its kind can be killed."""

@@ -1,0 +1,162 @@
+"""The transitions between states: a state, a cause, and the next state. Every other pair of state and cause is a defect."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+import attrs
+
+from beam_runner_runtime.shutdown.causes import Cause, Event, Message
+from beam_runner_runtime.shutdown.states import (
+    ForkServerState,
+    HarnessState,
+    JobPhase,
+    LaneState,
+    ProgramState,
+    ReaperState,
+    SectionState,
+    ServerState,
+    WorkerState,
+)
+
+
+@attrs.frozen
+class Transition:
+    """One row of the table."""
+
+    before: enum.Enum
+    cause: Cause
+    after: enum.Enum
+
+
+def _rows(
+    before: enum.Enum, *targets: tuple[Cause | Iterable[Cause], enum.Enum]
+) -> list[Transition]:
+    """Returns the rows of one state; a target is one cause or several, and the next state."""
+    rows = []
+    for causes, after in targets:
+        some = (causes,) if isinstance(causes, enum.Enum) else causes
+        rows += [Transition(before, cause, after) for cause in some]
+    return rows
+
+
+def _unchanged(before: enum.Enum, *causes: Cause) -> list[Transition]:
+    return _rows(before, (causes, before))
+
+
+def _ends(
+    before: WorkerState, *others: tuple[Cause | Iterable[Cause], enum.Enum]
+) -> list[Transition]:
+    """Returns the rows of a state in which a worker process works for a job."""
+    return _rows(
+        before,
+        *others,
+        (Message.Abort, WorkerState.ABORTING),
+        (Message.Closed, WorkerState.CLOSED),
+        (Event.EXITED, WorkerState.GONE),
+    )
+
+
+_W, _J, _S = WorkerState, JobPhase, ServerState
+_WORKERS = (
+    *_rows(_W.STANDING_BY, (Event.ASSIGNED, _W.WORKING)),
+    *_rows(_W.STANDING_BY, ((Event.SENT_AWAY, Event.EXITED), _W.GONE)),
+    *_unchanged(_W.WORKING, Event.WORK_SENT, Message.LeaveLoop, Message.CloseLane),
+    *_ends(_W.WORKING, (Message.GiveUp, _W.GIVING_UP), (Message.TearDown, _W.TEARING_DOWN)),
+    *_rows(_W.WORKING, (Message.EndJob, _W.ENDING)),
+    *_unchanged(_W.GIVING_UP, Message.GiveUp, Message.CloseLane),
+    *_ends(_W.GIVING_UP, (Message.TearDown, _W.TEARING_DOWN), (Message.EndJob, _W.ENDING)),
+    *_ends(_W.TEARING_DOWN, (Message.CloseLane, _W.TEARING_DOWN), (Message.EndJob, _W.ENDING)),
+    *_ends(_W.ENDING),
+    # The server may send these before it reads `Closed`.
+    *_unchanged(_W.CLOSED, Event.WORK_SENT, *(m for m in Message if m is not Message.Abort)),
+    *_rows(_W.CLOSED, (Message.Abort, _W.ABORTING), (Event.EXITED, _W.GONE)),
+    *_unchanged(_W.ABORTING, Event.WORK_SENT, *Message),
+    *_rows(_W.ABORTING, (Event.EXITED, _W.GONE)),
+    *_unchanged(_W.GONE, Event.WORK_SENT, *Message),
+)
+_JOBS = (
+    *_rows(_J.WAITING, (Event.BEGUN, _J.RUNNING)),
+    *_rows(_J.RUNNING, (Event.CANCEL_REQUESTED, _J.CANCELLING)),
+    *_unchanged(_J.CANCELLING, Event.CANCEL_REQUESTED),
+    *_unchanged(_J.SUSPENDING, Event.CANCEL_REQUESTED, Event.SUSPEND_REQUESTED),
+    *(
+        row
+        for state in (_J.WAITING, _J.RUNNING, _J.CANCELLING)
+        for row in _rows(
+            state,
+            (Event.SUSPEND_REQUESTED, _J.SUSPENDING),
+            (Event.IN_ORDER, _J.TEARING_DOWN),
+            (Event.AT_ONCE, _J.ABORTING),
+        )
+    ),
+    *_rows(_J.SUSPENDING, (Event.AT_ONCE, _J.ABORTING)),
+    *_rows(_J.TEARING_DOWN, (Event.ALL_GONE, _J.GONE), (Event.LATE, _J.ABORTING)),
+    *_rows(_J.ABORTING, ((Event.ALL_GONE, Event.LATE), _J.GONE)),
+)
+_LANES = (
+    *_rows(LaneState.STARTING, (Event.BEGUN, LaneState.IDLE), (Event.EXITED, LaneState.GONE)),
+    *_rows(
+        LaneState.IDLE,
+        (Event.WORK_SENT, LaneState.BUNDLE),
+        (Event.LOOP_SENT, LaneState.LOOP),
+        ((Message.CloseLane, Event.EXITED), LaneState.GONE),
+    ),
+    *_rows(LaneState.BUNDLE, (Event.WORK_DONE, LaneState.IDLE), (Event.EXITED, LaneState.GONE)),
+    *_rows(
+        LaneState.LOOP,
+        (Message.LeaveLoop, LaneState.LOOP),
+        (Event.WORK_DONE, LaneState.IDLE),
+        ((Message.Abort, Event.EXITED), LaneState.GONE),
+    ),
+)
+_SECTIONS = (
+    *_rows(SectionState.RUNNING, (Event.WORK_DONE, SectionState.GONE)),
+    *_rows(SectionState.RUNNING, (Event.AT_ONCE, SectionState.CANCELLED)),
+    *_rows(SectionState.CANCELLED, ((Event.WORK_DONE, Event.LATE), SectionState.GONE)),
+)
+_SERVERS = (
+    *_rows(_S.STARTING, (Event.BEGUN, _S.SERVING), (Event.STOP_REQUESTED, _S.STOPPING)),
+    *_rows(_S.SERVING, ((Event.STOP_REQUESTED, Event.OWNER_GONE), _S.STOPPING)),
+    *_unchanged(_S.STOPPING, Event.STOP_REQUESTED),
+    *_rows(_S.STOPPING, ((Event.ALL_GONE, Event.LATE), _S.GONE)),
+    *(Transition(state, Event.EXITED, _S.GONE) for state in _S if state is not _S.GONE),
+)
+_F, _R, _H = ForkServerState, ReaperState, HarnessState
+_FORK_SERVERS = (
+    *_rows(
+        _F.IMPORTING,
+        (Event.BEGUN, _F.READY),
+        (Event.EXITED, _F.IMPORTING),
+        (Event.LATE, _F.LOST),
+        (Event.STOP_REQUESTED, _F.STOPPING),
+    ),
+    *_rows(
+        _F.READY,
+        (Event.EXITED, _F.IMPORTING),
+        (Event.LATE, _F.LOST),
+        (Event.STOP_REQUESTED, _F.STOPPING),
+    ),
+    *_unchanged(_F.STOPPING, Event.BEGUN, Event.LATE, Event.STOP_REQUESTED),
+    *_rows(_F.STOPPING, (Event.EXITED, _F.GONE)),
+    *_unchanged(_F.LOST, Event.LATE, Event.STOP_REQUESTED, Event.EXITED),
+    *_unchanged(_F.GONE, Event.STOP_REQUESTED),
+)
+_REAPERS = (
+    *_rows(_R.WATCHING, ((Event.OWNER_GONE, Event.STOP_REQUESTED), _R.ENDING)),
+    *_rows(_R.WATCHING, (Event.EXITED, _R.GONE)),
+    *_rows(_R.ENDING, ((Event.ALL_GONE, Event.LATE, Event.EXITED), _R.GONE)),
+)
+_HARNESSES = (
+    *_rows(_H.STARTING, (Event.BEGUN, _H.WORKING), ((Event.LATE, Event.EXITED), _H.GONE)),
+    *_rows(_H.WORKING, (Event.STOP_REQUESTED, _H.ENDING), (Event.EXITED, _H.GONE)),
+    *_rows(_H.ENDING, ((Event.LATE, Event.EXITED), _H.GONE)),
+)
+_PROGRAMS = _rows(ProgramState.WORKING, (Event.EXITED, ProgramState.GONE))
+
+TRANSITIONS: tuple[Transition, ...] = (
+    *(*_SERVERS, *_JOBS, *_LANES, *_SECTIONS, *_WORKERS),
+    *(*_HARNESSES, *_FORK_SERVERS, *_REAPERS, *_PROGRAMS),
+)
+"""All transitions, by kind in the order of ``states``."""

@@ -1,0 +1,153 @@
+"""Kills a process in each state that the server's link knows, and compares the detectors with the table."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pytest
+from waiting import wait_until
+
+from beam_runner_runtime.channel.endpoints import to_job
+from beam_runner_runtime.channel.messages import (
+    Abort,
+    Closed,
+    EndJob,
+    FromServer,
+    FromWorker,
+    GiveUp,
+    TearDown,
+)
+from beam_runner_runtime.channel.place import ChannelPlace
+from beam_runner_runtime.channel.server import ChannelServer, WorkerLink
+from beam_runner_runtime.shutdown.detections import Detector, text_of
+from beam_runner_runtime.shutdown.kills import KILLS
+from beam_runner_runtime.shutdown.states import WorkerState
+
+FACTOR, SECONDS = 20, 60
+"""A busy machine takes longer than the table says, but not by so much."""
+COMMANDS: dict[WorkerState, tuple[FromServer, ...]] = {
+    WorkerState.WORKING: (),
+    WorkerState.GIVING_UP: (GiveUp(),),
+    WorkerState.TEARING_DOWN: (GiveUp(), TearDown()),
+    WorkerState.ENDING: (TearDown(), EndJob()),
+    WorkerState.CLOSED: (EndJob(),),
+    WorkerState.ABORTING: (Abort(),),
+}
+PEER = """
+import json, os, socket, sys, threading
+from beam_runner_runtime.channel.births import birth_of
+from beam_runner_runtime.channel.client import ChannelClient
+from beam_runner_runtime.channel.messages import Closed, EndJob, Endpoint, Hello
+
+client = ChannelClient(Endpoint(**json.loads(sys.argv[1])), "job-1")
+
+def obey(command):
+    if isinstance(command, EndJob) and sys.argv[2] == "closes":
+        client.send(Closed())
+
+gone = threading.Event()
+pid = os.getpid()
+client.attach(Hello("job-1", socket.gethostname(), pid, birth_of(pid)), obey, gone.set)
+gone.wait()
+"""
+"""A worker process that runs nothing, and obeys `EndJob` alone."""
+
+
+@attrs.define(eq=False)
+class Job:
+    """A job as the channel sees it."""
+
+    links: queue.SimpleQueue[WorkerLink] = attrs.field(factory=queue.SimpleQueue)
+    lost: queue.SimpleQueue[WorkerLink] = attrs.field(factory=queue.SimpleQueue)
+    heard: queue.SimpleQueue[FromWorker] = attrs.field(factory=queue.SimpleQueue)
+
+    def job_work(self) -> Any:
+        raise LookupError("a peer asks for no work")
+
+    def artifact(self, sha256: str) -> Iterator[bytes]:
+        yield from ()
+
+    def attached(self, link: WorkerLink) -> None:
+        self.links.put(link)
+
+    def received(self, link: WorkerLink, message: FromWorker) -> None:
+        self.heard.put(message)
+
+    def detached(self, link: WorkerLink) -> None:
+        self.lost.put(link)
+
+
+@attrs.define
+class Peer:
+    """A peer, and the server's link to it."""
+
+    job: Job
+    process: subprocess.Popen[bytes]
+    link: WorkerLink
+
+    def bring_to(self, state: WorkerState) -> None:
+        for command in COMMANDS[state]:
+            self.link.send(command)
+        if state is WorkerState.CLOSED:
+            assert self.job.heard.get(timeout=SECONDS) == Closed()
+            wait_until(lambda: self.link.state is state, SECONDS, f"{state}")
+        assert self.link.state is state
+
+
+@pytest.fixture
+def peers() -> Iterator[Any]:
+    job = Job()
+    server = ChannelServer(ChannelPlace(), {"job-1": job}.get, lambda number: None)
+    server.start()
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(kind: str) -> Peer:
+        endpoint = json.dumps(attrs.asdict(server.endpoints.of(to_job("job-1"))))
+        running.append(subprocess.Popen([sys.executable, "-c", PEER, endpoint, kind]))
+        return Peer(job, running[-1], job.links.get(timeout=SECONDS))
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+    server.stop()
+
+
+@pytest.mark.parametrize("state", COMMANDS, ids=lambda state: state.name)
+def test_killed_worker_is_detected_as_the_table_says(
+    state: WorkerState, peers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    peer = peers("closes" if state is WorkerState.CLOSED else "stays")
+    peer.bring_to(state)
+    killed = time.monotonic()
+    os.kill(peer.process.pid, signal.SIGKILL)
+    assert peer.job.lost.get(timeout=SECONDS) is peer.link
+    assert time.monotonic() - killed < SECONDS
+    assert peer.link.state is WorkerState.GONE
+    (row,) = [row for row in KILLS if row.state is state]
+    text = text_of(Detector.CHANNEL, f"{peer.link.name}, {state.name}")
+    assert (text in caplog.messages) == (Detector.CHANNEL in row.detectors)
+
+
+def test_worker_that_ignores_an_abort_is_killed_by_the_timer(
+    peers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    peer = peers("stays")
+    told = time.monotonic()
+    peer.link.send(Abort())
+    assert peer.process.wait(SECONDS) == -signal.SIGKILL
+    limit = Detector.ABORT.value.seconds
+    assert limit <= time.monotonic() - told < max(limit * FACTOR, SECONDS)
+    assert text_of(Detector.ABORT, peer.link.name) in caplog.messages

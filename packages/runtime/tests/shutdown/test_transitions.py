@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import enum
+
+import pytest
+
+from beam_runner_runtime.channel import messages
+from beam_runner_runtime.shutdown import states
+from beam_runner_runtime.shutdown.causes import Event, Message
+from beam_runner_runtime.shutdown.detections import Detector
+from beam_runner_runtime.shutdown.kills import KILLS
+from beam_runner_runtime.shutdown.life import VARIABLE, IllegalTransition, Life
+from beam_runner_runtime.shutdown.limits import LIMITS
+from beam_runner_runtime.shutdown.states import JobPhase, WorkerState
+from beam_runner_runtime.shutdown.transitions import TRANSITIONS
+
+KINDS = [
+    one
+    for one in vars(states).values()
+    if isinstance(one, type) and one.__doc__ != enum.Enum.__doc__
+]
+STATES = [state for kind in KINDS if issubclass(kind, enum.Enum) for state in kind]
+WITHOUT_PROCESS = (states.JobPhase, states.SectionState)
+NEVER_KILLED = {"GONE", "LOST"}
+
+
+def test_transitions_have_one_next_state_for_each_state_and_cause() -> None:
+    pairs = [(row.before, row.cause) for row in TRANSITIONS]
+    assert len(set(pairs)) == len(pairs)
+
+
+def test_transitions_stay_within_one_kind() -> None:
+    assert [row for row in TRANSITIONS if type(row.before) is not type(row.after)] == []
+
+
+def test_transitions_reach_every_state_and_end_in_gone() -> None:
+    after: dict[enum.Enum, set[enum.Enum]] = {}
+    for row in TRANSITIONS:
+        after.setdefault(row.before, set()).add(row.after)
+    for kind in {type(state) for state in STATES}:
+        first, *others = kind
+        reached, new = {first}, {first}
+        while new:
+            new = {state for one in new for state in after.get(one, ())} - reached
+            reached |= new
+        assert reached == set(kind), kind
+        stuck = [one for one in others if one.name not in NEVER_KILLED and not after.get(one)]
+        assert stuck == []
+
+
+def test_messages_have_the_names_of_the_channel_s_classes() -> None:
+    for message in Message:
+        kind = getattr(messages, message.name)
+        is_from_worker = message.value.startswith("worker")
+        assert kind in (messages.FromWorker if is_from_worker else messages.FromServer).__args__
+
+
+def test_detections_name_limits_that_exist() -> None:
+    for one in Detector:
+        assert all(hasattr(LIMITS, name) for name in one.value.limits), one
+
+
+def test_kills_have_a_row_for_every_state_of_a_process() -> None:
+    killable = {
+        state
+        for state in STATES
+        if state.name not in NEVER_KILLED and not isinstance(state, WITHOUT_PROCESS)
+    }
+    rows = [row.state for row in KILLS]
+    assert len(set(rows)) == len(rows)
+    assert set(rows) == killable
+
+
+def test_limits_after_an_abort_leave_time_for_the_kill_before_it() -> None:
+    assert LIMITS.give_up_seconds < LIMITS.kill_seconds < LIMITS.abort_seconds
+    assert LIMITS.abort_seconds < LIMITS.teardown_seconds
+    assert LIMITS.harness_teardown_seconds < LIMITS.orphan_seconds < LIMITS.fork_server_stop_seconds
+    assert LIMITS.lane_close_seconds < LIMITS.abort_seconds
+    assert LIMITS.beat_message_seconds < LIMITS.silent_seconds < LIMITS.watchdog_heard_seconds
+
+
+def test_life_without_a_transition_raises_in_tests_and_stays(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    life = Life(WorkerState.TEARING_DOWN, "worker process 7")
+    monkeypatch.setenv(VARIABLE, "1")
+    with pytest.raises(IllegalTransition, match="7 is TEARING_DOWN and can't take WORK_SENT"):
+        life.take(Event.WORK_SENT)
+    monkeypatch.delenv(VARIABLE)
+    assert life.take(Event.WORK_SENT) is WorkerState.TEARING_DOWN
+    assert life.state is WorkerState.TEARING_DOWN
+    assert "this is a defect of the runner" in caplog.text
+
+
+def test_life_of_a_job_takes_the_end_in_order_and_at_once() -> None:
+    life = Life(JobPhase.WAITING, "job")
+    for cause in (Event.BEGUN, Event.IN_ORDER, Event.LATE, Event.ALL_GONE):
+        life.take(cause)
+    assert life.state is JobPhase.GONE

@@ -1,0 +1,72 @@
+"""The story of a bundle while its job runs, and after the job has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import apache_beam as beam
+from beam_runner_jobservices import (
+    BundleStory,
+    JobClient,
+    JobState,
+    StoryKind,
+    StoryStatus,
+)
+from jobs import Pipelines
+from waiting import wait_until
+
+SECONDS = 120.0
+
+
+class FailThenWait(beam.DoFn):
+    """Fails in its first attempt, and waits in the second one until a file is there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def process(self, element: int) -> Iterator[int]:
+        failed = self._folder / "failed"
+        if not failed.exists():
+            failed.touch()
+            raise ValueError("not yet")
+        while not (self._folder / "go").exists():
+            time.sleep(0.05)
+        yield element
+
+
+def test_story_has_the_failure_and_the_second_attempt_and_ends_with_the_job(
+    embedded: Pipelines, tmp_path: Path
+) -> None:
+    pipeline = embedded.new("--beam_spark_task_attempts=3")
+    _ = pipeline | beam.Create([1]) | "fails once" >> beam.ParDo(FailThenWait(tmp_path))
+    job = embedded.job(pipeline)
+    job.wait_for(JobState.RUNNING, SECONDS)
+    with JobClient(embedded.address) as client:
+
+        def told() -> BundleStory | None:
+            running = client.execution(job.job_id).bundles
+            retried = [one.bundle for one in running if one.attempt > 1]
+            return client.story(job.job_id, retried[0]) if retried else None
+
+        wait_until(told, SECONDS, "the second attempt runs")
+        story = told()
+        assert story is not None
+        kinds = [one.kind for one in story.happened]
+        assert kinds[-2:] == [StoryKind.FAILED, StoryKind.RETRIED]
+        failed = story.happened[-2]
+        assert failed.failure is not None
+        assert failed.failure.error.startswith("ValueError: not yet")
+        assert failed.failure.step.endswith("fails once")
+        assert failed.pid > 0 and failed.lane is not None
+        assert story.status is StoryStatus.OPEN
+        assert story.happened[-1].reads
+        assert client.story(job.job_id, 10**6).status is StoryStatus.UNKNOWN
+        (tmp_path / "go").touch()
+        assert job.wait(SECONDS) is JobState.DONE
+        wait_until(
+            lambda: client.story(job.job_id, story.bundle).status is StoryStatus.NO_JOURNAL,
+            SECONDS,
+            "the journal is removed",
+        )

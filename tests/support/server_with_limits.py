@@ -1,0 +1,17 @@
+"""The server with other limits of shutdown: JSON in the environment has the fields to change."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+
+from beam_runner_runtime.shutdown.limits import LIMITS
+
+for name, value in json.loads(os.environ["BEAM_TEST_LIMITS"]).items():
+    assert hasattr(LIMITS, name), name
+    setattr(LIMITS, name, value)
+
+# Imported after the change: some modules read their limits once.
+sys.exit(importlib.import_module("beam_spark_executor.cli").main())

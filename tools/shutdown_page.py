@@ -1,0 +1,163 @@
+"""Writes docs/shutdown.md from the tables of the runtime and of the executor: ``python tools/shutdown_page.py --write``.
+
+Without ``--write``, a page that differs from the tables is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import attrs
+from beam_runner_runtime.shutdown import states
+from beam_runner_runtime.shutdown.causes import Event, Message
+from beam_runner_runtime.shutdown.detections import Detector
+from beam_runner_runtime.shutdown.kills import KILLS
+from beam_runner_runtime.shutdown.limits import LIMITS
+from beam_runner_runtime.shutdown.transitions import TRANSITIONS, Transition
+from beam_spark_executor.spark import shutdown as spark
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "shutdown.md"
+_KINDS = (
+    *(states.ServerState, states.JobPhase, states.LaneState, states.SectionState),
+    *(states.WorkerState, states.HarnessState, states.ForkServerState, states.ReaperState),
+    states.ProgramState,
+)
+_SPARK_KINDS = (spark.JavaState, spark.DaemonState, spark.ExecutorState)
+_HEAD = """\
+# Shutdown and failure detection
+
+This page lists the states of every kind of process, the messages and events that change them, the time limits, and the component
+that detects each failure. `tools/shutdown_page.py` generates the page from the package `beam_runner_runtime.shutdown` and from
+`beam_spark_executor.spark.shutdown`; the code reads its limits from the same tables. [Faults](faults.md) describes what becomes of a job,
+and [ADR 0039](adr/0039-a-table-of-shutdown.md) the reasons.
+
+The table of transitions drives three states: that of a job (`RunningJob`), of a worker process as the server sees it (`WorkerLink`), and of the
+fork server (`Children`). If the table has no transition, the server logs an error with a stack. If the environment of a server has
+`BEAM_RUNNER_CHECK_SHUTDOWN`, an exception is raised instead; tests set the variable. The states of the other kinds
+are descriptive.
+"""
+_DETECTIONS = """\
+## Detection of failures
+
+*Within* is the sum of the limits, without the delays of a busy machine. *At once* means that the operating system reports the
+failure. If a row is *logged*, the component logs the detection at the level `INFO`.
+"""
+
+_KILLS = """\
+## Killed processes
+
+This table lists the detectors of a process that the system kills, by the state of the process. Three files kill a process in each of these states:
+`tests/kills/test_shutdown_table.py`, `packages/runtime/tests/shutdown/test_killed_workers.py`, and, for a fork server that imports,
+`packages/runtime/tests/processes/test_placement.py`. They compare the outcome with this table, and the log with the detectors that log. The other
+detectors show in the outcome alone: the tests raise the limits of components that could hide a detector that does not work.
+"""
+
+
+def page() -> str:
+    """Returns the text of the page."""
+    parts = [
+        _HEAD,
+        _DETECTIONS,
+        _table(("detector", "component", "failure", "within", "reaction", "logged"), _detections()),
+        "## Detection of failures of Spark\n",
+        _table(("detector", "component", "failure", "within", "reaction"), _spark_detections()),
+        _KILLS,
+        _table(("killed", "state", "detectors", "outcome"), _kills()),
+        "## Messages\n",
+        _table(("message", "meaning"), ((f"`{m.name}`", m.value) for m in Message)),
+        "## Events\n",
+        _table(("event", "meaning"), ((f"`{e.name}`", e.value) for e in Event)),
+        "## Limits\n",
+        _limits(LIMITS),
+        "## Limits of Spark's processes\n",
+        _limits(spark.SPARK_LIMITS),
+        "## States and transitions\n",
+        *(_states(kind, TRANSITIONS) for kind in _KINDS),
+        "## States and transitions of Spark's processes\n",
+        *(_states(kind, spark.SPARK_TRANSITIONS) for kind in _SPARK_KINDS),
+    ]
+    return "\n".join(parts)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _within(seconds: float, names: tuple[str, ...]) -> str:
+    if not names:
+        return "at once"
+    return f"{seconds:g} s: {' + '.join(f'`{name}`' for name in names)}"
+
+
+def _detections() -> Iterator[tuple[str, ...]]:
+    for one in Detector:
+        row = one.value
+        within, logged = _within(row.seconds, row.limits), "yes" if row.is_logged else ""
+        yield (f"`{one.name}`", row.component, row.failure, within, row.reaction, logged)
+
+
+def _spark_detections() -> Iterator[tuple[str, ...]]:
+    for one in spark.SparkDetector:
+        row = one.value
+        within = _within(row.seconds, row.limits)
+        yield (f"`{one.name}`", row.component, row.failure, within, row.reaction)
+
+
+def _kills() -> Iterator[tuple[str, ...]]:
+    for row in KILLS:
+        detectors = ", ".join(f"`{one.name}`" for one in row.detectors)
+        yield (_title(type(row.state)), row.state.name, detectors, row.outcome)
+
+
+def _limits(limits: attrs.AttrsInstance) -> str:
+    """Returns the table of a record of limits, which describes its fields in its docstring."""
+    said = dict(re.findall(r"^ {8}(\w+): (.*)$", str(type(limits).__doc__), re.MULTILINE))
+    rows = (
+        (f"`{name}`", f"{value:g}{' s' if name.endswith('_seconds') else ''}", said[name])
+        for name, value in attrs.asdict(limits).items()
+    )
+    return _table(("limit", "value", "meaning"), rows)
+
+
+def _states(kind: type[enum.Enum], transitions: tuple[Transition, ...]) -> str:
+    """Returns the section of a kind: each state, its meaning, and the states that follow."""
+    rows = []
+    for state in kind:
+        follow: dict[str, list[str]] = {}
+        for row in transitions:
+            if row.before is state:
+                follow.setdefault(row.after.name, []).append(f"`{row.cause.name}`")
+        then = "; ".join(f"{', '.join(causes)} → {after}" for after, causes in follow.items())
+        rows.append((state.name, str(state.value), then))
+    doc = str(kind.__doc__).partition("\n")[0]
+    return f"### {_title(kind)}\n\n{doc}\n\n" + _table(
+        ("state", "meaning", "causes → next state"), rows
+    )
+
+
+def _title(kind: type[enum.Enum]) -> str:
+    name = kind.__name__.removesuffix("State").removesuffix("Phase")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).capitalize()
+
+
+def main() -> int:
+    """Writes the page, or compares it with the tables; returns the exit code."""
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="write the page")
+    if parser.parse_args().write:
+        PAGE.write_text(page())
+        return 0
+    if PAGE.read_text() != page():
+        print(f"{PAGE} differs from the tables: run python tools/shutdown_page.py --write")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
