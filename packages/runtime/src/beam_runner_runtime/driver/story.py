@@ -26,7 +26,8 @@ from beam_runner_runtime.channel.attempts import FailedStep, LanePlace, LostProc
 from beam_runner_runtime.channel.messages import BundleReply, Entry
 from beam_runner_runtime.driver.failure_reports import failure_of
 from beam_runner_runtime.driver.kept import Kept
-from beam_runner_runtime.driver.ledger import Ledger, stages_of
+from beam_runner_runtime.driver.ledger import Ledger
+from beam_runner_runtime.sections.plan import stages_of
 
 _ENDS = {
     StoryKind.COMMITTED: StoryStatus.COMMITTED,
