@@ -83,7 +83,9 @@ def _stage(plan: JobPlan, stage: StagePlan, spans: Container[str]) -> StageSpec:
         joint_shards=source is not None and source.kind is BufferKind.GROUPED and source.bulk,
         joint_pieces=source is not None
         and source.kind is BufferKind.DEALT
-        and not source.restrictions,
+        and not source.restrictions
+        and not stage.splittable
+        and stage.table is None,
         spans=stage.stage_id in spans,
     )
 
