@@ -9,8 +9,9 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
+from beam_runner_model.jobs import JobState
 from failing_streams import COUNT, FailsForAWhile, Numbers, check_ordinals, counted
 from job_server import JobServerProcess
 from jobs import Job, Pipelines

@@ -12,7 +12,7 @@ from apache_beam.transforms import trigger
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, GlobalWindows
 from apache_beam.utils.timestamp import Duration, Timestamp
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from failing_streams import Numbers
 from job_server import JobServerProcess
 from jobs import Pipelines

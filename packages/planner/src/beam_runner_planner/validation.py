@@ -1,7 +1,7 @@
 """Finds what makes no sense in a pipeline, to no runner, so that the rest of translation need not look.
 
 Whoever took the pipeline has checked that its references lead somewhere, and that it isn't too large:
-`beam_runner_jobservices.check_pipeline` does both.
+`beam_runner_jobservices.wire.pipelines.check_pipeline` does both.
 """
 
 from __future__ import annotations

@@ -11,18 +11,11 @@ from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 
 from apache_beam.version import __version__ as beam_version
-from beam_runner_jobservices import (
-    Guard,
-    JobHandle,
-    JobReporter,
-    JobServer,
-    JobSpec,
-    OptionType,
-    PipelineOption,
-)
-from beam_runner_jobservices import Unavailable as NothingToRunOn
-from beam_runner_jobservices.guard import read_guard
-from beam_runner_jobservices.server import Elsewhere
+from beam_runner_jobservices.guard import Guard, read_guard
+from beam_runner_jobservices.ports import JobHandle, JobReporter
+from beam_runner_jobservices.server import Elsewhere, JobServer
+from beam_runner_model.errors import Unavailable as NothingToRunOn
+from beam_runner_model.jobs import JobSpec, OptionType, PipelineOption
 from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.driver.tuning import RetrySettings
 from beam_runner_runtime.driver.watermark_checks import are_checked
@@ -63,7 +56,7 @@ class Server:
     left to resume. `serve` answers clients; jobs that they run begin once `start` has started what they run on.
 
     Raises:
-        beam_runner_jobservices.AddressError: the port is taken, the host is not this machine's, or
+        beam_runner_jobservices.errors.AddressError: the port is taken, the host is not this machine's, or
             other machines reach it and that is not allowed and guarded.
         beam_runner_model.errors.RunnerError: a folder is in use by another server, or is not
             ours.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 
 from .facts import GROUP_BY_KEY, Cause, CauseKind, Facts, Weight
 from .figures import StageFigures

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import attrs
-from beam_runner_jobservices import JobMessage, LogQuery, LogRecord, Logs, select_logs
+from beam_runner_jobservices.job_log import LogQuery, LogRecord, Logs, select_logs
+from beam_runner_model.jobs import JobMessage
 
 from .job_view import JobView
 from .steps import Step

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from beam_runner_jobservices import render, seconds_of
+from beam_runner_jobservices.texts import seconds_of
+from beam_runner_model.rendering import render
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 

@@ -6,8 +6,8 @@ coders is shown as bytes are written in Python.
 
 from __future__ import annotations
 
-from beam_runner_jobservices import MonitoringInfo
 from beam_runner_jobservices.metric_values import BROKEN, Payload
+from beam_runner_model.jobs import MonitoringInfo
 
 URN = "beam_runner_worker:sampled_elements:v1"
 _MOST = 10

@@ -8,7 +8,7 @@ import attrs
 
 if TYPE_CHECKING:
     # Beam comes with it, which takes seconds; the flags are to be known before.
-    from beam_runner_jobservices import Credentials
+    from beam_runner_jobservices.channels import Credentials
 
 DEFAULT_PORT = 8074
 

@@ -18,8 +18,8 @@ from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
-from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.fnapi.docker import DockerWorker
+from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

@@ -22,7 +22,9 @@ from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import BundleFailed, HarnessError, UnsupportedEnvironment
-from beam_runner_worker.fnapi import FnApiServer, Limits, arrival
+from beam_runner_worker.fnapi import arrival
+from beam_runner_worker.fnapi.harness import Limits
+from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

@@ -13,7 +13,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute
 from beam_runner_data.rows.columns import to_bytes
-from beam_runner_engine.scheduler import BundleDone, Output
+from beam_runner_engine.scheduler.events import BundleDone, Output
 from beam_runner_model.buffers import BufferPlan
 from beam_runner_model.times import MIN_TIMESTAMP, clamp
 from beam_runner_runtime.bundles.job_files import files_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from beam_runner_data.rows.refs import FileRows, Segment
-from beam_runner_engine.scheduler import FailureKind
+from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_model.threads import run_together
 from beam_runner_planner.plan import StagePlan
 from beam_runner_storage.stores.ports import NoPlaceError

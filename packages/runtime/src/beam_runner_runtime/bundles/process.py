@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from beam_runner_data.state.shard_stores import ShardStores
-from beam_runner_engine.scheduler import SplitDone
+from beam_runner_engine.scheduler.events import SplitDone
 from beam_runner_model.threads import start_essential, start_helper
 from beam_runner_worker.awaiting_commit import AwaitingCommit
 from beam_runner_worker.log_records import LogRecord, Severity

@@ -10,14 +10,9 @@ from itertools import groupby
 
 import attrs
 from beam_runner_data.rows.row import Row
-from beam_runner_engine.scheduler import (
-    Bundle,
-    BundleDone,
-    Data,
-    FailureKind,
-    Input,
-    Residual,
-)
+from beam_runner_engine.scheduler.commands import Bundle, Input
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import BundleDone, FailureKind, Residual
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.summary import EMPTY_SUMMARY
