@@ -67,7 +67,7 @@ os.environ.setdefault("UV_SYSTEM_CERTS", "true")
 
 # What a bare `nox` and CI run: the longest first, and last what reads their results.
 IN_CI = (
-    *("lint", "layers"),
+    *("lint", "layers", "api"),
     *("plain", "tests", "validates_runner", "pipelines_part", "second_runner", "cluster"),
     *("clusters_part", "kills", "outages_part", "lanes", "browser", "web", "types", "doors"),
     *("streams_and_batches_part", "differential_part"),
@@ -75,7 +75,7 @@ IN_CI = (
     "capabilities",
 )
 # What needs none of our wheels runs beside the session that makes what the others share.
-FIRST = ("environment", "lint", "layers", "tests(architecture)")
+FIRST = ("environment", "lint", "layers", "api", "tests(architecture)")
 LAST = ("capabilities",)
 nox.options.sessions = ["ci"]
 
@@ -132,8 +132,9 @@ def environment(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, likely bugs, banned names of each layer, limits of size, and tests that look at nothing."""
+    """Style, likely bugs, banned names of each layer, limits of size, tests that look at nothing, and what packages say of each other."""
     session.install(*group("lint"))
+    session.run("python", "-m", "tools.siblings", env={"PYTHONPATH": ""})
     session.run("python", "tools/check_sizes.py")
     session.run("python", "tools/check_tests.py")
     session.run("ruff", "check", "--no-cache", ".")
@@ -143,7 +144,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(requires=needs("both_pysparks", "wheels"))
 def types(session: nox.Session) -> None:
     """Types of every package, of the tools, the examples and this file; and all that is used of Beam, in each minor version, and of PySpark, in the oldest and the newest."""
-    groups = (*group("types"), *group("test"), *group("layers"))
+    groups = (*group("types"), *group("test"), *group("layers"), *group("api"))
     everything = f"{distribution('executor')}[hdfs,stores,web]"
     install(session, everything, "nox", "pip", *groups)
     mypy = ("mypy", "--cache-dir", str(KEPT / "mypy"))
@@ -174,6 +175,13 @@ def layers(session: nox.Session) -> None:
     session.run("lint-imports", "--no-logo", "--no-cache", env={"PYTHONPATH": SOURCES})
 
 
+@nox.session
+def api(session: nox.Session) -> None:
+    """The public names of each package: those that others use, as listed, and changed only with release notes."""
+    session.install(*group("api"))
+    session.run("python", "-m", "tools.public_api", *session.posargs, env={"PYTHONPATH": ""})
+
+
 @nox.session(requires=needs("wheels"))
 @nox.parametrize("package", list(PACKAGES), ids=list(PACKAGES))
 def purity(session: nox.Session, package: str) -> None:
@@ -198,7 +206,12 @@ def tests(session: nox.Session, suite: str) -> None:
         run_pytest(session, *suites, *SIDE_BY_SIDE, *session.posargs)
     else:
         session.install(
-            "nox", *group("test"), *group("lint"), *group("layers"), *group("workflows")
+            "nox",
+            *group("test"),
+            *group("lint"),
+            *group("layers"),
+            *group("api"),
+            *group("workflows"),
         )
         run_pytest(session, "tests/architecture", *SIDE_BY_SIDE, *session.posargs)
 

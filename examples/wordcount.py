@@ -166,7 +166,8 @@ def _wordcount(pattern: str, output: str, endpoint: str) -> list[str]:
 
 def _run(address: _Address, pattern: str, output: str, folder: Path, started: float) -> None:
     """Runs Beam's wordcount to its end, with a line of progress every second."""
-    from beam_runner_jobservices import JobApiError, JobClient
+    from beam_runner_jobservices.client import JobClient
+    from beam_runner_jobservices.errors import JobApiError
 
     endpoint, pages = address.endpoint, address.pages
     log = folder / "wordcount.log"
@@ -228,7 +229,7 @@ class _Progress:
 
     def errors(self) -> str:
         """The job's error messages."""
-        from beam_runner_jobservices import Importance, JobMessage
+        from beam_runner_model.jobs import Importance, JobMessage
 
         if self._job_id is None:
             return ""

@@ -22,7 +22,7 @@ def problems(folder: Path, stem: Path) -> list[str]:
         held = {name.partition("/")[2] for name in sdist.getnames()}
     with zipfile.ZipFile(f"{stem}-py3-none-any.whl") as wheel:
         modules = {f"src/{name}" for name in wheel.namelist() if ".dist-info/" not in name}
-    wanted = source | {"README.md", "CHANGELOG.md", "pyproject.toml"}
+    wanted = source | {"README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml"}
     return [
         *(f"the source distribution lacks {name}" for name in sorted(wanted - held)),
         *(f"the wheel lacks {name}" for name in sorted(source - modules)),

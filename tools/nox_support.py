@@ -12,6 +12,7 @@ from typing import Any, cast
 import nox
 from nox.command import CommandFailed
 
+from tools.siblings import oldest_releases, unpack
 from tools.side_by_side import PREPARED
 from tools.side_by_side import PROCESSES as PROCESSES_OF_A_SESSION
 
@@ -286,11 +287,32 @@ def run_python(session: nox.Session, *arguments: str, **environment: str) -> Non
 
 
 def run_unit_tests(session: nox.Session, package: str) -> None:
-    """Those of one package on its own wheel, with what it declares and no more."""
+    """Those of one package on its own wheel, with what it declares and no more; once more with the oldest siblings that it allows."""
     more = group(MORE_FOR_TESTS[package]) if package in MORE_FOR_TESTS else ()
     install(session, distribution(package), *group("test"), *more)
     processes = () if package in IN_ONE_PROCESS else SIDE_BY_SIDE
     run_pytest(session, f"packages/{package}/tests", *processes, *session.posargs)
+    if install_oldest_siblings(session, package):
+        run_pytest(session, f"packages/{package}/tests", *processes, *session.posargs)
+
+
+def install_oldest_siblings(session: nox.Session, package: str) -> bool:
+    """Puts the oldest releases of our packages that a package allows in the place of the current ones.
+
+    Returns:
+        whether there is a release older than what is in the repository.
+    """
+    releases = oldest_releases(ROOT, package)
+    if not releases:
+        session.log(f"{package}: no sibling has an older release, so its oldest is the current one")
+        return False
+    wheels = Path(session.create_tmp()).absolute() / "siblings"
+    session.install("hatchling")
+    for sibling, tag in releases.items():
+        with session.chdir(unpack(ROOT, sibling, tag, wheels / tag)):
+            session.run("hatchling", "build", "-t", "wheel", "-d", str(wheels), silent=True)
+    session.install(*map(str, sorted(wheels.glob("*.whl"))))
+    return True
 
 
 def run_bench(session: nox.Session, name: str, extra: str = "") -> None:

@@ -58,9 +58,20 @@ def uses_in(folder: Path, distributions: frozenset[str]) -> Iterator[Use]:
             for alias in node.names
         }
     for path, tree in trees.items():
-        reader = _Reader(path, distributions, handed_on)
-        reader.visit(tree)
-        yield from reader.uses
+        yield from _uses_in_tree(tree, path, distributions, handed_on)
+
+
+def uses_in_text(text: str, path: Path, distributions: frozenset[str]) -> Iterator[Use]:
+    """Yields all uses of these import names in the source text of a file."""
+    yield from _uses_in_tree(ast.parse(text, str(path)), path, distributions, {})
+
+
+def _uses_in_tree(
+    tree: ast.Module, path: Path, distributions: frozenset[str], handed_on: Mapping[str, str]
+) -> Iterator[Use]:
+    reader = _Reader(path, distributions, handed_on)
+    reader.visit(tree)
+    yield from reader.uses
 
 
 def _module_name(path: Path) -> str:

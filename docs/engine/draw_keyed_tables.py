@@ -11,44 +11,64 @@ from collections.abc import Callable
 from pathlib import Path
 
 import attrs
-import beam_runner_engine as engine
 from beam_runner_engine.keyed.composite_triggers import machine
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.keyed.stateful import StatefulShard, StatefulSpec
+from beam_runner_engine.keyed.timers import TimeDomain, Timer
 from beam_runner_engine.keyed.triggers import Instant
-from beam_runner_engine.testing import MemoryStore
+from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.timestamp_combiners import TimestampCombiner
+from beam_runner_model.triggers import (
+    AfterAll,
+    AfterAny,
+    AfterCount,
+    AfterEach,
+    AfterEndOfWindow,
+    AfterProcessingTime,
+    AfterSynchronizedProcessingTime,
+    Always,
+    DefaultTrigger,
+    Delay,
+    Never,
+    OrFinally,
+    Repeatedly,
+    Trigger,
+)
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import FixedWindows
+from beam_runner_model.windows import IntervalWindow
 
 PAGE = Path(__file__).with_name("keyed.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-COUNT = engine.AfterCount
-TRIGGERS: dict[str, engine.Trigger] = {
-    "`DefaultTrigger()`": engine.DefaultTrigger(),
-    "`Always()`": engine.Always(),
-    "`AfterSynchronizedProcessingTime()`": engine.AfterSynchronizedProcessingTime(),
-    "`Never()`": engine.Never(),
+COUNT = AfterCount
+TRIGGERS: dict[str, Trigger] = {
+    "`DefaultTrigger()`": DefaultTrigger(),
+    "`Always()`": Always(),
+    "`AfterSynchronizedProcessingTime()`": AfterSynchronizedProcessingTime(),
+    "`Never()`": Never(),
     "`AfterCount(2)`": COUNT(2),
-    "`AfterProcessingTime((Delay(1),))`": engine.AfterProcessingTime((engine.Delay(1),)),
-    "`AfterEndOfWindow()`": engine.AfterEndOfWindow(),
-    "`AfterEndOfWindow(early=AfterCount(2))`": engine.AfterEndOfWindow(early=COUNT(2)),
-    "`AfterEndOfWindow(late=AfterCount(2))`": engine.AfterEndOfWindow(late=COUNT(2)),
-    "`AfterAll((AfterCount(2), AfterEndOfWindow()))`": engine.AfterAll(
-        (COUNT(2), engine.AfterEndOfWindow())
+    "`AfterProcessingTime((Delay(1),))`": AfterProcessingTime((Delay(1),)),
+    "`AfterEndOfWindow()`": AfterEndOfWindow(),
+    "`AfterEndOfWindow(early=AfterCount(2))`": AfterEndOfWindow(early=COUNT(2)),
+    "`AfterEndOfWindow(late=AfterCount(2))`": AfterEndOfWindow(late=COUNT(2)),
+    "`AfterAll((AfterCount(2), AfterEndOfWindow()))`": AfterAll((COUNT(2), AfterEndOfWindow())),
+    "`AfterAny((AfterCount(2), AfterEndOfWindow()))`": AfterAny((COUNT(2), AfterEndOfWindow())),
+    "`AfterEach((AfterCount(1), AfterCount(2)))`": AfterEach((COUNT(1), COUNT(2))),
+    "`OrFinally(Always(), AfterCount(3))`": OrFinally(Always(), COUNT(3)),
+    "`OrFinally(AfterCount(5), Repeatedly(AfterCount(2)))`": OrFinally(
+        COUNT(5), Repeatedly(COUNT(2))
     ),
-    "`AfterAny((AfterCount(2), AfterEndOfWindow()))`": engine.AfterAny(
-        (COUNT(2), engine.AfterEndOfWindow())
-    ),
-    "`AfterEach((AfterCount(1), AfterCount(2)))`": engine.AfterEach((COUNT(1), COUNT(2))),
-    "`OrFinally(Always(), AfterCount(3))`": engine.OrFinally(engine.Always(), COUNT(3)),
-    "`OrFinally(AfterCount(5), Repeatedly(AfterCount(2)))`": engine.OrFinally(
-        COUNT(5), engine.Repeatedly(COUNT(2))
-    ),
-    "`Repeatedly(AfterCount(2))`": engine.Repeatedly(COUNT(2)),
+    "`Repeatedly(AfterCount(2))`": Repeatedly(COUNT(2)),
 }
 """The triggers in the table, as they are written and as they are."""
 
 STEPS = ("element", "element", "element", "time passes", "the end passes", "element", "element")
 
 
-def firings(trigger: engine.Trigger) -> list[str]:
+def firings(trigger: Trigger) -> list[str]:
     """Returns what a trigger does after each of the steps."""
     asked = machine(trigger)
     state, at = asked.initial, Instant(ended=False, processing_time=0)
@@ -73,65 +93,63 @@ def firings(trigger: engine.Trigger) -> list[str]:
 
 
 T = 99
-KEY, WINDOW = b"key", engine.encode_window(engine.IntervalWindow(0, T + 1))
-FIXED = engine.WindowingStrategy(engine.FixedWindows(T + 1))
+KEY, WINDOW = b"key", encode_window(IntervalWindow(0, T + 1))
+FIXED = WindowingStrategy(FixedWindows(T + 1))
 
 
 def _element(offset: int) -> str:
-    grouper = engine.TriggeredGrouper(
-        attrs.evolve(
-            FIXED, timestamp_combiner=engine.TimestampCombiner.EARLIEST, allowed_lateness=1
-        ),
+    grouper = TriggeredGrouper(
+        attrs.evolve(FIXED, timestamp_combiner=TimestampCombiner.EARLIEST, allowed_lateness=1),
         MemoryStore(),
     )
-    grouper.process([KEY], [WINDOW], [T], [b""], engine.Now(T + offset))
+    grouper.process([KEY], [WINDOW], [T], [b""], Now(T + offset))
     return "on time" if grouper.commit().summary.min_hold == T else "late"
 
 
 def _default_trigger(offset: int) -> str:
-    grouper = engine.TriggeredGrouper(FIXED, MemoryStore())
-    grouper.process([KEY], [WINDOW], [0], [b""], engine.Now(0))
-    return "fires" if grouper.advance(engine.Now(T + offset)) else "waits"
+    grouper = TriggeredGrouper(FIXED, MemoryStore())
+    grouper.process([KEY], [WINDOW], [0], [b""], Now(0))
+    return "fires" if grouper.advance(Now(T + offset)) else "waits"
 
 
 def _closing(offset: int) -> str:
-    grouper = engine.TriggeredGrouper(FIXED, MemoryStore())
-    grouper.process([KEY], [WINDOW], [0], [b""], engine.Now(T + offset))
+    grouper = TriggeredGrouper(FIXED, MemoryStore())
+    grouper.process([KEY], [WINDOW], [0], [b""], Now(T + offset))
     return "closed" if grouper.commit().dropped else "open"
 
 
 def _after_processing_time(offset: int) -> str:
-    trigger = engine.AfterProcessingTime((engine.Delay(T),))
-    grouper = engine.TriggeredGrouper(attrs.evolve(FIXED, trigger=trigger), MemoryStore())
-    grouper.process([KEY], [WINDOW], [0], [b""], engine.Now(0, 0))
-    return "fires" if grouper.advance(engine.Now(0, T + offset)) else "waits"
+    trigger = AfterProcessingTime((Delay(T),))
+    grouper = TriggeredGrouper(attrs.evolve(FIXED, trigger=trigger), MemoryStore())
+    grouper.process([KEY], [WINDOW], [0], [b""], Now(0, 0))
+    return "fires" if grouper.advance(Now(0, T + offset)) else "waits"
 
 
-def _stateful(*, sorted_input: bool = False) -> engine.StatefulShard:
+def _stateful(*, sorted_input: bool = False) -> StatefulShard:
     """Returns a shard with an element at T: of sorted input, or in the window that expires at T."""
-    strategy, window = (engine.WindowingStrategy(), b"") if sorted_input else (FIXED, WINDOW)
-    spec = engine.StatefulSpec(
+    strategy, window = (WindowingStrategy(), b"") if sorted_input else (FIXED, WINDOW)
+    spec = StatefulSpec(
         strategy, on_window_expiration=not sorted_input, time_sorted_input=sorted_input
     )
-    shard = engine.StatefulShard(spec, MemoryStore())
-    shard.admit([KEY], [window], [T], [b""], engine.Now(0))
+    shard = StatefulShard(spec, MemoryStore())
+    shard.admit([KEY], [window], [T], [b""], Now(0))
     return shard
 
 
 def _sorted_element(offset: int) -> str:
-    return "goes on" if _stateful(sorted_input=True).next_due(engine.Now(T + offset)) else "waits"
+    return "goes on" if _stateful(sorted_input=True).next_due(Now(T + offset)) else "waits"
 
 
 def _expiry(offset: int) -> str:
-    return "expired" if _stateful().next_due(engine.Now(T + offset)) else "open"
+    return "expired" if _stateful().next_due(Now(T + offset)) else "open"
 
 
-def _timer(domain: engine.TimeDomain) -> Callable[[int], str]:
+def _timer(domain: TimeDomain) -> Callable[[int], str]:
     def moment(offset: int) -> str:
-        shard = engine.StatefulShard(engine.StatefulSpec(engine.WindowingStrategy()), MemoryStore())
-        shard.set_timer(engine.Timer(KEY, b"", "family", "", domain, T, None))
-        event_time = domain is engine.TimeDomain.EVENT_TIME
-        now = engine.Now(T + offset, 0) if event_time else engine.Now(0, T + offset)
+        shard = StatefulShard(StatefulSpec(WindowingStrategy()), MemoryStore())
+        shard.set_timer(Timer(KEY, b"", "family", "", domain, T, None))
+        event_time = domain is TimeDomain.EVENT_TIME
+        now = Now(T + offset, 0) if event_time else Now(0, T + offset)
         return "rings" if shard.next_due(now) else "waits"
 
     return moment
@@ -139,12 +157,12 @@ def _timer(domain: engine.TimeDomain) -> Callable[[int], str]:
 
 MOMENTS: dict[str, Callable[[int], str]] = {
     "element at T": _element,
-    "timer in event time, set for T": _timer(engine.TimeDomain.EVENT_TIME),
+    "timer in event time, set for T": _timer(TimeDomain.EVENT_TIME),
     "time-sorted element at T": _sorted_element,
     "default trigger, the last timestamp of the window is T": _default_trigger,
     "window of a grouping, its expiry is T": _closing,
     "window of user state, its expiry is T": _expiry,
-    "timer in processing time, set for T": _timer(engine.TimeDomain.PROCESSING_TIME),
+    "timer in processing time, set for T": _timer(TimeDomain.PROCESSING_TIME),
     "`AfterProcessingTime`, due at T": _after_processing_time,
 }
 """What happens to each when time is at T plus an offset (ms)."""

@@ -13,8 +13,34 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import attrs
-import beam_runner_engine as engine
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.scheduler.commands import Bundle, FailJob, FinishJob, OpenBundles, WakeAt
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import (
+    BundleDone,
+    BundleFailed,
+    Event,
+    Output,
+    Residual,
+    Start,
+    Tick,
+)
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import (
+    GraphSpec,
+    SideInputSpec,
+    SideWindowOf,
+    StageKind,
+    StageSpec,
+)
 from beam_runner_engine.testing.stores import MemoryStore
+from beam_runner_model.facts import DataFacts
+from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.times import MIN_TIMESTAMP, Timestamp
+from beam_runner_model.window_coders import decode_window, encode_window
+from beam_runner_model.window_fns import FixedWindows, GlobalWindows, WindowFn, assign_windows
+from beam_runner_model.windows import GLOBAL_WINDOW, Window
 
 SHARDS = 4
 
@@ -23,46 +49,46 @@ class Row(NamedTuple):
     """An element: its value, its timestamp (ms) and its one window."""
 
     value: Any
-    timestamp: engine.Timestamp = engine.MIN_TIMESTAMP
-    window: engine.Window = engine.GLOBAL_WINDOW
+    timestamp: Timestamp = MIN_TIMESTAMP
+    window: Window = GLOBAL_WINDOW
 
 
-Process: TypeAlias = Callable[[engine.Bundle, MemoryStore], tuple[list[Row], dict[str, Any]]]
+Process: TypeAlias = Callable[[Bundle, MemoryStore], tuple[list[Row], dict[str, Any]]]
 """Makes of a bundle, and the state of its shard, the rows it puts out, and what else is to tell."""
-Transform: TypeAlias = tuple[engine.StageSpec, Process]
-Steps: TypeAlias = Sequence[tuple[engine.Timestamp, Sequence[tuple[engine.Timestamp, Any]]]]
+Transform: TypeAlias = tuple[StageSpec, Process]
+Steps: TypeAlias = Sequence[tuple[Timestamp, Sequence[tuple[Timestamp, Any]]]]
 
 
 def read(name: str, steps: Steps) -> Transform:
     """A source: each second a step, of a new watermark (ms) and timestamped values before it."""
 
-    def process(bundle: engine.Bundle, _: MemoryStore) -> tuple[list[Row], dict[str, Any]]:
+    def process(bundle: Bundle, _: MemoryStore) -> tuple[list[Row], dict[str, Any]]:
         """Takes one step; what is left is a residual for later, with the watermark it came to."""
         source, step = bundle.inputs[0].data, bundle.inputs[0].estimator_state or 0
         watermark, values = steps[step]
-        rest = engine.Residual(source, 1_000, watermark, estimator_state=step + 1)
+        rest = Residual(source, 1_000, watermark, estimator_state=step + 1)
         residuals = (rest,) if step + 1 < len(steps) else ()
         return [Row(value, time) for time, value in values], {"residuals": residuals}
 
-    return engine.StageSpec(name, ("impulse",), (name,), splittable=True), process
+    return StageSpec(name, ("impulse",), (name,), splittable=True), process
 
 
 def flat_map(
     name: str,
     input: str,
     function: Callable[..., Iterable[Any]],
-    windows: engine.WindowFn | None = None,
+    windows: WindowFn | None = None,
     sides: Sequence[str] = (),
-    side_windows: engine.WindowFn | None = None,
+    side_windows: WindowFn | None = None,
 ) -> Transform:
     """Calls `function(value, *side inputs)` and puts out the values it returns.
 
     `windows` gives them new windows. A side input is the list of the values in the element's
     window, which is of `side_windows`.
     """
-    mapping = engine.SideWindowOf(side_windows or engine.GlobalWindows())
+    mapping = SideWindowOf(side_windows or GlobalWindows())
 
-    def process(bundle: engine.Bundle, _: MemoryStore) -> tuple[list[Row], dict[str, Any]]:
+    def process(bundle: Bundle, _: MemoryStore) -> tuple[list[Row], dict[str, Any]]:
         """Goes through the elements in the windows that are meant; the others come later."""
         out: list[Row] = []
         for one in bundle.inputs:
@@ -72,26 +98,26 @@ def flat_map(
                     for side in bundle.side_inputs
                     if side.window == mapping.side_window(window)
                 }
-                into = (window,) if windows is None else engine.assign_windows(windows, time)
+                into = (window,) if windows is None else assign_windows(windows, time)
                 for result in function(value, *(read[side] for side in sides)):
                     out += [Row(result, time, new) for new in into]
         return out, {}
 
-    inputs = tuple(engine.SideInputSpec(side, side, mapping) for side in sides)
-    return engine.StageSpec(name, (input,), (name,), side_inputs=inputs), process
+    inputs = tuple(SideInputSpec(side, side, mapping) for side in sides)
+    return StageSpec(name, (input,), (name,), side_inputs=inputs), process
 
 
-def group_by_key(name: str, input: str, strategy: engine.WindowingStrategy) -> Transform:
+def group_by_key(name: str, input: str, strategy: WindowingStrategy) -> Transform:
     """Groups pairs by key and window, and puts out a key and a list of values for each pane."""
 
-    def process(bundle: engine.Bundle, store: MemoryStore) -> tuple[list[Row], dict[str, Any]]:
+    def process(bundle: Bundle, store: MemoryStore) -> tuple[list[Row], dict[str, Any]]:
         """Adds the bundle's elements to the shard, then lets time come to where the bundle ends."""
-        now = engine.Now(bundle.input_watermark, bundle.processing_time, bundle.output_watermark)
+        now = Now(bundle.input_watermark, bundle.processing_time, bundle.output_watermark)
         rows = rows_of(one.data for one in bundle.inputs)
         keys = [repr(row.value[0]).encode() for row in rows]
-        windows = [engine.encode_window(row.window) for row in rows]
+        windows = [encode_window(row.window) for row in rows]
         times, values = [row.timestamp for row in rows], [row.value for row in rows]
-        grouper = engine.TriggeredGrouper(strategy, store)
+        grouper = TriggeredGrouper(strategy, store)
         panes = grouper.process(keys, windows, times, values, now)
         panes += grouper.advance(attrs.evolve(now, watermark=bundle.end_watermark))
         commit = grouper.commit()
@@ -100,11 +126,11 @@ def group_by_key(name: str, input: str, strategy: engine.WindowingStrategy) -> T
         for pane in panes:
             if pane.values:
                 grouped = (pane.values[0][0], [value for _, value in pane.values])
-                window = engine.decode_window(strategy.window_coder, pane.window)
+                window = decode_window(strategy.window_coder, pane.window)
                 out.append(Row(grouped, pane.timestamp, window))
         return out, {"summary": commit.summary}
 
-    return engine.StageSpec(name, (input,), (name,), engine.StageKind.GROUPING), process
+    return StageSpec(name, (input,), (name,), StageKind.GROUPING), process
 
 
 def run(*pipeline: Transform) -> dict[str, list[Row]]:
@@ -113,41 +139,41 @@ def run(*pipeline: Transform) -> dict[str, list[Row]]:
     Returns all that each of them put out; raises RuntimeError with the reason if the job fails.
     """
     stages = tuple(stage for stage, _ in pipeline)
-    scheduler = engine.Scheduler(engine.GraphSpec(stages, roots=("impulse",)))
+    scheduler = Scheduler(GraphSpec(stages, roots=("impulse",)))
     processes = {stage.name: process for stage, process in pipeline}
     stores: defaultdict[tuple[str, int | None], MemoryStore] = defaultdict(MemoryStore)
     collections: defaultdict[str, list[Row]] = defaultdict(list)
 
-    def answer(bundle: engine.Bundle) -> engine.Event:
+    def answer(bundle: Bundle) -> Event:
         """Runs a bundle and keeps what it puts out; or says why it failed."""
         try:
             rows, more = processes[bundle.stage](bundle, stores[bundle.stage, bundle.shard])
         except Exception as error:
-            return engine.BundleFailed(bundle.number, bundle.attempt, repr(error))
+            return BundleFailed(bundle.number, bundle.attempt, repr(error))
         collections[bundle.stage] += rows
-        return engine.BundleDone(bundle.number, bundle.attempt, outputs(bundle.stage, rows), **more)
+        return BundleDone(bundle.number, bundle.attempt, outputs(bundle.stage, rows), **more)
 
     time = 0
-    events: deque[engine.Event] = deque([engine.Start(time, outputs("impulse", [Row(b"")]))])
+    events: deque[Event] = deque([Start(time, outputs("impulse", [Row(b"")]))])
     while True:
-        for command in scheduler.handle(events.popleft() if events else engine.Tick(time)):
+        for command in scheduler.handle(events.popleft() if events else Tick(time)):
             match command:
-                case engine.OpenBundles(_, bundles):
+                case OpenBundles(_, bundles):
                     events.extend(map(answer, bundles))
-                case engine.WakeAt(alarm):
+                case WakeAt(alarm):
                     time = alarm  # Nothing takes time here, so it rings when all else is done.
-                case engine.FinishJob():
+                case FinishJob():
                     return dict(collections)
-                case engine.FailJob(reason):
+                case FailJob(reason):
                     raise RuntimeError(reason)
 
 
-def rows_of(data: Iterable[engine.Data], windows: Any = None) -> list[Row]:
+def rows_of(data: Iterable[Data], windows: Any = None) -> list[Row]:
     """Returns the rows that data stands for; `windows` are those that are meant, None for all."""
     return [row for one in data for row in one.ref if windows is None or row.window in windows]
 
 
-def outputs(collection: str, rows: Iterable[Row]) -> tuple[engine.Output, ...]:
+def outputs(collection: str, rows: Iterable[Row]) -> tuple[Output, ...]:
     """Cuts rows by key shard, in case a grouping reads them, and tells the facts of each part."""
     shards: defaultdict[int, list[Row]] = defaultdict(list)
     for row in rows:
@@ -156,20 +182,20 @@ def outputs(collection: str, rows: Iterable[Row]) -> tuple[engine.Output, ...]:
     parts = []
     for shard, members in shards.items():
         times, windows = {row.timestamp for row in members}, {row.window for row in members}
-        facts = engine.DataFacts(len(members), len(members), min(times), shard, frozenset(windows))
-        parts.append(engine.Output(collection, engine.Data(tuple(members), facts)))
+        facts = DataFacts(len(members), len(members), min(times), shard, frozenset(windows))
+        parts.append(Output(collection, Data(tuple(members), facts)))
     return tuple(parts)
 
 
 def main() -> None:
     """Counts words in windows of ten seconds, while they come in."""
-    windows = engine.FixedWindows(10_000)
+    windows = FixedWindows(10_000)
     first = (5_000, [(1_000, "to be or"), (4_000, "not to be")])
     then = (20_000, [(12_000, "that is"), (9_000, "the question")])
     collections = run(
         read("lines", [first, then]),
         flat_map("words", "lines", lambda line: [(word, 1) for word in line.split()], windows),
-        group_by_key("grouped", "words", engine.WindowingStrategy(windows)),
+        group_by_key("grouped", "words", WindowingStrategy(windows)),
         flat_map("counted", "grouped", lambda pair: [(pair[0], sum(pair[1]))]),
     )
     for (word, count), time, _ in collections["counted"]:

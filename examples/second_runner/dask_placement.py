@@ -7,14 +7,10 @@ from collections.abc import Callable
 
 import dask
 from beam_runner_model.errors import Unavailable
-from beam_runner_runtime.placements import (
-    Endpoint,
-    Endpoints,
-    LaneRef,
-    LanesOnly,
-    LanesOnlyJob,
-    to_job,
-)
+from beam_runner_runtime.channel.endpoints import Endpoints, to_job
+from beam_runner_runtime.channel.messages import Endpoint
+from beam_runner_runtime.channel.stand_by import LaneRef
+from beam_runner_runtime.processes.lanes_only import LanesOnly, LanesOnlyJob
 from distributed import Client, Future, LocalCluster
 from lanes import kill_lanes, run_lane
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import multiprocessing
 from multiprocessing.process import BaseProcess
 
-from beam_runner_runtime.placements import LaneRef, serve_lane
+from beam_runner_runtime.channel.stand_by import LaneRef
+from beam_runner_runtime.placements import serve_lane
 
 # Lanes are forked from a process that has imported Beam, which takes seconds.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["beam_runner_worker.embedded", "beam_runner_runtime.placements"])
+FORKS.set_forkserver_preload(
+    ["beam_runner_worker.embedded.harness", "beam_runner_runtime.placements"]
+)
 
 _running: dict[str, list[BaseProcess]] = {}
 

@@ -14,7 +14,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tools.check_release import problems
 
-NEEDED = ("README.md", "CHANGELOG.md", "pyproject.toml", "src/names/__init__.py", "src/names/a.css")
+NEEDED = (
+    "README.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "pyproject.toml",
+    "src/names/__init__.py",
+    "src/names/a.css",
+)
 
 
 @pytest.mark.parametrize(

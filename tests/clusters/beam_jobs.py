@@ -11,7 +11,7 @@ from typing import Any
 import apache_beam as beam
 import cost_work
 from apache_beam.metrics import Metrics
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from jobs import Pipelines
 
 LEAST = 20

@@ -11,7 +11,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from beam_runner_jobservices import Credentials
+from beam_runner_jobservices.channels import Credentials
 from beam_runner_jobservices.relay import Relay
 from cluster_site import Site
 from free_ports import free_ports

@@ -7,7 +7,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from beam_jobs import TakeTime
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from cluster_site import Site
 from job_server import job_server
 from jobs import Pipelines

@@ -16,7 +16,7 @@ from apache_beam import coders
 from apache_beam.metrics import Metrics
 from apache_beam.transforms import userstate
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from cluster_site import Site
 from job_server import PROGRAM, UNCHECKED, WITHOUT_LOOP, job_server
 from jobs import Job, Pipelines

@@ -10,7 +10,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from cluster_site import Site
 from jobs import Pipelines
 from lives import Lives

@@ -12,7 +12,7 @@ import apache_beam as beam
 import attrs
 import pytest
 from apache_beam.metrics import Metrics
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from cluster_site import Site, Store
 from job_server import PROGRAM, job_server
 from jobs import Pipelines

@@ -12,7 +12,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics
 from beam_jobs import TakeTime
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from cluster_site import Site
 from crash_points import check, submit
 from jobs import Job, Pipelines

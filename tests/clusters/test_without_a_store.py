@@ -12,7 +12,7 @@ import cost_work
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from cluster_site import Site
 from job_server import JobServerProcess, job_server
 from jobs import Pipelines

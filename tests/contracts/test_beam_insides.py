@@ -23,7 +23,7 @@ from apache_beam.transforms import core, sideinputs, userstate, window
 from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
-from beam_runner_jobservices import JobSpec
+from beam_runner_model.jobs import JobSpec
 from beam_runner_planner.scripted_windows import _SIGNS
 from beam_runner_planner.side_inputs import contains
 from beam_runner_planner.translate import translate

@@ -14,8 +14,13 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from beam_runner_engine import scheduler as engine
-from beam_runner_jobservices import JobClient, JobServer, JobState
+from beam_runner_engine.scheduler.commands import OpenBundles
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.specs import StageSpec
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.server import JobServer
 from beam_runner_model.facts import DataFacts
+from beam_runner_model.jobs import JobState
 from beam_runner_model.windows import GLOBAL_WINDOW
 
 ROOT = Path(__file__).parents[2]
@@ -75,13 +80,13 @@ def test_what_the_fn_api_example_names_is_there() -> None:
 
 
 def test_a_scheduler_is_told_and_answers() -> None:
-    data = engine.Data("ref", DataFacts(1, 8, 0, None, frozenset([GLOBAL_WINDOW])))
+    data = Data("ref", DataFacts(1, 8, 0, None, frozenset([GLOBAL_WINDOW])))
     names = {**vars(engine), "now": 0, "data": data}
-    names["stages"] = (engine.StageSpec("read", ("impulse",)),)
+    names["stages"] = (StageSpec("read", ("impulse",)),)
     (opened,) = [
         command
         for command in run("docs/engine/scheduler.md", names)["commands"]
-        if isinstance(command, engine.OpenBundles)
+        if isinstance(command, OpenBundles)
     ]
     assert [bundle.stage for bundle in opened.bundles] == ["read"]
 

@@ -11,7 +11,10 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.portable_runner import PortableRunner
-from beam_runner_jobservices import JobApiError, JobClient, JobServer, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_jobservices.server import JobServer
+from beam_runner_model.jobs import JobState
 from beam_runner_runtime.channel.stand_by import StandByOrder, StandDown
 from beam_runner_runtime.sections.ends import Tasks
 from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor

@@ -17,9 +17,9 @@ from beam_runner_runtime.channel.client import ChannelClient
 from beam_runner_runtime.channel.server import JobPeer
 from beam_runner_runtime.driver.job import RunningJob
 from beam_runner_server.executor import PlacedJobExecutor
-from beam_runner_worker.embedded import EmbeddedHarness
-from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.fnapi.harness import FnApiHarness
+from beam_runner_worker.fnapi.server import FnApiServer
 from beam_runner_worker.ports import ArtifactReader, Harness, LogSink, OutputPort, SideInputReader
 
 

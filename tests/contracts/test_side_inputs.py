@@ -15,7 +15,8 @@ from beam_runner_data.rows.refs import FileRows, InlineRows
 from beam_runner_data.rows.written import WrittenBuffer
 from beam_runner_data.side_inputs import side_data, side_index, side_index_build, side_inputs
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
-from beam_runner_engine.scheduler import Data, SideInput
+from beam_runner_engine.scheduler.commands import SideInput
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.buffers import BufferKind, BufferPlan, SideInputUse
 from beam_runner_model.chunks import KeyedChunk
 from beam_runner_model.strategy import WindowingStrategy

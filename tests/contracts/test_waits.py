@@ -19,16 +19,12 @@ import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.transforms import userstate
 from apache_beam.transforms.window import FixedWindows
-from beam_runner_jobservices import (
-    BundlePlace,
-    Execution,
-    FailureCause,
-    JobApiError,
-    JobClient,
-    JobState,
-    Wait,
-    WaitKind,
-)
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_model.failures import FailureCause
+from beam_runner_model.jobs import JobState
+from beam_runner_model.observation import BundlePlace, Execution
+from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_web.app import create_app
 from beam_runner_web.causes.facts import CauseKind
 from beam_runner_web.settings import WebSettings

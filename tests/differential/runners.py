@@ -18,8 +18,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms.environments import EmbeddedPythonEnvironment, Environment
-from beam_runner_jobservices import JobClient, JobServicesError, JobState
-from beam_runner_model.jobs import Importance, JobMessage
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobServicesError
+from beam_runner_model.jobs import Importance, JobMessage, JobState
 from build import build
 from mortal import At
 from rules import mended_oracle, of_the_oracle

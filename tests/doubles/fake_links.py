@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from beam_runner_engine.scheduler import Bundle
+from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_runtime.driver.lanes import Loss
 from small_plans import bundle_of
 

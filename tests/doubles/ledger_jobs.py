@@ -6,23 +6,20 @@ from typing import Any
 
 import attrs
 from beam_runner_data.rows.refs import FileRows, Segment, StateCommit
-from beam_runner_engine.scheduler import (
-    Bundle,
+from beam_runner_engine.scheduler.commands import Bundle, Command, Input, SplitBundle
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import (
     BundleDone,
     BundleFailed,
-    Command,
-    Data,
     FailureKind,
-    Input,
-    Limits,
     Output,
     Progress,
     Residual,
-    SplitBundle,
     SplitDone,
     Start,
 )
 from beam_runner_engine.scheduler.policy import DefaultPolicy
+from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_model.facts import DataFacts

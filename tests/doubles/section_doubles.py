@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from beam_runner_engine.scheduler import Bundle, BundleDone, Data, Input, Output, SectionPart
+from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import BundleDone, Output
 from beam_runner_model.buffers import BufferKind
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal, UserFailure

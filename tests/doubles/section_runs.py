@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
-from beam_runner_engine.scheduler import Bundle, Input, SectionPart
+from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
 from beam_runner_model.buffers import MergingPlan
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_planner.plan import JobPlan, StagePlan
@@ -25,8 +25,8 @@ from beam_runner_runtime.sections.inbox import Inbox
 from beam_runner_runtime.sections.replies import SectionReply, merge_replies
 from beam_runner_runtime.sections.task import Prepared, SectionOrder, SectionTask
 from beam_runner_storage.stores.spec import StoreSpec
-from beam_runner_worker.embedded import EmbeddedHarness
-from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.embedded.harness import EmbeddedHarness
+from beam_runner_worker.fnapi.server import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from beam_runner_engine.scheduler import Limits, SectionPolicy, Start
-from beam_runner_engine.scheduler.policy import DefaultPolicy
+from beam_runner_engine.scheduler.events import Start
+from beam_runner_engine.scheduler.policy import DefaultPolicy, SectionPolicy
+from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_model.jobs import Importance, JobState, MessageLine
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.messages import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
+from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_model.buffers import BufferKind
 from beam_runner_runtime.channel.messages import RunBundle
 from beam_runner_runtime.driver.reporting import end_text

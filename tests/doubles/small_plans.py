@@ -14,7 +14,8 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_data.rows.refs import InlineRows, RowsRef
 from beam_runner_data.rows.row import elements_row
-from beam_runner_engine.scheduler import Bundle, Data, Input
+from beam_runner_engine.scheduler.commands import Bundle, Input
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.buffers import BufferPlan, SideInputUse
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.facts import DataFacts

@@ -9,7 +9,8 @@ import attrs
 import pyarrow as pa
 from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows.columns import to_bytes
-from beam_runner_engine.scheduler import Bundle, Input, Output
+from beam_runner_engine.scheduler.commands import Bundle, Input
+from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_model.stages import InputEdge, InputKind, JobContext, StageSpec
 from beam_runner_planner.plan import JobPlan, StagePlan, TablePlan

@@ -18,7 +18,8 @@ import grpc
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.portable_runner import PortableRunner
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobState
 from beam_spark_io import ReadFromSpark, WriteToSpark
 
 sys.path.insert(0, str(Path(__file__).parent))

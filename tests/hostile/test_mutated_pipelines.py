@@ -8,8 +8,11 @@ import time
 import attrs
 import pytest
 import samples
-from beam_runner_engine.scheduler import DefaultPolicy, Limits, Start
-from beam_runner_jobservices import InvalidRequest, check_pipeline
+from beam_runner_engine.scheduler.events import Start
+from beam_runner_engine.scheduler.policy import DefaultPolicy
+from beam_runner_engine.scheduler.specs import Limits
+from beam_runner_jobservices.errors import InvalidRequest
+from beam_runner_jobservices.wire.pipelines import check_pipeline
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.translate import translate

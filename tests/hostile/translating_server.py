@@ -8,14 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from beam_runner_jobservices import (
-    JobMetrics,
-    JobRejected,
-    JobReporter,
-    JobServer,
-    JobSpec,
-    JobState,
-)
+from beam_runner_jobservices.errors import JobRejected
+from beam_runner_jobservices.ports import JobReporter
+from beam_runner_jobservices.server import JobServer
+from beam_runner_model.jobs import JobMetrics, JobSpec, JobState
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
 from beam_runner_planner.translate import translate
 from beam_runner_runtime import logs

@@ -13,7 +13,7 @@ import apache_beam as beam
 import pytest
 import victims
 from apache_beam.testing.util import assert_that, equal_to
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from beam_spark_io import ReadFromSpark, ReadStreamFromSpark
 from chaos import strike
 from endings import arrives_once

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import time
 
-from beam_runner_jobservices import JobApiError, JobClient
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
 from lives import Lives
 
 ENDS_A_LIFE = ("server", "java")

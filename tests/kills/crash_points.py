@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from jobs import Job, Pipelines
 from lives import Lives, lives
 from victims import Victim, bounded

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobState
 from jobs import Job
 from lives import Lives
 from waiting import wait_until

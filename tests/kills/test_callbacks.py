@@ -9,7 +9,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from crash_points import Points, with_points
 from jobs import Pipelines, pickle_by_value
 from lives import Lives

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobState
 from chaos import strike
 from crash_points import check, submit
 from jobs import Pipelines

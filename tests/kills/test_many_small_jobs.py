@@ -10,7 +10,7 @@ from statistics import median
 
 import apache_beam as beam
 import pytest
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from gauges import Spent, look
 from jobs import Job, Pipelines
 from lives import Lives, lives

@@ -22,7 +22,8 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 import shutdown_jobs
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobState
 from beam_runner_runtime.shutdown.detections import Detector
 from beam_runner_runtime.shutdown.kills import KILLS, Kill
 from beam_runner_runtime.shutdown.states import (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from chaos import strike
 from crash_points import check, submit
 from gauges import Arrival, Sample, Trend, arrivals, line, look, trend

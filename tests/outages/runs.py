@@ -12,9 +12,10 @@ from typing import TypeVar
 
 import attrs
 import grpc
-from beam_runner_jobservices import JobApiError, JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
 from beam_runner_jobservices.metric_values import metric_value
-from beam_runner_model.jobs import Importance, JobMessage
+from beam_runner_model.jobs import Importance, JobMessage, JobState
 from beam_runner_model.observation import ThreadStack
 from jobs import Job, Pipelines
 from streams import BATCH_COUNT, Site, ask, batch, stream

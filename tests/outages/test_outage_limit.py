@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from jobs import Pipelines
 from neighbours import Store
 from runs import Plan, Run

@@ -14,7 +14,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from job_server import JobServerProcess
 from jobs import Job, Pipelines
 from offsets import Offsets

@@ -16,7 +16,9 @@ import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.environments import EmbeddedPythonEnvironment
-from beam_runner_jobservices import JobApiError, JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_model.jobs import JobState
 from job_server import JobServerProcess
 from jobs import Pipelines
 from waiting import wait_until

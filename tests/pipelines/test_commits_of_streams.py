@@ -14,7 +14,7 @@ import pytest
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from job_server import JobServerProcess
 from jobs import Pipelines
 from offsets import WATERMARK, Offsets

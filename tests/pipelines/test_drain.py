@@ -23,7 +23,8 @@ from apache_beam.transforms.window import (
     WindowFn,
 )
 from apache_beam.utils.timestamp import Duration, Timestamp
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobState
 from jobs import Job, Pipelines
 from offsets import WATERMARK, Offsets
 from waiting import wait_until

@@ -11,7 +11,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.environments import DockerEnvironment, ProcessEnvironment
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobState
 from jobs import Pipelines
 from wheels import make_wheel
 

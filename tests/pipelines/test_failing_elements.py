@@ -12,8 +12,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
-from beam_runner_jobservices import JobState
-from beam_runner_model.jobs import Importance
+from beam_runner_model.jobs import Importance, JobState
 from job_server import job_server
 from jobs import Job, Pipelines
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from beam_runner_jobservices import JobState
-from beam_runner_model.jobs import Importance
+from beam_runner_model.jobs import Importance, JobState
 from job_server import JobServerProcess
 from jobs import Pipelines
 

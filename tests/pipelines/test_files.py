@@ -13,8 +13,7 @@ import apache_beam as beam
 from apache_beam.io import ReadFromText, WriteToText, fileio
 from apache_beam.io.textio import WriteToJson
 from apache_beam.testing.util import assert_that, equal_to
-from beam_runner_jobservices import JobState
-from beam_runner_model.jobs import Importance
+from beam_runner_model.jobs import Importance, JobState
 from jobs import Pipelines
 
 

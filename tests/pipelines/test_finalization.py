@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from jobs import Pipelines
 from waiting import wait_until
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobState
 from failing_streams import COUNT, Numbers, check_ordinals, counted
 from job_server import job_server
 from jobs import Pipelines

@@ -9,7 +9,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.testing.util import assert_that, equal_to
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobState
 from jobs import Pipelines
 
 

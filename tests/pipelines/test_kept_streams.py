@@ -8,8 +8,10 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that
-from beam_runner_jobservices import JobClient, JobState, StoryStatus
+from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
+from beam_runner_model.jobs import JobState
+from beam_runner_model.stories import StoryStatus
 from failing_streams import COUNT, FailsUntil, Numbers, check_ordinals, counted
 from jobs import Job
 from server_lives import ServerLives, server_lives

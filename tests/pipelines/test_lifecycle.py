@@ -9,7 +9,7 @@ from pathlib import Path
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from jobs import Pipelines
 from waiting import wait_until
 

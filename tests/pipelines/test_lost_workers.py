@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.testing.util import assert_that, equal_to
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from job_server import JobServerProcess
 from jobs import Pipelines
 

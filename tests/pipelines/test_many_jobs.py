@@ -10,7 +10,8 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobState
 from job_server import JobServerProcess
 from jobs import Job, Pipelines
 from waiting import wait_until

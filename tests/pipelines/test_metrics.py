@@ -14,7 +14,9 @@ from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import userstate
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.histogram import LinearBucket
-from beam_runner_jobservices import JobClient, JobState, metric_value
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.metric_values import metric_value
+from beam_runner_model.jobs import JobState
 from jobs import Pipelines
 from waiting import wait_until
 

@@ -17,9 +17,9 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import TimestampedValue
 from attempts import odd_attempts
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.metric_values import metric_value
-from beam_runner_model.jobs import MonitoringInfo
+from beam_runner_model.jobs import JobState, MonitoringInfo
 from beam_runner_model.varints import encode_varint
 from jobs import Pipelines
 

@@ -15,7 +15,9 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.testing.util import assert_that, equal_to
-from beam_runner_jobservices import FailedBundle, FailureCause, JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.failures import FailedBundle, FailureCause
+from beam_runner_model.jobs import JobState
 from failing_streams import (
     COUNT,
     FailsUntil,

@@ -18,8 +18,8 @@ from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
-from beam_runner_jobservices import JobClient, JobState
-from beam_runner_model.jobs import JobMessage
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobMessage, JobState
 from job_server import WITHOUT_PLACE, ServerEnded
 from jobs import Job, Pipelines
 from offsets import WATERMARK, Offsets

@@ -15,7 +15,7 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from job_server import JobServerProcess
 from jobs import Pipelines
 from waiting import wait_until

@@ -21,7 +21,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from jobs import Job, Pipelines
 from offsets import WATERMARK, Offsets
 

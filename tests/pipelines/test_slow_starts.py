@@ -12,7 +12,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from harness_commands import boot_command
 from job_server import JobServerProcess, job_server
 from jobs import Job, Pipelines

@@ -13,7 +13,8 @@ import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobState
 from beam_spark_io import ReadStreamFromSpark
 from jobs import Job, Pipelines
 from waiting import wait_until

@@ -7,13 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import apache_beam as beam
-from beam_runner_jobservices import (
-    BundleStory,
-    JobClient,
-    JobState,
-    StoryKind,
-    StoryStatus,
-)
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobState
+from beam_runner_model.stories import BundleStory, StoryKind, StoryStatus
 from jobs import Pipelines
 from waiting import wait_until
 

@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from beam_spark_io import ReadFromSpark, WriteToSpark
 from beam_spark_io.schemas import arrow_schema
 from jobs import Pipelines

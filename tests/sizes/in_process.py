@@ -20,8 +20,10 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 from beam_runner_data.state.shard_stores import ShardStores
-from beam_runner_engine.scheduler import Bundle, FinishJob, Limits, OpenBundles, Start
+from beam_runner_engine.scheduler.commands import Bundle, FinishJob, OpenBundles
+from beam_runner_engine.scheduler.events import Start
 from beam_runner_engine.scheduler.policy import DefaultPolicy
+from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_model.jobs import JobSpec
 from beam_runner_planner import _protos
 from beam_runner_planner.plan import JobPlan
@@ -35,8 +37,8 @@ from beam_runner_runtime.driver.reporting import end_text
 from beam_runner_runtime.driver.scheduling import roots_of
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_urns import environments
-from beam_runner_worker.embedded import EmbeddedHarness
-from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.embedded.harness import EmbeddedHarness
+from beam_runner_worker.fnapi.server import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness
 

@@ -19,19 +19,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests/doubles"))
 
 from beam_runner_data.rows.refs import FileRows
-from beam_runner_engine.scheduler import (
-    Bundle,
-    BundleDone,
-    Command,
-    Data,
-    DefaultPolicy,
-    DefaultSectionPolicy,
-    FinishJob,
-    Limits,
-    OpenBundles,
-    Output,
-    Start,
-)
+from beam_runner_engine.scheduler.commands import Bundle, Command, FinishJob, OpenBundles
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import BundleDone, Output, Start
+from beam_runner_engine.scheduler.policy import DefaultPolicy, DefaultSectionPolicy
+from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.summary import EMPTY_SUMMARY

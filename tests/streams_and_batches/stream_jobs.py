@@ -12,8 +12,9 @@ from typing import TypeVar
 
 import attrs
 from apache_beam.coders import VarIntCoder
-from beam_runner_jobservices import JobApiError, JobClient, JobState
-from beam_runner_model.jobs import Importance, JobMessage
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_model.jobs import Importance, JobMessage, JobState
 from runners import Built, Refused, Server
 from tapping import Outputs, attempted, committed
 

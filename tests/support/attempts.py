@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from beam_runner_jobservices import JobClient, JobState
+from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.metric_values import metric_value
-from beam_runner_model.jobs import MonitoringInfo
+from beam_runner_model.jobs import JobState, MonitoringInfo
 
 _LOSSES = "beam_spark:job:losses:v1"
 _BUNDLES = "beam_spark:stage:bundles_"

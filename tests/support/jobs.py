@@ -12,8 +12,8 @@ import attrs
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import TimestampedValue
-from beam_runner_jobservices import JobClient, JobState
-from beam_runner_model.jobs import JobMessage
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobMessage, JobState
 
 JOB_SECONDS = 240.0
 

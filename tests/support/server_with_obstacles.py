@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from beam_runner_engine.dispatch import LoopLease
+from beam_runner_engine.dispatch.lease import LoopLease
 from beam_runner_runtime.processes.placement import PlainPlacement
 from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.journal.journal import Journal

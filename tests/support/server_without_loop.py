@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from beam_runner_engine.dispatch import LoopLease
+from beam_runner_engine.dispatch.lease import LoopLease
 from beam_spark_executor.cli import main
 
 LoopLease.may_begin = lambda lease, now: False  # type: ignore[method-assign]

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from beam_runner_jobservices import JobClient
+from beam_runner_jobservices.client import JobClient
 from beam_runner_storage.durable.folders import hold_folder, mark_folder
 from waiting import wait_until
 

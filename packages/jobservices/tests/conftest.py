@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from beam_runner_jobservices import JobClient, JobServer, Limits
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.server import JobServer
 
 from .fakes import LIMIT, Clock, FakeExecutor, pipeline_proto
 

@@ -9,9 +9,9 @@ from contextlib import closing
 
 import attrs
 from beam_runner_model.errors import RunnerError
+from beam_runner_model.jobs import JobMetrics, JobState, StateEvent
 from beam_runner_storage.durable.databases import SEAL_SUFFIX
 
-from beam_runner_jobservices import JobMetrics, JobState, StateEvent
 from beam_runner_jobservices.archive import Archive
 from beam_runner_jobservices.error_log import Errors
 from beam_runner_jobservices.job_file import FILE, JobFile

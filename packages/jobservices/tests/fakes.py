@@ -7,15 +7,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from beam_runner_model.jobs import JobMetrics, JobSpec, JobState
 from beam_runner_storage.durable.folders import MARKER
 
-from beam_runner_jobservices import (
-    JobMetrics,
-    JobReporter,
-    JobSpec,
-    JobState,
-)
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
+from beam_runner_jobservices.ports import JobReporter
 
 LIMIT = 60.0
 

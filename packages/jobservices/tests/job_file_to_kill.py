@@ -8,7 +8,8 @@ import sys
 import threading
 from pathlib import Path
 
-from beam_runner_jobservices import JobSpec, JobState, StateEvent
+from beam_runner_model.jobs import JobSpec, JobState, StateEvent
+
 from beam_runner_jobservices.job_file import JobFile
 from beam_runner_jobservices.recorder import KeptJob
 

@@ -12,14 +12,10 @@ import threading
 import time
 from pathlib import Path
 
-from beam_runner_jobservices import (
-    Importance,
-    JobMetrics,
-    JobReporter,
-    JobServer,
-    JobSpec,
-    JobState,
-)
+from beam_runner_model.jobs import Importance, JobMetrics, JobSpec, JobState
+
+from beam_runner_jobservices.ports import JobReporter
+from beam_runner_jobservices.server import JobServer
 
 GOAL = 300
 STOPPING = threading.Event()

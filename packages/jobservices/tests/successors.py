@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from waiting import eventually
 
-from beam_runner_jobservices import JobClient, JobServer, Limits
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.server import JobServer
 
 from .fakes import LIMIT, FakeExecutor
 

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import grpc
 import pytest
+from beam_runner_model.jobs import JobState
 from waiting import eventually
 
-from beam_runner_jobservices import JobApiError, JobServer, JobServicesError, JobState, Limits
 from beam_runner_jobservices._protos import RetrievalStub, StagingStub
 from beam_runner_jobservices._protos import beam_artifact_api_pb2 as artifact_api
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
+from beam_runner_jobservices.errors import JobApiError, JobServicesError
+from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.server import JobServer
 
 from .fakes import LIMIT, file_artifact, files_in, pipeline_proto, run_to_end, threads
 
@@ -266,7 +269,7 @@ def test_embedded_artifacts_can_be_retrieved_as_they_are(channel):
 
 
 def test_the_server_leaves_no_artifacts(executor, source, tmp_path):
-    from beam_runner_jobservices import JobClient
+    from beam_runner_jobservices.client import JobClient
 
     executor.on_start = lambda fake: None
     with (

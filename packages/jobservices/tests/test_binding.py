@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from beam_runner_jobservices import AddressError, Guard, Unguarded
 from beam_runner_jobservices.binding import bind
+from beam_runner_jobservices.errors import AddressError, Unguarded
+from beam_runner_jobservices.guard import Guard
 
 OPEN = Guard(allow_remote=True, token="x" * 16)
 

@@ -13,9 +13,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from beam_runner_model.errors import Unavailable
+from beam_runner_model.jobs import JobState, StateEvent
 from waiting import eventually
 
-from beam_runner_jobservices import JobState, StateEvent, Unavailable
 from beam_runner_jobservices.errors import DiskFull
 from beam_runner_jobservices.job_file import JobFile
 from beam_runner_jobservices.recorder import KeptJob

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from beam_runner_jobservices import JobApiError, Limits
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_jobservices.limits import Limits
 
 
 @pytest.fixture

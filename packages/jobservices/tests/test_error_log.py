@@ -4,25 +4,15 @@ import json
 
 import attrs
 import pytest
+from beam_runner_model.failures import Ending, EndingKind, FailedBundle, FailureCause
+from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
 
-from beam_runner_jobservices import (
-    Ending,
-    EndingKind,
-    Errors,
-    FailedBundle,
-    FailureCause,
-    Importance,
-    JobClient,
-    JobMessage,
-    JobState,
-    Limits,
-    StateEvent,
-    StepNames,
-    errors_among,
-)
-from beam_runner_jobservices.error_log import ErrorLog
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.error_log import ErrorLog, Errors, errors_among
 from beam_runner_jobservices.history import JobHistory
+from beam_runner_jobservices.limits import Limits
 from beam_runner_jobservices.observation_json import decode, encode, record_of
+from beam_runner_jobservices.step_names import StepNames
 
 from .fakes import FakeExecutor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from beam_runner_jobservices import JobApiError
+from beam_runner_jobservices.errors import JobApiError
 
 
 def test_a_client_in_another_process_can_send_its_error() -> None:

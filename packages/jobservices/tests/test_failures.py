@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from beam_runner_model.failures import FailedBundle, FailureCause
 
-from beam_runner_jobservices import FailedBundle, FailureCause, StepNames
 from beam_runner_jobservices.failures import failure_of
+from beam_runner_jobservices.step_names import StepNames
 
 STEPS = {
     "root": "",

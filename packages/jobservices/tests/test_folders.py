@@ -11,7 +11,7 @@ from beam_runner_model.errors import RunnerError
 from beam_runner_storage.durable import folders
 from beam_runner_storage.durable.folders import ARTIFACTS, MARKER, STATE, hold_folder, mark_folder
 
-from beam_runner_jobservices import JobServer
+from beam_runner_jobservices.server import JobServer
 
 from .fakes import FakeExecutor
 

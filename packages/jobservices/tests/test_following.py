@@ -12,15 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
 
-from beam_runner_jobservices import (
-    Importance,
-    JobApiError,
-    JobClient,
-    JobMessage,
-    JobState,
-    StateEvent,
-)
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
 from beam_runner_jobservices.following import NewEntries, follow
 
 from .fakes import LIMIT, pipeline_proto

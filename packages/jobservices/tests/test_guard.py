@@ -6,20 +6,14 @@ import logging
 
 import grpc
 import pytest
+from beam_runner_model.jobs import JobState
 from waiting import eventually
 
-from beam_runner_jobservices import (
-    AddressError,
-    Credentials,
-    Guard,
-    JobApiError,
-    JobClient,
-    JobServer,
-    JobServicesError,
-    JobState,
-)
-from beam_runner_jobservices.channels import CHANNEL_OPTIONS, open_channel
-from beam_runner_jobservices.guard import read_guard, read_token
+from beam_runner_jobservices.channels import CHANNEL_OPTIONS, Credentials, open_channel
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import AddressError, JobApiError, JobServicesError
+from beam_runner_jobservices.guard import Guard, read_guard, read_token
+from beam_runner_jobservices.server import JobServer
 
 from . import certificates
 from .fakes import (

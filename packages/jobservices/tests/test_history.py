@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 
 import pytest
+from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
 
-from beam_runner_jobservices import Importance, JobMessage, JobState, Limits, StateEvent
 from beam_runner_jobservices.history import JobHistory
+from beam_runner_jobservices.limits import Limits
 
 from .fakes import LIMIT
 

@@ -6,23 +6,23 @@ import itertools
 import threading
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from beam_runner_jobservices import (
-    IllegalTransition,
+from beam_runner_model.errors import Unavailable
+from beam_runner_model.jobs import (
     Importance,
     JobMetrics,
     JobSpec,
     JobState,
-    Limits,
     MessageLine,
     MonitoringInfo,
     StateEvent,
-    Unavailable,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_runner_jobservices.errors import IllegalTransition
 from beam_runner_jobservices.history import JobHistory
 from beam_runner_jobservices.job import Job
+from beam_runner_jobservices.limits import Limits
 from beam_runner_jobservices.recorder import Unrecorded
 from beam_runner_jobservices.states import TRANSITIONS
 

@@ -11,31 +11,25 @@ from unittest.mock import patch
 
 import attrs
 import pytest
-from beam_runner_model.errors import RunnerError
-from beam_runner_model.observation import JobTimes
-
-from beam_runner_jobservices import (
+from beam_runner_model.errors import RunnerError, Unavailable
+from beam_runner_model.failures import Ending, EndingKind, FailedBundle, FailureCause
+from beam_runner_model.jobs import (
     Artifact,
-    Ending,
-    EndingKind,
-    FailedBundle,
-    FailureCause,
     Importance,
     JobMessage,
     JobMetrics,
     JobSpec,
     JobState,
     MonitoringInfo,
-    NotFound,
     StateEvent,
-    Unavailable,
-    Wait,
-    WaitKind,
-    message_records,
 )
+from beam_runner_model.observation import JobTimes
+from beam_runner_model.waits import Wait, WaitKind
+
+from beam_runner_jobservices import message_records
 from beam_runner_jobservices.archive import Archive, pack, unpack
 from beam_runner_jobservices.error_log import ErrorLog, Errors
-from beam_runner_jobservices.errors import Damaged
+from beam_runner_jobservices.errors import Damaged, NotFound
 from beam_runner_jobservices.job_file import FILE, JobFile
 from beam_runner_jobservices.recorder import EndedJob, KeptJob
 from beam_runner_jobservices.step_names import StepNames

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import attrs
+from beam_runner_model.jobs import Importance, JobMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_jobservices import Importance, JobMessage, LogQuery, LogRecord, select_logs
-from beam_runner_jobservices.job_log import MOST_LINES
+from beam_runner_jobservices.job_log import MOST_LINES, LogQuery, LogRecord, select_logs
 
 STEPS = ("", "Read", "Read/Lines", "Reading", "Count")
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from beam_runner_jobservices import StageSeries
+from beam_runner_model.observation import StageSeries
+
 from beam_runner_jobservices.kept_series import joined, thinned
 
 

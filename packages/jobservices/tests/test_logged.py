@@ -7,17 +7,10 @@ from contextlib import closing
 import attrs
 import pytest
 from beam_runner_model.errors import RunnerError, Unavailable
+from beam_runner_model.jobs import Importance, JobMessage, JobMetrics, JobSpec, JobState, StateEvent
 from beam_runner_storage.durable.databases import Schema, open_database, transaction
 from beam_runner_storage.durable.logged import LogFailed
 
-from beam_runner_jobservices import (
-    Importance,
-    JobMessage,
-    JobMetrics,
-    JobSpec,
-    JobState,
-    StateEvent,
-)
 from beam_runner_jobservices.archive import Archive
 from beam_runner_jobservices.error_log import Errors
 from beam_runner_jobservices.job_file import JobFile

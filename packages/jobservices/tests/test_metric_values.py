@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 from apache_beam import coders
+from beam_runner_model.jobs import MonitoringInfo
 from beam_runner_urns import metrics as urns
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_jobservices import Distribution, Latest, MonitoringInfo, metric_value
+from beam_runner_jobservices.metric_values import Distribution, Latest, metric_value
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 

@@ -4,29 +4,27 @@ import json
 from pathlib import Path
 
 import pytest
-from beam_runner_model.observation import Execution as Record
-
-from beam_runner_jobservices import (
+from beam_runner_model.failures import FailedBundle, FailureCause
+from beam_runner_model.jobs import JobState
+from beam_runner_model.observation import (
     BundlePlace,
     BundleStory,
     DataPiece,
     Execution,
-    FailedBundle,
-    FailureCause,
-    JobApiError,
-    JobClient,
-    JobServer,
-    JobState,
     RunningBundle,
     StackFrame,
     StageSeries,
     StoryStatus,
     StoryStep,
     ThreadStack,
-    Wait,
-    WaitKind,
 )
+from beam_runner_model.observation import Execution as Record
+from beam_runner_model.waits import Wait, WaitKind
+
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
 from beam_runner_jobservices.observation_json import decode, encode, record_of
+from beam_runner_jobservices.server import JobServer
 
 from .fakes import Clock, FakeExecutor, FakeJob
 

@@ -10,18 +10,18 @@ import apache_beam as beam
 import grpc
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-
-from beam_runner_jobservices import (
+from beam_runner_model.jobs import (
     Importance,
     JobMetrics,
-    JobRejected,
-    JobServer,
     JobState,
     MonitoringInfo,
     OptionType,
     PipelineOption,
 )
+
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
+from beam_runner_jobservices.errors import JobRejected
+from beam_runner_jobservices.server import JobServer
 
 from .fakes import FakeExecutor, run_to_end
 

@@ -7,8 +7,9 @@ import tracemalloc
 import pytest
 from google.protobuf import struct_pb2
 
-from beam_runner_jobservices import InvalidRequest, Limits, NotFound, NotReady, TooMany
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
+from beam_runner_jobservices.errors import InvalidRequest, NotFound, NotReady, TooMany
+from beam_runner_jobservices.limits import Limits
 from beam_runner_jobservices.preparations import Peer, Preparations
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.wire.pipelines import prepare_request

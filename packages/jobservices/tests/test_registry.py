@@ -9,18 +9,13 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from beam_runner_model.errors import Unavailable
+from beam_runner_model.jobs import JobState, StateEvent
 
-from beam_runner_jobservices import (
-    ExecutorFailed,
-    JobRejected,
-    JobState,
-    Limits,
-    NotFound,
-    StateEvent,
-    Unavailable,
-)
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
 from beam_runner_jobservices.ended import Ended
+from beam_runner_jobservices.errors import ExecutorFailed, JobRejected, NotFound
+from beam_runner_jobservices.limits import Limits
 from beam_runner_jobservices.preparations import Peer, Preparations
 from beam_runner_jobservices.recorder import Unrecorded
 from beam_runner_jobservices.registry import Registry

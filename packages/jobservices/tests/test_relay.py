@@ -9,18 +9,15 @@ import threading
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from beam_runner_model.jobs import Importance, JobState
 from waiting import eventually
 
-from beam_runner_jobservices import (
-    Credentials,
-    Guard,
-    Importance,
-    JobApiError,
-    JobClient,
-    JobServer,
-    JobState,
-)
+from beam_runner_jobservices.channels import Credentials
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_jobservices.guard import Guard
 from beam_runner_jobservices.relay import Relay, main
+from beam_runner_jobservices.server import JobServer
 
 from .fakes import LIMIT, FakeExecutor, run_to_end, threads
 

@@ -10,26 +10,23 @@ from pathlib import Path
 
 import pytest
 from beam_runner_model.errors import RunnerError
-from waiting import eventually
-
-from beam_runner_jobservices import (
-    Execution,
+from beam_runner_model.jobs import (
     Importance,
-    JobApiError,
-    JobClient,
     JobMessage,
     JobMetrics,
-    JobRejected,
-    JobServer,
     JobState,
-    Limits,
-    LogQuery,
     MessageLine,
     MonitoringInfo,
-    StageSeries,
     StateEvent,
 )
-from beam_runner_jobservices.server import Elsewhere
+from beam_runner_model.observation import Execution, StageSeries
+from waiting import eventually
+
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError, JobRejected
+from beam_runner_jobservices.job_log import LogQuery
+from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.server import Elsewhere, JobServer
 
 from .fakes import (
     LIMIT,

@@ -10,27 +10,24 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 from beam_runner_model.errors import RunnerError
-from waiting import eventually
-
-from beam_runner_jobservices import (
-    AddressError,
-    Guard,
+from beam_runner_model.jobs import (
     Importance,
-    JobApiError,
-    JobClient,
     JobInfo,
     JobMessage,
     JobMetrics,
-    JobRejected,
-    JobServer,
     JobState,
-    Limits,
     MonitoringInfo,
     OptionType,
     PipelineOption,
     StateEvent,
 )
-from beam_runner_jobservices.errors import NotFound
+from waiting import eventually
+
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import AddressError, JobApiError, JobRejected, NotFound
+from beam_runner_jobservices.guard import Guard
+from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.server import JobServer
 
 from .fakes import LIMIT, FakeExecutor, pipeline_proto, run_to_end, threads
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from beam_runner_jobservices import InvalidRequest
+from beam_runner_jobservices.errors import InvalidRequest
 from beam_runner_jobservices.graph import PCollectionNode, PipelineGraph, TransformNode
 from beam_runner_jobservices.graph_checks import check
 from beam_runner_jobservices.sizes import PipelineLimits, excesses

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from beam_runner_jobservices import InvalidRequest
+from beam_runner_jobservices.errors import InvalidRequest
 from beam_runner_jobservices.staging import (
     Chunk,
     Dependency,

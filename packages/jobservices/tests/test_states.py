@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from beam_runner_model.jobs import JobState
 
-from beam_runner_jobservices import IllegalTransition, JobState
+from beam_runner_jobservices.errors import IllegalTransition
 from beam_runner_jobservices.states import OVERTAKEN, TRANSITIONS, is_entered
 
 UNUSED = {JobState.UNSPECIFIED, JobState.UPDATING, JobState.UPDATED}

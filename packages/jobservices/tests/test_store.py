@@ -6,9 +6,9 @@ import hashlib
 import threading
 
 import pytest
-from beam_runner_model.errors import RunnerError
+from beam_runner_model.errors import RunnerError, Unavailable
 
-from beam_runner_jobservices import NotFound, Unavailable
+from beam_runner_jobservices.errors import NotFound
 from beam_runner_jobservices.store import ArtifactStore
 
 from .fakes import files_in

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from beam_runner_model.jobs import JobMessage
+from beam_runner_model.errors import Unavailable
+from beam_runner_model.jobs import JobMessage, JobState
 from waiting import eventually
 
-from beam_runner_jobservices import JobState, Unavailable, registry, threads
+from beam_runner_jobservices import registry, threads
 
 from .fakes import LIMIT, run_to_end
 from .successors import Servers

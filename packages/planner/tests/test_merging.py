@@ -19,7 +19,7 @@ from beam_runner_model.window_coders import WindowCoder
 from beam_runner_model.windows import OpaqueWindow
 from beam_runner_runtime.bundles.merging import SdkMerger
 from beam_runner_urns import coders as coder_urns
-from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.errors import BundleFailed
 from beam_runner_worker.log_records import LogRecord
 

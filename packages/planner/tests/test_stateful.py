@@ -17,7 +17,7 @@ from beam_runner_engine.keyed.state import (
     ValueState,
 )
 from beam_runner_engine.keyed.timers import TimeDomain
-from beam_runner_engine.scheduler import StageKind
+from beam_runner_engine.scheduler.specs import StageKind
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.stages import InputKind, OutputKind
 from beam_runner_runtime.driver.scheduling import graph_of

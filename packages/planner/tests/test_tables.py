@@ -9,17 +9,10 @@ import apache_beam as beam
 import pytest
 import samples
 from apache_beam.portability.api import beam_runner_api_pb2
-from beam_runner_engine.scheduler import (
-    BundleDone,
-    Data,
-    Drain,
-    FinishJob,
-    Outcome,
-    Output,
-    Residual,
-    Scheduler,
-    Start,
-)
+from beam_runner_engine.scheduler.commands import FinishJob, Outcome
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import BundleDone, Drain, Output, Residual, Start
+from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_runtime.driver.scheduling import graph_of, roots_of

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
-from beam_runner_jobservices import BundleStory, JobClient, JobServer, StoryStatus, StoryStep
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.server import JobServer
 from beam_runner_model.jobs import JobMetrics, JobSpec
+from beam_runner_model.stories import BundleStory, StoryStatus, StoryStep
 
 from beam_runner_server import cli
 from beam_runner_server.plain import PlainProgram

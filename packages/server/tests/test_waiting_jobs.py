@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from servers import Reporter
 
 from beam_runner_server.waiting_jobs import NeverBegun, awaited

@@ -7,25 +7,20 @@ from typing import Any
 
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
-from beam_runner_jobservices import (
+from beam_runner_jobservices.channels import Credentials
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.ports import JobReporter
+from beam_runner_jobservices.server import JobServer
+from beam_runner_model.jobs import JobMetrics, JobSpec, JobState, MonitoringInfo
+from beam_runner_model.observation import (
     BundlePlace,
-    BundleStory,
-    Credentials,
     Execution,
-    JobClient,
-    JobMetrics,
-    JobReporter,
-    JobServer,
-    JobSpec,
-    JobState,
-    MonitoringInfo,
     RunningBundle,
     StageSeries,
-    StoryStatus,
     ThreadStack,
-    Wait,
-    WaitKind,
 )
+from beam_runner_model.stories import BundleStory, StoryStatus
+from beam_runner_model.waits import Wait, WaitKind
 from starlette.testclient import TestClient
 
 from beam_runner_web.app import create_app

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from beam_runner_jobservices import (
-    BundleStory,
-    DataPiece,
-    Execution,
-    FailedBundle,
-    FailureCause,
-    Importance,
-    RunningBundle,
-    StoryKind,
-    StoryStatus,
-    StoryStep,
-)
+from beam_runner_model.failures import FailedBundle, FailureCause
+from beam_runner_model.jobs import Importance
+from beam_runner_model.observation import Execution, RunningBundle
+from beam_runner_model.stories import BundleStory, DataPiece, StoryKind, StoryStatus, StoryStep
 from starlette.testclient import TestClient
 
 from .conftest import Observed, Server

@@ -7,19 +7,16 @@ import time
 from typing import Any
 
 import pytest
-from beam_runner_jobservices import (
+from beam_runner_model.failures import FailedBundle
+from beam_runner_model.jobs import JobMetrics, JobState, MonitoringInfo
+from beam_runner_model.observation import (
     Execution,
-    FailedBundle,
-    JobMetrics,
-    JobState,
-    MonitoringInfo,
     RunningBundle,
     StackFrame,
     StageSeries,
     ThreadStack,
-    Wait,
-    WaitKind,
 )
+from beam_runner_model.waits import Wait, WaitKind
 from starlette.testclient import TestClient
 
 from beam_runner_web.watch.samples import URN

@@ -15,7 +15,8 @@ import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.local_job_service import LocalJobServicer
-from beam_runner_jobservices import JobApiError, JobClient
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
 from starlette.testclient import TestClient
 from waiting import eventually
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from beam_runner_jobservices import Importance, JobMetrics, MessageLine
+from beam_runner_model.jobs import Importance, JobMetrics, MessageLine
 from starlette.testclient import TestClient
 
 from .conftest import Server, add_step, count, stage, user, wall, word_count

@@ -30,7 +30,7 @@ from beam_runner_model.stages import (
 )
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.embedded.harness import EmbeddedHarness
 
 ROUNDS = 7
 

@@ -25,7 +25,7 @@ from tiny_host import Artifacts, Logs, TinyHost, external, job_with, pickle_by_v
 
 from beam_runner_worker import limits
 from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

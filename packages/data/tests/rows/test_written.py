@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from beam_runner_engine.scheduler import Output
+from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.window_coders import encode_window

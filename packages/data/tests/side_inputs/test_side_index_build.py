@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beam_runner_engine.scheduler import Data
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.buffers import BufferKind
 from sample_buffers import buffer
 from sample_chunks import GLOBAL, keyed_chunk

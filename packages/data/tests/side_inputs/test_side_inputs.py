@@ -6,7 +6,8 @@ from pathlib import Path
 
 import attrs
 import pytest
-from beam_runner_engine.scheduler import Data, SideInput
+from beam_runner_engine.scheduler.commands import SideInput
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.buffers import BufferKind, SideInputUse
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, Window
 from sample_buffers import buffer

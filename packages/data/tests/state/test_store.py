@@ -13,8 +13,8 @@ from unittest import mock
 
 import pytest
 from beam_runner_engine.keyed.cells import CellDelta, CellId
-from beam_runner_engine.testing import MemoryStore
 from beam_runner_engine.testing.store_contract import CELL, CommittingStore, store_checks
+from beam_runner_engine.testing.stores import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 import pytest
 
-from beam_runner_engine.dispatch import Driver
-from beam_runner_engine.scheduler import (
+from beam_runner_engine.dispatch.driver import Driver
+from beam_runner_engine.scheduler.commands import (
     Bundle,
     CancelBundles,
     Command,
@@ -20,9 +20,9 @@ from beam_runner_engine.scheduler import (
     Outcome,
     ReleaseState,
     SplitBundle,
-    Tick,
     WakeAt,
 )
+from beam_runner_engine.scheduler.events import Tick
 
 from .bundles import bundle
 

@@ -16,42 +16,56 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-import beam_runner_engine as engine
-from beam_runner_engine.testing import MemoryStore
+from beam_runner_model.strategy import MergeStatus, WindowingStrategy
+from beam_runner_model.times import MAX_TIMESTAMP
+from beam_runner_model.triggers import (
+    AfterAny,
+    AfterCount,
+    AfterEach,
+    AfterEndOfWindow,
+    AfterProcessingTime,
+    DefaultTrigger,
+    Delay,
+    Never,
+    Repeatedly,
+    Trigger,
+)
+from beam_runner_model.window_coders import encode_window
+from beam_runner_model.window_fns import FixedWindows, Sessions, assign_windows
+
+from beam_runner_engine.keyed.grouping import TriggeredGrouper
+from beam_runner_engine.keyed.groups import Group, Groups
+from beam_runner_engine.keyed.now import Now
+from beam_runner_engine.testing.stores import MemoryStore
 
 COUNT = 100_000
 TEN_CALLS = [slice(start, start + COUNT // 10) for start in range(0, COUNT, COUNT // 10)]
 ONE_CALL = [slice(COUNT)]
-WINDOWS = engine.FixedWindows(10_000)
+WINDOWS = FixedWindows(10_000)
 KEYS = [b"key%d" % (number * 7919 % 1000) for number in range(COUNT)]
 TIMES = [number % 10_000 for number in range(COUNT)]
-COLUMN = [engine.encode_window(engine.assign_windows(WINDOWS, time)[0]) for time in TIMES]
+COLUMN = [encode_window(assign_windows(WINDOWS, time)[0]) for time in TIMES]
 VALUES = [b"value%d" % number for number in range(COUNT)]
 SESSION_TIMES = [number // 1000 * 60 for number in range(COUNT)]
-SESSIONS = [
-    engine.encode_window(engine.assign_windows(engine.Sessions(100), time)[0])
-    for time in SESSION_TIMES
-]
-EVERY_TENTH = engine.AfterCount(10)
-IN_A_WHILE = engine.AfterProcessingTime((engine.Delay(5),))
-TRIGGERS: dict[str, engine.Trigger] = {
-    "default": engine.DefaultTrigger(),
-    "never": engine.Never(),
-    "repeatedly after processing time": engine.Repeatedly(IN_A_WHILE),
-    "repeatedly after 10": engine.Repeatedly(EVERY_TENTH),
-    "after end of window, early after 10": engine.AfterEndOfWindow(early=EVERY_TENTH),
-    "repeatedly any of after 10, after processing time": engine.Repeatedly(
-        engine.AfterAny((EVERY_TENTH, IN_A_WHILE))
+SESSIONS = [encode_window(assign_windows(Sessions(100), time)[0]) for time in SESSION_TIMES]
+EVERY_TENTH = AfterCount(10)
+IN_A_WHILE = AfterProcessingTime((Delay(5),))
+TRIGGERS: dict[str, Trigger] = {
+    "default": DefaultTrigger(),
+    "never": Never(),
+    "repeatedly after processing time": Repeatedly(IN_A_WHILE),
+    "repeatedly after 10": Repeatedly(EVERY_TENTH),
+    "after end of window, early after 10": AfterEndOfWindow(early=EVERY_TENTH),
+    "repeatedly any of after 10, after processing time": Repeatedly(
+        AfterAny((EVERY_TENTH, IN_A_WHILE))
     ),
-    "repeatedly each of after 8, after 12": engine.Repeatedly(
-        engine.AfterEach((engine.AfterCount(8), engine.AfterCount(12)))
-    ),
+    "repeatedly each of after 8, after 12": Repeatedly(AfterEach((AfterCount(8), AfterCount(12)))),
 }
 
-SESSION_TRIGGERS: dict[str, engine.Trigger] = {
-    "default": engine.DefaultTrigger(),
-    "repeatedly after 10": engine.Repeatedly(EVERY_TENTH),
-    "after end of window, early after 10": engine.AfterEndOfWindow(early=EVERY_TENTH),
+SESSION_TRIGGERS: dict[str, Trigger] = {
+    "default": DefaultTrigger(),
+    "repeatedly after 10": Repeatedly(EVERY_TENTH),
+    "after end of window, early after 10": AfterEndOfWindow(early=EVERY_TENTH),
 }
 
 
@@ -63,36 +77,36 @@ def dict_loop() -> Any:
     return list(groups.items())
 
 
-def triggered(trigger: engine.Trigger) -> Any:
+def triggered(trigger: Trigger) -> Any:
     """Groups with a trigger that is evaluated for each call of ten elements of a key."""
-    strategy = engine.WindowingStrategy(WINDOWS, trigger=trigger)
+    strategy = WindowingStrategy(WINDOWS, trigger=trigger)
     return grouped(strategy, COLUMN, TIMES, TEN_CALLS)
 
 
-def sessions(trigger: engine.Trigger) -> Any:
+def sessions(trigger: Trigger) -> Any:
     """Groups in sessions of a key each, which each element extends."""
-    strategy = engine.WindowingStrategy(
-        engine.Sessions(100), merge_status=engine.MergeStatus.NEEDS_MERGE, trigger=trigger
+    strategy = WindowingStrategy(
+        Sessions(100), merge_status=MergeStatus.NEEDS_MERGE, trigger=trigger
     )
     return grouped(strategy, SESSIONS, SESSION_TIMES, ONE_CALL)
 
 
 def grouped(
-    strategy: engine.WindowingStrategy, windows: list[bytes], times: list[int], calls: list[slice]
+    strategy: WindowingStrategy, windows: list[bytes], times: list[int], calls: list[slice]
 ) -> int:
     """Groups the elements in these windows, in calls."""
-    grouper = engine.TriggeredGrouper(strategy, MemoryStore())
-    groups = engine.Groups()
+    grouper = TriggeredGrouper(strategy, MemoryStore())
+    groups = Groups()
     for some in calls:
         groups += grouper.process(
-            KEYS[some], windows[some], times[some], VALUES[some], engine.Now(0, 0, 0)
+            KEYS[some], windows[some], times[some], VALUES[some], Now(0, 0, 0)
         )
-    groups += grouper.advance(engine.Now(engine.MAX_TIMESTAMP, 100))
+    groups += grouper.advance(Now(MAX_TIMESTAMP, 100))
     grouper.commit()
     return read(groups)
 
 
-def read(groups: Iterable[engine.Group]) -> int:
+def read(groups: Iterable[Group]) -> int:
     """Takes each pane in its turn, as a host does, and returns how many elements are in them."""
     return sum(map(len, map(attrgetter("values"), groups)))
 

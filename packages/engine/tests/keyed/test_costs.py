@@ -16,7 +16,7 @@ from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.testing import MemoryStore
+from beam_runner_engine.testing.stores import MemoryStore
 
 from .costs import cost_ratio, read
 

@@ -13,7 +13,7 @@ from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group, Groups
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.testing import MemoryStore
+from beam_runner_engine.testing.stores import MemoryStore
 
 ONE = Group(b"k", b"w", 1, NO_FIRING, (b"1",))
 TWO = Group(b"k", b"v", 2, ONLY_FIRING, (b"2", b"3"))

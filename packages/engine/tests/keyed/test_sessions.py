@@ -23,7 +23,7 @@ from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.merging import SessionMerger
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.testing import MemoryStore
+from beam_runner_engine.testing.stores import MemoryStore
 
 from .test_oracle import STRATEGIES
 from .triggering import KEY, OurRun, Watermark, fired

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import attrs
 
-from beam_runner_engine.dispatch import (
-    Parallelism,
-    Patience,
-    Place,
-    WaitingBundles,
-    in_the_way,
-    place_for,
-    turn_ends,
-)
+from beam_runner_engine.dispatch.parallelism import Parallelism
+from beam_runner_engine.dispatch.places import Patience, Place, place_for
+from beam_runner_engine.dispatch.waiting import WaitingBundles
+from beam_runner_engine.dispatch.yielding import in_the_way, turn_ends
 from beam_runner_engine.scheduler.commands import OpenBundles
 from beam_runner_engine.scheduler.events import GiveWay
 

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch import Parallelism
+from beam_runner_engine.dispatch.parallelism import Parallelism
 
 from .graphs import Job, jobs
 from .placed_jobs import PATIENCE, PlacedJob

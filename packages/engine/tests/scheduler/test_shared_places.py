@@ -5,7 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch import JobTurns, Parallelism, SharedPlaces, place_to_give
+from beam_runner_engine.dispatch.idling import place_to_give
+from beam_runner_engine.dispatch.parallelism import Parallelism
+from beam_runner_engine.dispatch.sharing import SharedPlaces
+from beam_runner_engine.dispatch.turns import JobTurns
 
 from .graphs import Job, jobs
 from .placed_jobs import PATIENCE, PlacedJob, StartedPlace

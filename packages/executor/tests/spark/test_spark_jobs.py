@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import attrs
 import pytest
-from beam_runner_engine.scheduler import Bundle, SectionPart
+from beam_runner_engine.scheduler.commands import Bundle, SectionPart
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import LaneOpened, RunBundle
 from beam_runner_runtime.sections.ends import SectionEnd, Tasks

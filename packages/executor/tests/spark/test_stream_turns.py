@@ -13,7 +13,8 @@ import pytest
 from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows import written
 from beam_runner_data.rows.columns import from_bytes
-from beam_runner_engine.scheduler import Bundle, BundleDone, Input, Residual
+from beam_runner_engine.scheduler.commands import Bundle, Input
+from beam_runner_engine.scheduler.events import BundleDone, Residual
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_model.stages import InputEdge, InputKind, JobContext, StageSpec
 from beam_runner_model.times import MIN_TIMESTAMP

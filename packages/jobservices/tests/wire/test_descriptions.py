@@ -4,8 +4,9 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms import window
 
-from beam_runner_jobservices import InvalidRequest, describe_pipeline
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
+from beam_runner_jobservices.errors import InvalidRequest
+from beam_runner_jobservices.wire.descriptions import describe_pipeline
 
 from ..fakes import pipeline_proto
 

@@ -6,10 +6,11 @@ import json
 import math
 
 import pytest
+from beam_runner_model.jobs import Artifact
 
-from beam_runner_jobservices import Artifact, InvalidRequest
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
+from beam_runner_jobservices.errors import InvalidRequest
 from beam_runner_jobservices.staging import Embedded, Fetchable, Unresolved
 from beam_runner_jobservices.wire.pipelines import (
     pipeline_graph,

@@ -6,7 +6,6 @@ from apache_beam.portability.api import (
     beam_fn_api_pb2,
     beam_interactive_api_pb2,
     beam_interactive_api_pb2_grpc,
-    beam_job_api_pb2,
     beam_runner_api_pb2,
     endpoints_pb2,
     standard_window_fns_pb2,
@@ -53,8 +52,6 @@ ProcessBundleDescriptor = beam_fn_api_pb2.ProcessBundleDescriptor
 RemoteGrpcPort = beam_fn_api_pb2.RemoteGrpcPort
 
 LabelledPayload = beam_runner_api_pb2.LabelledPayload
-
-PrepareJobRequest = beam_job_api_pb2.PrepareJobRequest
 
 ApiServiceDescriptor = endpoints_pb2.ApiServiceDescriptor
 

@@ -2,7 +2,7 @@
 structure.
 
 The job service has already checked the references and the size of the pipeline, with
-`beam_runner_jobservices.check_pipeline`.
+`beam_runner_jobservices.wire.pipelines.check_pipeline`.
 """
 
 from __future__ import annotations

@@ -15,8 +15,6 @@ from beam_runner_data.rows import refs
 from beam_runner_engine.keyed import state as kinds_of_state
 from beam_runner_engine.keyed import timers
 from beam_runner_engine.scheduler import (
-    Bundle,
-    Data,
     commands,
     data,
     events,
@@ -27,6 +25,8 @@ from beam_runner_engine.scheduler import (
     state,
     transitions,
 )
+from beam_runner_engine.scheduler.commands import Bundle
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model import (
     buffers,
     bundles,

@@ -1,4 +1,6 @@
-"""What somebody needs who writes a placement: the ports to implement, and what a process of a lane runs.
+"""What the process of a lane runs, on the placement of another engine.
+
+A placement implements the ports of `driver.ports`, or extends `processes.lanes_only`.
 
 ```
 placement.job(...).start_lane(number, on_end)      in the server, for each lane
@@ -11,23 +13,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from beam_runner_runtime.bundles.binding import bind
-from beam_runner_runtime.channel.endpoints import Endpoints, to_job
-from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.channel.stand_by import LaneRef
-from beam_runner_runtime.driver.ports import JobPlacement, Placement
-from beam_runner_runtime.processes.lanes_only import LanesOnly, LanesOnlyJob
-
-__all__ = [
-    "Endpoint",
-    "Endpoints",
-    "JobPlacement",
-    "LaneRef",
-    "LanesOnly",
-    "LanesOnlyJob",
-    "Placement",
-    "serve_lane",
-    "to_job",
-]
 
 
 def serve_lane(ref: LaneRef) -> None:

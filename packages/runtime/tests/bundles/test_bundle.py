@@ -13,7 +13,8 @@ from beam_runner_data.rows.outputs import row_port
 from beam_runner_data.rows.refs import FileRows
 from beam_runner_data.rows.written import WrittenBuffer
 from beam_runner_data.state.shard_stores import ShardStores
-from beam_runner_engine.scheduler import Data, Input
+from beam_runner_engine.scheduler.commands import Input
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.bundles import BundleProgress, BundleSplit, MonitoringInfo, ResidualElement
 from beam_runner_model.summary import EMPTY_SUMMARY

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from beam_runner_data.rows.columns import to_batch
 from beam_runner_engine.keyed.groups import Groups
-from beam_runner_engine.scheduler import Data
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.chunks import ElementChunk, KeyedChunk, OutputChunk
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.panes import ONLY_FIRING, PaneTiming, encode_pane

@@ -11,7 +11,8 @@ from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_data.rows.refs import InlineRows
 from beam_runner_data.rows.row import elements_row
-from beam_runner_engine.scheduler import Data, Input
+from beam_runner_engine.scheduler.commands import Input
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.bundles import BundleSplit, ResidualElement
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.facts import DataFacts

@@ -19,7 +19,7 @@ from beam_runner_data.rows.written import WrittenBuffer
 from beam_runner_data.state.segments import open_segment
 from beam_runner_data.state.store import ShardStore
 from beam_runner_engine.keyed.cells import CellDelta, CellId
-from beam_runner_engine.scheduler import BundleDone, FailureKind
+from beam_runner_engine.scheduler.events import BundleDone, FailureKind
 from beam_runner_model.buffers import BufferKind
 from beam_runner_storage.stores.spec import NO_STORE
 from beam_runner_storage.unavailable import NeighbourUnavailable

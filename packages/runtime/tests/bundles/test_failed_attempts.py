@@ -10,8 +10,8 @@ from beam_runner_data.rows.errors import FileError, RowsError
 from beam_runner_data.rows.files import read_ref
 from beam_runner_data.rows.refs import FileRows, Segment
 from beam_runner_data.state.segments import open_segment
-from beam_runner_engine.scheduler import BundleFailed as FailedEvent
-from beam_runner_engine.scheduler import FailureKind
+from beam_runner_engine.scheduler.events import BundleFailed as FailedEvent
+from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_storage.stores.ports import MissingFileError, StoreError
 from beam_runner_storage.unavailable import NeighbourUnavailable
 from beam_runner_worker.errors import BundleFailed, HarnessError, PoolUnreachable

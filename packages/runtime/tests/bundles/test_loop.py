@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beam_runner_engine.scheduler import BundleFailed as Failed
-from beam_runner_engine.scheduler import FinishJob, Outcome
+from beam_runner_engine.scheduler.commands import FinishJob, Outcome
+from beam_runner_engine.scheduler.events import BundleFailed as Failed
 from beam_runner_worker.errors import BundleFailed
 from loop_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS, rig_in_loop, tune
 from rig import NO_LOOP, Rig

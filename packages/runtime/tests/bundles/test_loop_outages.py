@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 from beam_runner_data.state import shard_stores
-from beam_runner_engine.scheduler import FinishJob, Outcome
+from beam_runner_engine.scheduler.commands import FinishJob, Outcome
 from beam_runner_storage.unavailable import NeighbourUnavailable
 from loop_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS, rig_in_loop, tune
 from rig import Rig

@@ -10,7 +10,7 @@ import attrs
 import pytest
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 from beam_runner_data.state.shard_stores import ShardStores
-from beam_runner_engine.scheduler import Input
+from beam_runner_engine.scheduler.commands import Input
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.bundles import BundleSplit, ResidualElement
 from beam_runner_model.stages import OutputEdge, OutputKind

@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 from beam_runner_data.state.shard_stores import ShardStores
-from beam_runner_engine.scheduler import Input
+from beam_runner_engine.scheduler.commands import Input
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.bundles import BundleSplit, ResidualElement
 from sample_buffers import buffer

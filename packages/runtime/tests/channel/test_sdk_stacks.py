@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 
 from apache_beam.runners.worker.worker_status import thread_dump
-from beam_runner_worker.fnapi import SdkStatus
+from beam_runner_worker.fnapi.status import SdkStatus
 
 from beam_runner_runtime.channel.sdk_stacks import sdk_stacks
 

@@ -8,7 +8,8 @@ from typing import Any, get_args
 import pytest
 from beam_runner_data.rows.refs import FileRows, InlineRows, Segment, StateCommit
 from beam_runner_data.rows.row import RowKind
-from beam_runner_engine.scheduler import BundleDone, Data, Output, SplitDone
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import BundleDone, Output, SplitDone
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.observation import StackFrame, ThreadStack

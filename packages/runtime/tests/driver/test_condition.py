@@ -8,7 +8,8 @@ from unittest.mock import patch
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.coders.coder_impl import create_InputStream
-from beam_runner_engine.scheduler import BundleFailed, FailJob, FailureKind, FinishJob, Outcome
+from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
+from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
 from beam_runner_jobservices.metric_values import metric_value
 from beam_runner_model.bundles import ResidualElement
 from beam_runner_model.jobs import Importance, MonitoringInfo

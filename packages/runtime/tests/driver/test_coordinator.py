@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
+from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_worker.errors import BundleFailed
 from rig import NO_LOOP, Rig
 from small_jobs import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from beam_runner_engine.scheduler import Bundle, FinishJob, Outcome
+from beam_runner_engine.scheduler.commands import Bundle, FinishJob, Outcome
 from beam_runner_model.bundles import BundleSplit, ResidualElement
 from rig import NO_LOOP, Rig
 from small_jobs import EXPECTED, LOOP_BYTES, TRANSFORMS, rig_of, running, seen

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from beam_runner_data.rows.errors import RowsError
-from beam_runner_engine.scheduler import FailJob, Pauses
+from beam_runner_engine.scheduler.commands import FailJob
+from beam_runner_engine.scheduler.specs import Pauses
 from beam_runner_model.failures import FailureCause
 from beam_runner_storage.unavailable import NeighbourUnavailable
 from beam_runner_worker.errors import BundleFailed

@@ -9,7 +9,8 @@ from unittest.mock import patch
 
 import attrs
 import pytest
-from beam_runner_engine.scheduler import DefaultSectionPolicy, FailJob, FinishJob, Outcome
+from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
+from beam_runner_engine.scheduler.policy import DefaultSectionPolicy
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.observation import BundlePlace
 from beam_runner_model.waits import WaitKind

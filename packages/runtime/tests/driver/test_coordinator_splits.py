@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
-from beam_runner_engine.scheduler import SplitDone
+from beam_runner_engine.scheduler.events import SplitDone
 from beam_runner_model.bundles import BundleSplit, ResidualElement
 from rig import Rig
 from small_jobs import (

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from beam_runner_data.rows import written
-from beam_runner_engine.dispatch import Driver
-from beam_runner_engine.scheduler import FinishJob, Outcome
+from beam_runner_engine.dispatch.driver import Driver
+from beam_runner_engine.scheduler.commands import FinishJob, Outcome
 from beam_runner_model.buffers import BufferKind
 from beam_runner_storage.journal.journal import Journal
 from rig import ANYWHERE, NO_LOOP, Crashed, Crashes, Rig

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from beam_runner_data.rows.refs import InlineRows
 from beam_runner_data.rows.row import RowKind
-from beam_runner_engine.scheduler import BundleDone, Data, Output
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import BundleDone, Output
 from beam_runner_model.facts import DataFacts
 from beam_runner_storage.journal.store import FILE, Store
 from journal_damages import JOBS, KILLED, left_folder, outcome, outcomes

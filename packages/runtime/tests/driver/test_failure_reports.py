@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from beam_runner_engine.scheduler import BundleFailed, FailureKind, Pauses, Tick
+from beam_runner_engine.scheduler.events import BundleFailed, FailureKind, Tick
+from beam_runner_engine.scheduler.specs import Pauses
 from beam_runner_model.failures import FailedBundle, FailureCause
 from ledger_jobs import CHAIN, Job, failed, rows
 

@@ -6,7 +6,7 @@ Bundles of sources have numbers from 100 here.
 from __future__ import annotations
 
 import pytest
-from beam_runner_engine.scheduler import Bundle
+from beam_runner_engine.scheduler.commands import Bundle
 from clocks import Clock, clock_of
 from fake_links import LOOP, FakeLink, bundle, given, opened
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_engine.scheduler import FailJob, Pauses
+from beam_runner_engine.scheduler.commands import FailJob
+from beam_runner_engine.scheduler.specs import Pauses
 from beam_runner_model.jobs import JobState
 from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_planner.plan import JobPlan, TruncationPlan

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beam_runner_engine.scheduler import DefaultSectionPolicy, Limits
+from beam_runner_engine.scheduler.policy import DefaultSectionPolicy
+from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_model.jobs import JobState
 from section_doubles import EXPECTED, PLAN, TRANSFORMS, broken, refused
 from servers import SECONDS, FakeSpark, Server

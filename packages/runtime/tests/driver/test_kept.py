@@ -15,7 +15,8 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_engine.scheduler import Limits, Pauses, Tick
+from beam_runner_engine.scheduler.events import Tick
+from beam_runner_engine.scheduler.specs import Limits, Pauses
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_storage.journal.codec import FormError, Registry
 from beam_runner_storage.journal.store import Store

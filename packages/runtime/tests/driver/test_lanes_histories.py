@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beam_runner_engine.scheduler import Bundle
+from beam_runner_engine.scheduler.commands import Bundle
 from fake_links import LOOP, FakeLink, bundle, given, opened
 from hypothesis import settings
 from hypothesis import strategies as st

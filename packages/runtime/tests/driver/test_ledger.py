@@ -5,17 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 from beam_runner_data.rows.refs import FileRows
-from beam_runner_engine.scheduler import (
-    Bundle,
-    Cancel,
-    FailJob,
-    FailureKind,
-    FinishJob,
-    Outcome,
-    Pauses,
-    Residual,
-    Tick,
-)
+from beam_runner_engine.scheduler.commands import Bundle, FailJob, FinishJob, Outcome
+from beam_runner_engine.scheduler.events import Cancel, FailureKind, Residual, Tick
+from beam_runner_engine.scheduler.specs import Pauses
 from beam_runner_model.buffers import BufferKind, SideInputUse
 from beam_runner_model.times import MAX_TIMESTAMP
 from ledger_jobs import (

@@ -5,13 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from beam_runner_engine.scheduler import (
-    BundleFailed,
-    FailureKind,
-    Pauses,
-    Residual,
-    Tick,
-)
+from beam_runner_engine.scheduler.events import BundleFailed, FailureKind, Residual, Tick
+from beam_runner_engine.scheduler.specs import Pauses
 from ledger_jobs import (
     CHAIN,
     WAITING,

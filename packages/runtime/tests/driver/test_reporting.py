@@ -8,7 +8,8 @@ import traceback
 import pytest
 from apache_beam.coders.coders import Coder
 from apache_beam.runners.pipeline_context import PipelineContext
-from beam_runner_engine.scheduler import BundleFailed, FailJob, FailureKind
+from beam_runner_engine.scheduler.commands import FailJob
+from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
 from beam_runner_planner import _protos
 from small_jobs import PLAN
 

@@ -8,23 +8,18 @@ import pytest
 import samples
 from beam_runner_data.rows.refs import InlineRows
 from beam_runner_data.rows.row import RowKind
-from beam_runner_engine.scheduler import (
+from beam_runner_engine.scheduler.commands import Bundle, FailJob, FinishJob, OpenBundles, Outcome
+from beam_runner_engine.scheduler.events import BundleDone, Start
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import (
     AddElements,
     AdvanceProcessingTime,
     AdvanceWatermark,
-    Bundle,
-    BundleDone,
-    FailJob,
-    FinishJob,
     GraphSpec,
-    OpenBundles,
-    Outcome,
-    Scheduler,
     SideInputReadiness,
     SideInputSpec,
     SideWindowOf,
     StageKind,
-    Start,
 )
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP

@@ -8,15 +8,9 @@ from typing import Any
 import attrs
 import pytest
 import samples
-from beam_runner_engine.scheduler import (
-    BundleDone,
-    FailJob,
-    FinishJob,
-    OpenBundles,
-    Outcome,
-    Scheduler,
-    Start,
-)
+from beam_runner_engine.scheduler.commands import FailJob, FinishJob, OpenBundles, Outcome
+from beam_runner_engine.scheduler.events import BundleDone, Start
+from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_model.buffers import BufferKind, MergingPlan
 from beam_runner_planner.plan import JobPlan, TestStreamPlan, TruncationPlan
 from sample_buffers import buffer

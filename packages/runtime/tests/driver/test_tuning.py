@@ -5,7 +5,8 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 import pytest
-from beam_runner_engine.scheduler import Limits, Pauses, SectionFacts, SectionPolicy
+from beam_runner_engine.scheduler.policy import SectionFacts, SectionPolicy
+from beam_runner_engine.scheduler.specs import Limits, Pauses
 
 from beam_runner_runtime.driver.tuning import RetrySettings, shards_for, tuning_of, with_retries
 from beam_runner_runtime.job_options import Bulk, JobWishes

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from beam_runner_engine.scheduler import Command, Event, Scheduler
+from beam_runner_engine.scheduler.commands import Command
+from beam_runner_engine.scheduler.events import Event
 from beam_runner_engine.scheduler.overtaking import Overtaken, WatermarkWatch
+from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_storage.stores.spec import StoreSpec
 from ledger_jobs import CHAIN, Job, rows
 from small_jobs import DONE, EXPECTED, rig_of, seen, text

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beam_runner_engine.scheduler import Bundle
+from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_model.errors import Unavailable
 from beam_runner_worker.process_tree import children
 from job_server import wait_until

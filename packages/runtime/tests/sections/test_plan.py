@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from beam_runner_engine.scheduler import Data, Input, SectionPart
+from beam_runner_engine.scheduler.commands import Input, SectionPart
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import MIN_TIMESTAMP

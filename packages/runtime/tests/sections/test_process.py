@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from apache_beam.coders import VarIntCoder
-from beam_runner_engine.scheduler import BundleDone
+from beam_runner_engine.scheduler.events import BundleDone
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as urns
 

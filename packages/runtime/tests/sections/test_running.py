@@ -6,13 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beam_runner_engine.scheduler import (
-    Bundle,
-    BundleFailed,
-    FailureKind,
-    SectionPart,
-    SectionRefused,
-)
+from beam_runner_engine.scheduler.commands import Bundle, SectionPart
+from beam_runner_engine.scheduler.events import BundleFailed, FailureKind, SectionRefused
 from beam_runner_storage.stores.spec import StoreSpec
 from clocks import Clock, clock_of
 from section_doubles import PLAN, FakeSections

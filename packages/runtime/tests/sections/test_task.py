@@ -19,7 +19,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
 from beam_runner_data.rows.files import read_ref
 from beam_runner_data.rows.parcels import ParcelKind, read_head
-from beam_runner_engine.scheduler import FailureKind
+from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_planner.plan import JobPlan
 from beam_runner_urns import metrics as metric_urns
 from plans import Build, plan_of

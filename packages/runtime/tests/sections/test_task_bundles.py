@@ -10,7 +10,9 @@ from typing import Any
 import attrs
 import pytest
 from beam_runner_engine.keyed.cells import CellDelta, CellId
-from beam_runner_engine.scheduler import Bundle, BundleDone, Data, Input, Residual, SectionPart
+from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import BundleDone, Residual
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary

@@ -159,7 +159,7 @@ def _bind(settings: ServerSettings, say: _Voice) -> Server:
 
 def _bound(settings: ServerSettings, say: _Voice) -> Server:
     with logs.hushed():
-        from beam_runner_jobservices import Unguarded
+        from beam_runner_jobservices.errors import Unguarded
 
         from beam_runner_server.job_server import Server
 

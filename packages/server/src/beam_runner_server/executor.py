@@ -10,11 +10,12 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import attrs
-from beam_runner_engine.scheduler import Limits, Start
+from beam_runner_engine.scheduler.events import Start
 from beam_runner_engine.scheduler.overtaking import WatermarkWatch
-from beam_runner_jobservices import check_pipeline
+from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_jobservices.errors import InvalidRequest, JobRejected
 from beam_runner_jobservices.ports import JobHandle, JobReporter
+from beam_runner_jobservices.wire.pipelines import check_pipeline
 from beam_runner_model.jobs import Importance, JobSpec
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
 from beam_runner_planner.file_reads import file_reads

@@ -11,19 +11,12 @@ from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 
 from apache_beam.version import __version__ as beam_version
-from beam_runner_jobservices import (
-    Guard,
-    JobHandle,
-    JobReporter,
-    JobServer,
-    JobSpec,
-    OptionType,
-    PipelineOption,
-)
-from beam_runner_jobservices import Unavailable as NothingToRunOn
 from beam_runner_jobservices.errors import NotReady
-from beam_runner_jobservices.guard import read_guard
-from beam_runner_jobservices.server import Elsewhere
+from beam_runner_jobservices.guard import Guard, read_guard
+from beam_runner_jobservices.ports import JobHandle, JobReporter
+from beam_runner_jobservices.server import Elsewhere, JobServer
+from beam_runner_model.errors import Unavailable as NothingToRunOn
+from beam_runner_model.jobs import JobSpec, OptionType, PipelineOption
 from beam_runner_model.stories import BundleStory
 from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.driver.story import story
@@ -65,7 +58,7 @@ class Server:
     the platform.
 
     Raises:
-        beam_runner_jobservices.AddressError: the port is in use, the host isn't this machine, or
+        beam_runner_jobservices.errors.AddressError: the port is in use, the host isn't this machine, or
             other machines can reach the address and that isn't allowed and guarded.
         beam_runner_model.errors.RunnerError: a folder is in use by another server, or belongs to
             another program.

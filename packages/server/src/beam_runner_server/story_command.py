@@ -27,14 +27,11 @@ def main(program: str, arguments: Sequence[str]) -> int:
     """Prints the story; returns 0, or 1 if the server can't tell it or the journal knows no such bundle."""
     found = _parser(program).parse_args(arguments)
     # Imported here, since Beam takes seconds to import, and a wrong flag should not.
-    from beam_runner_jobservices import (
-        Credentials,
-        JobClient,
-        JobServicesError,
-        StoryStatus,
-        render_story,
-    )
+    from beam_runner_jobservices.channels import Credentials
+    from beam_runner_jobservices.client import JobClient
+    from beam_runner_jobservices.errors import JobServicesError
     from beam_runner_jobservices.guard import read_secret, read_token
+    from beam_runner_model.stories import StoryStatus, render_story
 
     try:
         credentials = Credentials(

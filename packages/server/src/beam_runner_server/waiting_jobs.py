@@ -7,7 +7,8 @@ from concurrent.futures import Future, wait
 from typing import TypeVar
 
 import attrs
-from beam_runner_jobservices import JobHandle, JobMetrics, JobReporter, JobState
+from beam_runner_jobservices.ports import JobHandle, JobReporter
+from beam_runner_model.jobs import JobMetrics, JobState
 
 _T = TypeVar("_T")
 _LOOK_SECONDS = 0.5

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import anyio
 from anyio import CapacityLimiter, to_thread
-from beam_runner_jobservices import JobApiError, JobClient
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from beam_runner_jobservices import Credentials, JobServicesError
+from beam_runner_jobservices.channels import Credentials
+from beam_runner_jobservices.errors import JobServicesError
 from beam_runner_jobservices.guard import read_secret, read_token
 
 from .flags import add_flags, settings_of

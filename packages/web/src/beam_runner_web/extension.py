@@ -11,7 +11,7 @@ from .flags import add_flags, settings_of
 from .settings import WebSettings
 
 if TYPE_CHECKING:
-    from beam_runner_jobservices import Door
+    from beam_runner_jobservices.door import Door
 
     from .server import WebServer
 
@@ -45,7 +45,7 @@ class WebExtension:
             WebError: the pages can't be served.
         """
         # Import here, so that the flags are available before Beam is imported, which takes seconds.
-        from beam_runner_jobservices import Credentials
+        from beam_runner_jobservices.channels import Credentials
 
         from .server import WebError, WebServer
 

@@ -8,7 +8,7 @@ import attrs
 
 if TYPE_CHECKING:
     # This import loads Beam, which takes seconds, and the flags must be available before.
-    from beam_runner_jobservices import Credentials
+    from beam_runner_jobservices.channels import Credentials
 
 DEFAULT_PORT = 8074
 

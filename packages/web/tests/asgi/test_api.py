@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from beam_runner_jobservices import JobMetrics, JobState
+from beam_runner_model.jobs import JobMetrics, JobState
 from starlette.testclient import TestClient
 
 from ..conftest import Observed, Server, add_step, count, stage, user, word_count

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from beam_runner_jobservices import JobMetrics, JobState
+from beam_runner_model.jobs import JobMetrics, JobState
 from waiting import eventually
 
 from beam_runner_web.server import WebServer

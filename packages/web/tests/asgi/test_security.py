@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 from starlette.testclient import TestClient
 
 from beam_runner_web.app import create_app

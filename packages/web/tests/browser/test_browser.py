@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beam_runner_jobservices import (
+from beam_runner_model.jobs import Importance, JobMetrics, JobState
+from beam_runner_model.observation import (
     Execution,
-    Importance,
-    JobMetrics,
-    JobState,
     RunningBundle,
     StackFrame,
     StageSeries,

@@ -6,22 +6,12 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_jobservices import (
-    BundlePlace,
-    Execution,
-    FailedBundle,
-    Importance,
-    JobInfo,
-    JobMetrics,
-    JobState,
-    MonitoringInfo,
-    StackFrame,
-    ThreadStack,
-    Wait,
-    WaitKind,
-    describe_pipeline,
-    render,
-)
+from beam_runner_jobservices.wire.descriptions import describe_pipeline
+from beam_runner_model.failures import FailedBundle
+from beam_runner_model.jobs import Importance, JobInfo, JobMetrics, JobState, MonitoringInfo
+from beam_runner_model.observation import BundlePlace, Execution, StackFrame, ThreadStack
+from beam_runner_model.rendering import render
+from beam_runner_model.waits import Wait, WaitKind
 from starlette.testclient import TestClient
 from waiting import eventually
 

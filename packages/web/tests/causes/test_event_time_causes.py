@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
-from beam_runner_jobservices import (
-    JobInfo,
-    JobMetrics,
-    JobState,
-    MonitoringInfo,
-    StateEvent,
-    describe_pipeline,
-)
+from beam_runner_jobservices.wire.descriptions import describe_pipeline
+from beam_runner_model.jobs import JobInfo, JobMetrics, JobState, MonitoringInfo, StateEvent
 
 from beam_runner_web.causes.causes import causes_of
 from beam_runner_web.causes.facts import Facts

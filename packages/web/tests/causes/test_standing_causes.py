@@ -6,18 +6,11 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_jobservices import (
-    BundlePlace,
-    Execution,
-    FailedBundle,
-    FailureCause,
-    Importance,
-    JobMetrics,
-    JobState,
-    Wait,
-    WaitKind,
-    render,
-)
+from beam_runner_model.failures import FailedBundle, FailureCause
+from beam_runner_model.jobs import Importance, JobMetrics, JobState
+from beam_runner_model.observation import BundlePlace, Execution
+from beam_runner_model.rendering import render
+from beam_runner_model.waits import Wait, WaitKind
 from starlette.testclient import TestClient
 from waiting import eventually
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from beam_runner_jobservices import describe_pipeline
+from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,7 +3,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from beam_runner_jobservices import JobApiError, JobClient, JobInfo, JobState, JobTimes
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_model.jobs import JobInfo, JobState
+from beam_runner_model.observation import JobTimes
 
 from beam_runner_web.html.job_list import lines_of
 

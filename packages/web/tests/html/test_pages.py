@@ -6,15 +6,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from beam_runner_jobservices import (
-    Importance,
-    JobApiError,
-    JobMetrics,
-    JobState,
-    Limits,
-    MessageLine,
-)
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_jobservices.limits import Limits
 from beam_runner_jobservices.sizes import PIPELINE_LIMITS
+from beam_runner_model.jobs import Importance, JobMetrics, JobState, MessageLine
 from starlette.testclient import TestClient
 
 from beam_runner_web.app import create_app
@@ -191,7 +186,7 @@ def test_the_log_of_a_server_that_does_not_tell_it_is_read_from_its_messages(
     def refuse(self: object, job_id: str, query: object) -> None:
         raise JobApiError("UNIMPLEMENTED", "no such call")
 
-    monkeypatch.setattr("beam_runner_jobservices.JobClient.logs", refuse)
+    monkeypatch.setattr("beam_runner_jobservices.client.JobClient.logs", refuse)
     app = create_app(WebSettings(server.address))
     with TestClient(app, base_url="http://localhost", follow_redirects=False) as web:
         test_the_log_is_filtered_by_step_severity_and_text(server, web)

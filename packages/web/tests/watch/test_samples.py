@@ -11,7 +11,7 @@ from apache_beam.coders import (
     TupleCoder,
     VarIntCoder,
 )
-from beam_runner_jobservices import JobMetrics, MonitoringInfo
+from beam_runner_model.jobs import JobMetrics, MonitoringInfo
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient

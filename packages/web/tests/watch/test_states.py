@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from beam_runner_jobservices import JobState, describe_pipeline
+from beam_runner_jobservices.wire.descriptions import describe_pipeline
+from beam_runner_model.jobs import JobState
 
 from beam_runner_web.watch.figures import Figures, StageFigures
 from beam_runner_web.watch.states import StepState, step_states

@@ -3,7 +3,8 @@ from __future__ import annotations
 import re
 import time
 
-from beam_runner_jobservices import JobMetrics, JobState, StageSeries
+from beam_runner_model.jobs import JobMetrics, JobState
+from beam_runner_model.observation import StageSeries
 from starlette.testclient import TestClient
 from waiting import eventually
 

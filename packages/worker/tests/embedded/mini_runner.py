@@ -36,7 +36,7 @@ from chunks import decode_elements, group
 from phases import FUSING
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.log_records import LogRecord
 
 IMPULSE = b"\x7f\xdf;dZ\x1c\xac\t\x00\x00\x00\x01\x0f\x00"

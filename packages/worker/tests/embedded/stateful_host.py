@@ -15,7 +15,7 @@ from mini_runner import Logs, NoArtifacts, Plan, Port, job
 from phases import FUSING
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.embedded.harness import EmbeddedHarness
 
 PHASES = (translations.annotate_stateful_dofns_as_roots, *FUSING)
 GLOBAL = window.GlobalWindow()

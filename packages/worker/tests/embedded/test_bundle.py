@@ -17,7 +17,7 @@ from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, View
 from one_restriction import TRACKER
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.embedded.stage import EmbeddedStage
 from beam_runner_worker.errors import BundleFailed, HarnessError
 

@@ -17,8 +17,9 @@ from apache_beam.transforms import trigger, window
 from mini_runner import Logs, MiniRunner, NoArtifacts, job, run
 from noting import SEEN, Note
 
-from beam_runner_worker.embedded import EmbeddedHarness, combine_tables, our_operations
+from beam_runner_worker.embedded import combine_tables, our_operations
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES, _give_back
+from beam_runner_worker.embedded.harness import EmbeddedHarness
 
 MEGABYTE = 1 << 20
 VALUES = 96

@@ -18,7 +18,7 @@ from mini_runner import Logs, NoArtifacts, Plan, Port, job
 from random_elements import ANY
 from stateful_host import Cells, StatefulStage
 
-from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.embedded.host_errors import HostErrors, WatchedState
 from beam_runner_worker.errors import BundleFailed, TimerRefused
 

@@ -15,7 +15,7 @@ from beam_runner_model.chunks import ElementChunk
 from mini_runner import IMPULSE, Logs, MiniRunner, NoArtifacts, Plan, Port, Views, job
 
 from beam_runner_worker._protos import beam_fn_api_pb2, metrics_pb2
-from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.samples import SAMPLED_ELEMENTS, elements_of
 
 ELEMENT_COUNT = "beam:metric:element_count:v1"

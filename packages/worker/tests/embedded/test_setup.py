@@ -19,7 +19,7 @@ from apache_beam.options.value_provider import RuntimeValueProvider
 from beam_runner_model.stages import Artifact, Environment, JobContext
 from mini_runner import Logs
 
-from beam_runner_worker.embedded import EmbeddedHarness
+from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.embedded.setup import ProcessSetup
 from beam_runner_worker.errors import BundleFailed, HarnessError
 

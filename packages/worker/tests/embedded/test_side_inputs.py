@@ -15,7 +15,8 @@ from mini_runner import IMPULSE, Logs, NoArtifacts, Plan, Port, job
 from pieces import Pieces
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.embedded import EmbeddedHarness, side_inputs
+from beam_runner_worker.embedded import side_inputs
+from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.embedded.side_inputs import IterableView, MultimapView
 from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.errors import HarnessError

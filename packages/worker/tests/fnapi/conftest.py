@@ -10,7 +10,7 @@ import pytest
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 from beam_runner_model.stages import Environment
 
-from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.fnapi.server import FnApiServer
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))

@@ -12,7 +12,7 @@ from beam_runner_model.chunks import ElementChunk, InputChunk
 from desk import Desk, Visits
 from tiny_host import TinyHost, elements, new_pipeline
 
-from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.fnapi.server import FnApiServer
 
 
 class InThread:

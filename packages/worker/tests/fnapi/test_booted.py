@@ -12,7 +12,7 @@ from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_
 from wheels import make_wheel
 
 from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.fnapi import FnApiServer
+from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(180)
 pickle_by_value(__name__)

@@ -18,8 +18,8 @@ from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_
 from waiting import wait_until
 
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
-from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.fnapi.docker import DockerWorker
+from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

@@ -22,8 +22,9 @@ from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_
 from waiting import wait_until
 
 from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.fnapi import FnApiServer, stop_external_worker
 from beam_runner_worker.fnapi import server as server_module
+from beam_runner_worker.fnapi.external import stop_external_worker
+from beam_runner_worker.fnapi.server import FnApiServer
 from beam_runner_worker.fnapi.services import Workers
 
 pytestmark = pytest.mark.timeout(240)

@@ -25,8 +25,11 @@ from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipelin
 from waiting import wait_until
 
 from beam_runner_worker.errors import BundleFailed, HarnessError, PoolUnreachable
-from beam_runner_worker.fnapi import FnApiServer, Limits, arrival, pool_watch, stop_external_worker
+from beam_runner_worker.fnapi import arrival, pool_watch
 from beam_runner_worker.fnapi import external as external_module
+from beam_runner_worker.fnapi.external import stop_external_worker
+from beam_runner_worker.fnapi.harness import Limits
+from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(240)
 needs_proc = pytest.mark.skipif(

@@ -23,7 +23,9 @@ from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_
 from waiting import wait_until
 
 from beam_runner_worker.errors import BundleFailed, HarnessError, UnsupportedEnvironment
-from beam_runner_worker.fnapi import FnApiServer, Limits, arrival
+from beam_runner_worker.fnapi import arrival
+from beam_runner_worker.fnapi.harness import Limits
+from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

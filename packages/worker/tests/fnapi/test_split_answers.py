@@ -19,8 +19,9 @@ from last_stage import InThread, counting_to
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi import FnApiServer, splits
+from beam_runner_worker.fnapi import splits
 from beam_runner_worker.fnapi.descriptors import plan_stage
+from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

@@ -14,8 +14,8 @@ from beam_runner_model.stages import Environment
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 from waiting import wait_until
 
-from beam_runner_worker.fnapi import FnApiServer
 from beam_runner_worker.fnapi.connection import SdkConnection
+from beam_runner_worker.fnapi.server import FnApiServer
 from beam_runner_worker.fnapi.thread_dumps import thread_dump
 
 pytestmark = pytest.mark.timeout(120)

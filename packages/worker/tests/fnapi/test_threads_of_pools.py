@@ -17,7 +17,8 @@ from beam_runner_model.stages import Environment, JobContext
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline, pickle_by_value
 from waiting import wait_until
 
-from beam_runner_worker.fnapi import FnApiServer, Limits
+from beam_runner_worker.fnapi.harness import Limits
+from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = [
     pytest.mark.timeout(120),

@@ -13,8 +13,9 @@ from last_stage import LastStage
 from tiny_host import Artifacts, Logs, TinyHost, elements, job_with, new_pipeline, pickle_by_value
 
 from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.fnapi import FnApiServer, vanished
 from beam_runner_worker.fnapi import stage as stage_module
+from beam_runner_worker.fnapi import vanished
+from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import attrs
-from beam_runner_engine.scheduler import Data, Output
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.value_pieces import PIECE_BYTES

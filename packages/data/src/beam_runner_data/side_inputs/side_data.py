@@ -8,7 +8,7 @@ from typing import Protocol
 
 import attrs
 import pyarrow as pa
-from beam_runner_engine.scheduler import Data
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.lengths import encode_count
 from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
 

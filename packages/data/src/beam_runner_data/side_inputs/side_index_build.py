@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from beam_runner_engine.scheduler import Data
+from beam_runner_engine.scheduler.data import Data
 
 from beam_runner_data.rows.columns import from_bytes, windows_of
 from beam_runner_data.rows.files import RowFile, RowFileWriter

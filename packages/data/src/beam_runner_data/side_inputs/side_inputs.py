@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from beam_runner_engine.scheduler import Data, SideInput
+from beam_runner_engine.scheduler.commands import SideInput
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.buffers import SideInputUse
 from beam_runner_model.value_pieces import ValuePieces
 from beam_runner_model.window_coders import encode_window

@@ -7,9 +7,9 @@ from typing import Any
 import grpc
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
-from beam_runner_planner._protos import PrepareJobRequest
 from beam_runner_urns import options as option_urns
 
+from beam_spark_executor._protos import PrepareJobRequest
 from beam_spark_executor.client.job_names import job_name
 from beam_spark_executor.client.options import MADE_THE_SERVER
 

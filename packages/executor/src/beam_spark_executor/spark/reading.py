@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows.columns import to_bytes
-from beam_runner_engine.scheduler import BundleDone, Output
+from beam_runner_engine.scheduler.events import BundleDone, Output
 from beam_runner_model.buffers import BufferPlan
 from beam_runner_model.times import MIN_TIMESTAMP, clamp
 from beam_runner_runtime.bundles.table_rows import ElementsWriter

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
-from beam_runner_engine.scheduler import BundleDone
+from beam_runner_engine.scheduler.events import BundleDone
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.bundles.binding import bind
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 from beam_runner_data.fetching.file_cache import FileCache
-from beam_runner_engine.scheduler import BundleDone, Data, Residual
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import BundleDone, Residual
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_planner.table_specs import StreamSource, WrongTable

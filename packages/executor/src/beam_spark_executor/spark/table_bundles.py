@@ -18,7 +18,8 @@ import pyarrow as pa
 from apache_beam.coders.coders import VarIntCoder
 from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows.columns import from_bytes
-from beam_runner_engine.scheduler import BundleDone, FailureKind, Input, Output
+from beam_runner_engine.scheduler.commands import Input
+from beam_runner_engine.scheduler.events import BundleDone, FailureKind, Output
 from beam_runner_model.buffers import BufferPlan
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_planner.plan import JobPlan, TablePlan

@@ -17,7 +17,8 @@ from beam_runner_data.rows.columns import from_bytes
 from beam_runner_data.rows.outputs import RowPort, row_port
 from beam_runner_data.rows.spilling import ROW_BYTES, SpillFiles, by_key, fitting_runs
 from beam_runner_engine.keyed.ports import WindowMerger
-from beam_runner_engine.scheduler import BundleDone, Input, Residual, SplitDone
+from beam_runner_engine.scheduler.commands import Input
+from beam_runner_engine.scheduler.events import BundleDone, Residual, SplitDone
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.bundles import BundleSplit, MonitoringInfo
 from beam_runner_model.chunks import GroupChunk, InputChunk

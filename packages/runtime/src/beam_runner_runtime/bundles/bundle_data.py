@@ -12,7 +12,8 @@ from beam_runner_data.rows.files import read_ref
 from beam_runner_data.rows.refs import RowsRef
 from beam_runner_data.rows.row import Row, RowKind
 from beam_runner_data.rows.written import WrittenBuffer
-from beam_runner_engine.scheduler import Bundle, Output
+from beam_runner_engine.scheduler.commands import Bundle
+from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.buffers import BufferPlan
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from beam_runner_data.rows.columns import windows_by_row
 from beam_runner_data.rows.outputs import RowPort
 from beam_runner_engine.keyed.groups import Groups
-from beam_runner_engine.scheduler import Data
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.chunks import ElementChunk, OutputChunk
 from beam_runner_model.panes import PaneTiming
 from beam_runner_model.strategy import ClosingBehavior, WindowingStrategy

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam_runner_engine.scheduler import Input
+from beam_runner_engine.scheduler.commands import Input
 from beam_runner_model.bundles import BundleSplit
 from beam_runner_model.lengths import Skip
 from beam_runner_model.window_coders import SKIP_WINDOW

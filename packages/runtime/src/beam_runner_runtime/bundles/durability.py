@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.rows.refs import FileRows, Segment
-from beam_runner_engine.scheduler import FailureKind
+from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_planner.plan import StagePlan
 from beam_runner_storage.stores.ports import NoPlaceError
 from beam_runner_storage.unavailable import NeighbourUnavailable

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from beam_runner_data.rows.errors import FileError
-from beam_runner_engine.scheduler import FailureKind
+from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_storage.stores.ports import MissingFileError
 from beam_runner_storage.unavailable import (
     NeighbourUnavailable,

@@ -8,7 +8,9 @@ import attrs
 from beam_runner_data.rows.refs import RowsRef
 from beam_runner_data.rows.row import elements_row, read_elements
 from beam_runner_data.rows.written import element_data
-from beam_runner_engine.scheduler import Data, Input, Residual
+from beam_runner_engine.scheduler.commands import Input
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import Residual
 from beam_runner_model.bundles import BundleSplit, ResidualElement
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.times import clamp

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, groupby
 
-from beam_runner_engine.scheduler import Input, Residual
+from beam_runner_engine.scheduler.commands import Input
+from beam_runner_engine.scheduler.events import Residual
 from beam_runner_model.chunks import GroupChunk
 
 

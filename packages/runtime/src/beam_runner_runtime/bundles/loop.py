@@ -32,12 +32,10 @@ from typing import Protocol, TypeAlias
 import attrs
 from beam_runner_data.rows.refs import StateCommit
 from beam_runner_data.state.shard_stores import LoopStores
-from beam_runner_engine.dispatch import Driver, LoopLimits
-from beam_runner_engine.scheduler import (
-    Bundle,
-    Command,
-    Scheduler,
-)
+from beam_runner_engine.dispatch.driver import Driver
+from beam_runner_engine.dispatch.small_work import LoopLimits
+from beam_runner_engine.scheduler.commands import Bundle, Command
+from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_model.threads import start_essential
 from beam_runner_storage.unavailable import NeighbourUnavailable

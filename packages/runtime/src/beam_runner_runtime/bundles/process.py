@@ -17,7 +17,7 @@ from typing import NoReturn
 from beam_runner_data.fetching.access import folder_for_files
 from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.state.shard_stores import ShardStores
-from beam_runner_engine.scheduler import SplitDone
+from beam_runner_engine.scheduler.events import SplitDone
 from beam_runner_model.threads import start_essential, start_helper
 from beam_runner_worker.awaiting_commit import AwaitingCommit
 from beam_runner_worker.ports import StageHarness

@@ -10,8 +10,9 @@ import attrs
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 from beam_runner_model.buffers import BufferPlan, MergingPlan
 from beam_runner_planner.plan import StagePlan
-from beam_runner_worker.embedded import EmbeddedHarness
-from beam_runner_worker.fnapi import FnApiServer, Limits
+from beam_runner_worker.embedded.harness import EmbeddedHarness
+from beam_runner_worker.fnapi.harness import Limits
+from beam_runner_worker.fnapi.server import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness, StageHarness
 

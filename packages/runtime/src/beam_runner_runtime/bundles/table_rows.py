@@ -19,7 +19,8 @@ from beam_runner_data.rows.files import read_ref
 from beam_runner_data.rows.refs import FileRows
 from beam_runner_data.rows.row import elements_row
 from beam_runner_data.rows.written import WrittenBuffer
-from beam_runner_engine.scheduler import Input, Output
+from beam_runner_engine.scheduler.commands import Input
+from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.buffers import BufferPlan
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.times import MIN_TIMESTAMP

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Container
 
 import attrs
-from beam_runner_engine.dispatch import SourceReports
+from beam_runner_engine.dispatch.reporting import SourceReports
 from beam_runner_urns import metrics as urns
 from beam_runner_worker.core_times import core_time
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import attrs
 from beam_runner_data.rows.row import elements_row
 from beam_runner_data.rows.written import element_data
-from beam_runner_engine.scheduler import Data, Input
+from beam_runner_engine.scheduler.commands import Input
+from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.chunks import ElementChunk, OutputChunk
 from beam_runner_model.windows import Window
 from beam_runner_planner.plan import TruncationPlan

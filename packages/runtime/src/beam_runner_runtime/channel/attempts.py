@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_engine.scheduler import Bundle, BundleFailed, FailureKind
+from beam_runner_engine.scheduler.commands import Bundle
+from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
 from beam_runner_model.texts import encodable
 
 

@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 import attrs
 from beam_runner_data.rows.refs import Segment, StateCommit
-from beam_runner_engine.scheduler import Bundle, BundleDone, Event, SplitDone
+from beam_runner_engine.scheduler.commands import Bundle
+from beam_runner_engine.scheduler.events import BundleDone, Event, SplitDone
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_model.observation import ThreadStack
 from beam_runner_model.texts import encodable

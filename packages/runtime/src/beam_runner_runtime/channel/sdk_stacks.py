@@ -7,7 +7,8 @@ import socket
 from collections.abc import Iterable, Iterator
 
 from beam_runner_model.observation import StackFrame, ThreadStack
-from beam_runner_worker.fnapi import FnApiServer, SdkStatus
+from beam_runner_worker.fnapi.server import FnApiServer
+from beam_runner_worker.fnapi.status import SdkStatus
 
 _ANSWER_SECONDS = 2.0  # less than a job waits for its processes
 _MOST_THREADS = 50

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_engine.scheduler import Bundle
+from beam_runner_engine.scheduler.commands import Bundle
 
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.driver.coordinator import Coordinator

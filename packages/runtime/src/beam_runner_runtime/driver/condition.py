@@ -31,7 +31,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import attrs
-from beam_runner_engine.scheduler import FailJob, StageReport
+from beam_runner_engine.scheduler.commands import FailJob
+from beam_runner_engine.scheduler.reports import StageReport
 from beam_runner_model.jobs import Importance, MonitoringInfo
 from beam_runner_model.lengths import encode_count
 from beam_runner_model.rendering import render, render_waits

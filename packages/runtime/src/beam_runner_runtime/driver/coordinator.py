@@ -10,17 +10,17 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from beam_runner_engine.dispatch import Driver, LoopLease, is_small
-from beam_runner_engine.scheduler import (
+from beam_runner_engine.dispatch.driver import Driver
+from beam_runner_engine.dispatch.lease import LoopLease
+from beam_runner_engine.dispatch.small_work import is_small
+from beam_runner_engine.scheduler.commands import Bundle, Command, OpenBundles
+from beam_runner_engine.scheduler.events import (
     Abort,
     AttemptsLost,
-    Bundle,
     BundleFailed,
     Cancel,
-    Command,
     Drain,
     GiveWay,
-    OpenBundles,
     Progress,
     SectionRefused,
     SplitDone,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import attrs
-from beam_runner_engine.scheduler import BundleFailed, FailureKind, Retry
+from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
+from beam_runner_engine.scheduler.reports import Retry
 from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import Importance, MessageLine
 from beam_runner_model.rendering import render

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import attrs
-from beam_runner_engine.scheduler import FailJob, FinishJob, Outcome
+from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_model.failures import EndingKind
 from beam_runner_model.jobs import Importance, JobMetrics, JobState
 from beam_runner_model.observation import Execution, StageSeries, ThreadStack

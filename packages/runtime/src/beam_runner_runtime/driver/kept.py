@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 from beam_runner_data.rows.refs import Segment
-from beam_runner_engine.scheduler import Bundle, BundleFailed, FailJob, FinishJob, state
+from beam_runner_engine.scheduler import state
+from beam_runner_engine.scheduler.commands import Bundle, FailJob, FinishJob
+from beam_runner_engine.scheduler.events import BundleFailed
 from beam_runner_engine.scheduler.state import FORMAT
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_planner import plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_engine.dispatch import Place
+from beam_runner_engine.dispatch.places import Place
 
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import FromServer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_engine.scheduler import Pauses
+from beam_runner_engine.scheduler.specs import Pauses
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
 from beam_runner_runtime.driver.patient_journal import Outage

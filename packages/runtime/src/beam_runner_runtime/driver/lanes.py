@@ -9,17 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 import attrs
-from beam_runner_engine.dispatch import (
-    Parallelism,
-    Patience,
-    WaitingBundles,
-    idle_since,
-    in_the_way,
-    place_for,
-    place_to_give,
-    turn_ends,
-)
-from beam_runner_engine.scheduler import Bundle, BundleFailed
+from beam_runner_engine.dispatch.idling import idle_since, place_to_give
+from beam_runner_engine.dispatch.parallelism import Parallelism
+from beam_runner_engine.dispatch.places import Patience, place_for
+from beam_runner_engine.dispatch.waiting import WaitingBundles
+from beam_runner_engine.dispatch.yielding import in_the_way, turn_ends
+from beam_runner_engine.scheduler.commands import Bundle
+from beam_runner_engine.scheduler.events import BundleFailed
 
 from beam_runner_runtime.channel.attempts import Attempt, LanePlace, failed_at
 from beam_runner_runtime.channel.messages import (

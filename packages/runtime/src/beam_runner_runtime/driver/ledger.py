@@ -11,29 +11,29 @@ from collections.abc import Iterator
 
 import attrs
 from beam_runner_data.rows.refs import FileRows, Segment
-from beam_runner_engine.scheduler import (
+from beam_runner_engine.scheduler.commands import (
     Bundle,
-    BundleDone,
-    BundleFailed,
     CancelBundles,
     Command,
-    Data,
-    Event,
     FailJob,
-    FailureKind,
     FinishJob,
-    Limits,
     OpenBundles,
     ReleaseData,
     ReleaseState,
-    Retry,
-    Scheduler,
-    SectionPolicy,
+)
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import (
+    BundleDone,
+    BundleFailed,
+    Event,
+    FailureKind,
     SectionRefused,
-    SplittingPolicy,
-    StageReport,
 )
 from beam_runner_engine.scheduler.overtaking import WatermarkWatch
+from beam_runner_engine.scheduler.policy import SectionPolicy, SplittingPolicy
+from beam_runner_engine.scheduler.reports import Retry, StageReport
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_engine.scheduler.state import FORMAT
 from beam_runner_model.waits import Wait
 from beam_runner_planner.plan import JobPlan

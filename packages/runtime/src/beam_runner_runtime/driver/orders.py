@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_engine.scheduler import Bundle
+from beam_runner_engine.scheduler.commands import Bundle
 
 from beam_runner_runtime.channel.messages import JobWork, RunBundle, RunLoop
 from beam_runner_runtime.clock import ProcessingClock

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import attrs
-from beam_runner_engine.scheduler import Pauses
+from beam_runner_engine.scheduler.specs import Pauses
 from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.journal.journal import Journal
 from beam_runner_storage.unavailable import NeighbourUnavailable

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import attrs
-from beam_runner_worker.fnapi import stop_external_worker
+from beam_runner_worker.fnapi.external import stop_external_worker
 
 from beam_runner_runtime.channel.messages import (
     Abort,

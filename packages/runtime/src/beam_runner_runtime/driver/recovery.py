@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from beam_runner_engine.scheduler import AttemptsLost, Limits
+from beam_runner_engine.scheduler.events import AttemptsLost
+from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_storage.journal.journal import Journal
 
 from beam_runner_runtime.driver.kept import Kept

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 
-from beam_runner_engine.scheduler import FailJob, FailureKind, FinishJob, Outcome
+from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
+from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_model.failures import EndingKind
 from beam_runner_storage.journal.errors import JournalError, JournalFenced
 from beam_runner_storage.journal.journal import Journal

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from beam_runner_engine.scheduler import BundleFailed, FailJob, FailureKind
+from beam_runner_engine.scheduler.commands import FailJob
+from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
 from beam_runner_model.failures import Ending, EndingKind
 from beam_runner_model.jobs import Importance, MessageLine
 from beam_runner_model.waits import Wait

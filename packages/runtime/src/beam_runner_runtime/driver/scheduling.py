@@ -6,13 +6,13 @@ from collections.abc import Container, Iterator
 
 from beam_runner_data.rows.refs import InlineRows
 from beam_runner_data.rows.row import elements_row
-from beam_runner_engine.scheduler import (
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import Output
+from beam_runner_engine.scheduler.specs import (
     AddElements,
     AdvanceProcessingTime,
     AdvanceWatermark,
-    Data,
     GraphSpec,
-    Output,
     SideInputReadiness,
     SideInputSpec,
     SideWindowOf,

@@ -11,7 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from beam_runner_engine.dispatch import JobTurns, SharedPlaces
+from beam_runner_engine.dispatch.sharing import SharedPlaces
+from beam_runner_engine.dispatch.turns import JobTurns
 
 from beam_runner_runtime.tuning import TUNING
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 import attrs
-from beam_runner_engine.scheduler import StageReport
+from beam_runner_engine.scheduler.reports import StageReport
 from beam_runner_model.observation import StageSeries
 
 from beam_runner_runtime.driver.kept import Tally

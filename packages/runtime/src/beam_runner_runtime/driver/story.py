@@ -7,17 +7,9 @@ from typing import Any
 
 import attrs
 from beam_runner_data.rows.refs import FileRows, Segment
-from beam_runner_engine.scheduler import (
-    Bundle,
-    BundleFailed,
-    CancelBundles,
-    Command,
-    Data,
-    Input,
-    OpenBundles,
-    SectionRefused,
-    SplitDone,
-)
+from beam_runner_engine.scheduler.commands import Bundle, CancelBundles, Command, Input, OpenBundles
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import BundleFailed, SectionRefused, SplitDone
 from beam_runner_model.stories import BundleStory, DataPiece, StoryKind, StoryStatus, StoryStep
 from beam_runner_model.times import MAX_TIMESTAMP
 from beam_runner_storage.journal.journal import Journal

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_engine.scheduler import (
-    DefaultPolicy,
-    DefaultSectionPolicy,
-    Limits,
-    Pauses,
-    SectionPolicy,
-)
+from beam_runner_engine.scheduler.policy import DefaultPolicy, DefaultSectionPolicy, SectionPolicy
+from beam_runner_engine.scheduler.specs import Limits, Pauses
 from beam_runner_planner.plan import JobPlan
 
 from beam_runner_runtime.job_options import Bulk, JobWishes

@@ -21,7 +21,7 @@ WARM_MODULES = (
     "apache_beam",
     "apache_beam.runners.worker.bundle_processor",
     "apache_beam.runners.worker.sdk_worker_main",
-    "beam_runner_worker.embedded",
+    "beam_runner_worker.embedded.harness",
     "beam_runner_runtime.bundles.binding",
 )
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 from beam_runner_data.rows.refs import RowsRef
 from beam_runner_data.rows.row import Row, RowKind
 from beam_runner_data.rows.written import INLINE_BYTES
-from beam_runner_engine.scheduler import Bundle, Output
+from beam_runner_engine.scheduler.commands import Bundle
+from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.buffers import BufferKind, BufferPlan
 
 from beam_runner_runtime.bundles.bundle_data import BufferWriter, FolderData

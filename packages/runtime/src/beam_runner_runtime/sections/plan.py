@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 import attrs
-from beam_runner_engine.scheduler import Bundle, Input, SectionPart
+from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
 from beam_runner_model.buffers import BufferKind
 from beam_runner_planner.plan import JobPlan, StagePlan
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import attrs
-from beam_runner_engine.scheduler import Output
+from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_worker.totals import Totals
 

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 import attrs
-from beam_runner_engine.scheduler import Bundle, SectionRefused
+from beam_runner_engine.scheduler.commands import Bundle
+from beam_runner_engine.scheduler.events import SectionRefused
 from beam_runner_planner.plan import JobPlan
 
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, SectionRefusal

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 
 import attrs
 from beam_runner_data.rows.row import Row
-from beam_runner_engine.scheduler import Data, FailureKind, Input
+from beam_runner_engine.scheduler.commands import Input
+from beam_runner_engine.scheduler.data import Data
+from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_planner.plan import JobPlan

@@ -22,21 +22,11 @@ from collections.abc import Callable, Sequence
 
 import attrs
 from beam_runner_data.state.shard_stores import LoopStores
-from beam_runner_engine.dispatch import Driver
-from beam_runner_engine.scheduler import (
-    Bundle,
-    BundleDone,
-    Command,
-    Event,
-    FailureKind,
-    GraphSpec,
-    Input,
-    Output,
-    Scheduler,
-    StageKind,
-    StageSpec,
-    Start,
-)
+from beam_runner_engine.dispatch.driver import Driver
+from beam_runner_engine.scheduler.commands import Bundle, Command, Input
+from beam_runner_engine.scheduler.events import BundleDone, Event, FailureKind, Output, Start
+from beam_runner_engine.scheduler.scheduler import Scheduler
+from beam_runner_engine.scheduler.specs import GraphSpec, StageKind, StageSpec
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_planner.plan import JobPlan

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
-from beam_runner_jobservices import JobApiError, JobState
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_model.jobs import JobState
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 

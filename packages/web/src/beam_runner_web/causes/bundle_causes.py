@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from beam_runner_jobservices import BundlePlace, RunningBundle
+from beam_runner_model.observation import BundlePlace, RunningBundle
 
 from beam_runner_web.texts import duration, number, one_line
 from beam_runner_web.watch.figures import StageFigures

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import quote
 
 import attrs
-from beam_runner_jobservices import FailureCause, FailureGroup, JobState
+from beam_runner_jobservices.error_log import FailureGroup
+from beam_runner_model.failures import FailureCause
+from beam_runner_model.jobs import JobState
 
 from beam_runner_web.texts import duration, number, one_line, percent, size
 from beam_runner_web.watch.standing import stands

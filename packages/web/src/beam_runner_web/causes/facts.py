@@ -9,7 +9,8 @@ from functools import cached_property
 from urllib.parse import quote
 
 import attrs
-from beam_runner_jobservices import FailureGroup, WaitKind
+from beam_runner_jobservices.error_log import FailureGroup
+from beam_runner_model.waits import WaitKind
 
 from beam_runner_web.watch.figures import StageFigures
 from beam_runner_web.watch.states import StepState

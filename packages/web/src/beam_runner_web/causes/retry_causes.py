@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from beam_runner_jobservices import FailedBundle, FailureCause, WaitKind, render
+from beam_runner_model.failures import FailedBundle, FailureCause
+from beam_runner_model.rendering import render
+from beam_runner_model.waits import WaitKind
 
 from beam_runner_web.texts import number, one_line
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 
 from beam_runner_web.texts import duration, number, percent
 from beam_runner_web.watch.figures import StageFigures

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 import attrs
-from beam_runner_jobservices import Execution, Wait, WaitKind, render, render_waits
+from beam_runner_model.observation import Execution
+from beam_runner_model.rendering import render, render_waits
+from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_web.texts import duration, one_line
 from beam_runner_web.watch.figures import StageFigures

@@ -7,7 +7,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
-from beam_runner_jobservices import JobApiError, JobClient, JobInfo, JobState, JobTimes
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_model.jobs import JobInfo, JobState
+from beam_runner_model.observation import JobTimes
 
 from beam_runner_web.watch import masking
 

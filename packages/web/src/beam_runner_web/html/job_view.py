@@ -7,7 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import attrs
-from beam_runner_jobservices import FailureGroup, JobState, LogQuery, Logs
+from beam_runner_jobservices.error_log import FailureGroup
+from beam_runner_jobservices.job_log import LogQuery, Logs
+from beam_runner_model.jobs import JobState
 
 from beam_runner_web.causes.causes import causes_of
 from beam_runner_web.causes.facts import Cause, Facts

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import attrs
-from beam_runner_jobservices import JobMessage, LogQuery, LogRecord, Logs, select_logs
+from beam_runner_jobservices.job_log import LogQuery, LogRecord, Logs, select_logs
+from beam_runner_model.jobs import JobMessage
 
 from beam_runner_web.texts import iso, whole_number
 from beam_runner_web.watch.steps import Step

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from beam_runner_jobservices import render, render_piece, render_status, render_step, seconds_of
+from beam_runner_jobservices.texts import seconds_of
+from beam_runner_model.rendering import render
+from beam_runner_model.stories import render_piece, render_status, render_step
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 

@@ -9,16 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
-from beam_runner_jobservices import (
-    Distribution,
-    JobMetrics,
-    Latest,
-    MetricValue,
-    MonitoringInfo,
-    Wait,
-    WaitKind,
-    metric_value,
-)
+from beam_runner_jobservices.metric_values import Distribution, Latest, MetricValue, metric_value
+from beam_runner_model.jobs import JobMetrics, MonitoringInfo
+from beam_runner_model.waits import Wait, WaitKind
 
 from .samples import URN as SAMPLES
 from .samples import samples_of

@@ -6,8 +6,8 @@ notation of bytes.
 
 from __future__ import annotations
 
-from beam_runner_jobservices import MonitoringInfo
 from beam_runner_jobservices.metric_values import BROKEN, Payload
+from beam_runner_model.jobs import MonitoringInfo
 
 URN = "beam_runner_worker:sampled_elements:v1"
 _MOST = 10

@@ -6,13 +6,9 @@ import threading
 import time
 from collections.abc import Sequence
 
-from beam_runner_jobservices import (
-    Execution,
-    JobApiError,
-    JobClient,
-    RunningBundle,
-    ThreadStack,
-)
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_model.observation import Execution, RunningBundle, ThreadStack
 
 from .threads import Thread
 

@@ -6,7 +6,7 @@ import enum
 from collections import defaultdict
 from collections.abc import Mapping
 
-from beam_runner_jobservices import JobState
+from beam_runner_model.jobs import JobState
 
 from beam_runner_web.texts import is_end
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_jobservices import Frame, ThreadStack, is_users
+from beam_runner_jobservices.failures import Frame, is_users
+from beam_runner_model.observation import ThreadStack
 
 _RUNS_BUNDLES = "/apache_beam/runners/worker/"
 

@@ -9,23 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import attrs
-from beam_runner_jobservices import (
-    Errors,
-    Execution,
-    FailureGroup,
-    JobApiError,
-    JobClient,
-    JobInfo,
-    JobMessage,
-    JobState,
-    LogQuery,
-    LogRecord,
-    Logs,
-    SeriesPoint,
-    StateEvent,
-    describe_pipeline,
-    errors_among,
-)
+from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.error_log import Errors, FailureGroup, errors_among
+from beam_runner_jobservices.errors import JobApiError
+from beam_runner_jobservices.job_log import LogQuery, LogRecord, Logs
+from beam_runner_jobservices.wire.descriptions import describe_pipeline
+from beam_runner_model.jobs import JobInfo, JobMessage, JobState, StateEvent
+from beam_runner_model.observation import Execution, SeriesPoint
 
 from .figures import Figures, figures_of
 from .masking import option

@@ -1,0 +1,154 @@
+"""The text of a listing of public names, with signatures as griffe reads them from source text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import griffe
+
+from tools.api_users import packages
+
+_LONGEST_VALUE = 80
+Blocks = dict[tuple[str, str], list[str]]
+"""The lines of each name, by its module and itself. A module that is used as a whole has the name ``""``."""
+
+
+@dataclass
+class Listing:
+    """What is used of one package, and what can't be part of its public API.
+
+    Attributes:
+        blocks: the public names.
+        problems: names that others may not use.
+    """
+
+    blocks: Blocks = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def listings(root: Path, users: Mapping[str, str]) -> dict[str, Listing]:
+    """Returns the listing of each package by its import name.
+
+    Args:
+        root: the repository.
+        users: the names that are used, each with one place that uses it.
+    """
+    found = packages(root)
+    loader = griffe.GriffeLoader(search_paths=[folder.parent for folder in found.values()])
+    for name in found:
+        loader.load(name)
+    result = {name: Listing() for name in found}
+    for name, place in sorted(users.items()):
+        _add(result[name.partition(".")[0]], loader.modules_collection, name, place)
+    return result
+
+
+def _add(listing: Listing, modules: griffe.ModulesCollection, name: str, place: str) -> None:
+    """Adds one used name to a listing, or to its problems."""
+    module, rest = _split(modules, name)
+    if any(part.startswith("_") for part in (*module.path.split("."), *rest[:1])):
+        listing.problems.append(f"{place}: `{name}` is private")
+        return
+    listing.blocks.setdefault((module.path, ""), [])
+    if not rest:
+        return
+    thing = module.members.get(rest[0])
+    if thing is None:
+        listing.problems.append(f"{place}: `{module.path}` has no name `{rest[0]}`")
+        return
+    if thing.is_alias:
+        home = thing.target_path  # type: ignore[union-attr]
+        if not (module.parent is None and rest[0] in (module.exports or ())):
+            listing.problems.append(f"{place}: import `{rest[0]}` from its home, as `{home}`")
+            return
+        home_module, [own] = _split(modules, home)
+        thing = home_module.members[own]
+    listing.blocks[module.path, rest[0]] = list(spell(rest[0], thing))
+
+
+def _split(modules: griffe.ModulesCollection, name: str) -> tuple[griffe.Module, list[str]]:
+    """Returns the module that a full name begins with, and the rest of it."""
+    first, *rest = name.split(".")
+    module = modules[first]
+    while rest and rest[0] in module.modules:
+        module = module.modules[rest.pop(0)]
+    return module, rest
+
+
+def spell(name: str, thing: griffe.Object | griffe.Alias) -> Iterator[str]:
+    """Yields the lines of a name: its signature, and for a class its public members."""
+    if isinstance(thing, griffe.Class):
+        yield f"class {name}{_bases(thing)}"
+        for member in sorted(thing.members.values(), key=_by_kind):
+            if not member.is_alias and (
+                not member.name.startswith("_") or member.name == "__init__"
+            ):
+                yield f"  .{_line(member.name, member)}"
+    else:
+        yield _line(name, thing)
+
+
+def _bases(cls: griffe.Class) -> str:
+    return f"({', '.join(map(str, cls.bases))})" if cls.bases else ""
+
+
+def _by_kind(member: griffe.Object | griffe.Alias) -> tuple[bool, str]:
+    """Returns a sort key: fields stay in their order, which calls depend on; methods are sorted."""
+    return member.is_function, member.name if member.is_function else ""
+
+
+def _line(name: str, thing: griffe.Object | griffe.Alias) -> str:
+    if isinstance(thing, griffe.Function):
+        return str(thing.signature())
+    if isinstance(thing, griffe.TypeAlias):
+        return f"type {name} = {thing.value}"
+    if isinstance(thing, griffe.Attribute):
+        annotation = f": {thing.annotation}" if thing.annotation is not None else ""
+        value = str(thing.value)
+        made_in_init = (
+            thing.labels >= {"instance-attribute"} and "class-attribute" not in thing.labels
+        )
+        shown = thing.value is not None and not made_in_init and len(value) <= _LONGEST_VALUE
+        return f"{name}{annotation}{f' = {value}' if shown else ''}"
+    return name
+
+
+def write(distribution: str, blocks: Blocks) -> str:
+    """Returns the text of ``public_api.txt``."""
+    lines = [
+        f"# The public API of {distribution}: the names that other packages, examples and documents use.",
+        "# A module on this list is public; all other modules, and names that aren't listed, are private.",
+        "# Written by: python -m tools.public_api --write",
+    ]
+    for (module, name), block in sorted(blocks.items()):
+        lines += block if name else ["", f"[{module}]"]
+    return "\n".join(lines) + "\n"
+
+
+def read(text: str) -> Blocks:
+    """Returns what `write` has written."""
+    blocks: Blocks = {}
+    module, name = "", ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            module, name = line[1:-1], ""
+            blocks[module, ""] = []
+        elif line and not line.startswith("#"):
+            if not line.startswith(" "):
+                name = _name_of(line)
+            blocks.setdefault((module, name), []).append(line)
+    return blocks
+
+
+def _name_of(line: str) -> str:
+    words: Iterable[str] = line.removeprefix("class ").removeprefix("type ")
+    return "".join(_leading_identifier(words))
+
+
+def _leading_identifier(text: Iterable[str]) -> Iterator[str]:
+    for letter in text:
+        if not (letter.isalnum() or letter == "_"):
+            return
+        yield letter

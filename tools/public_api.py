@@ -1,0 +1,119 @@
+"""Compares each package's ``public_api.txt`` with the names that other packages, examples and documents use of it::
+
+    python -m tools.public_api                # prints the differences; exit status 1 if there are any
+    python -m tools.public_api --write        # writes the listings
+    python -m tools.public_api --since TAG    # compares release notes with that commit, not with where the branch began
+
+Where a listing has changed since a branch began, the package's release notes must have changed, too.
+Nothing is imported: names, signatures and uses are read from source text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.api_listing import Blocks, listings, read, write
+from tools.api_users import packages, users_by_name
+
+ROOT = Path(__file__).resolve().parent.parent
+LISTING = "public_api.txt"
+
+
+def differences(listed: Blocks, used: Blocks, users: dict[str, str]) -> Iterator[str]:
+    """Yields what differs between a listing and the names in use.
+
+    Args:
+        listed: what the file says.
+        used: what the sources say.
+        users: a place that uses each name.
+    """
+    for module, name in sorted(used.keys() - listed.keys()):
+        full = f"{module}.{name}".rstrip(".")
+        place = next((users[one] for one in sorted(users) if f"{one}.".startswith(f"{full}.")), "")
+        yield f"`{full}` is not listed, but used in {place}"
+    for module, name in sorted(listed.keys() - used.keys()):
+        yield (
+            f"`{module}.{name}`".replace(".`", "`")
+            + " is listed, but no other package or document uses it"
+        )
+    for key in sorted(listed.keys() & used.keys()):
+        if listed[key] != used[key]:
+            yield f"the signature of `{'.'.join(key)}` differs from the listed one"
+
+
+def complaints(root: Path, *, rewrite: bool = False) -> Iterator[str]:
+    """Yields what is wrong with the listings of all packages.
+
+    Args:
+        root: the repository.
+        rewrite: whether to write the listings; then only uses of private names are wrong.
+    """
+    users = dict(users_by_name(root))
+    folders = packages(root)
+    for name, listing in listings(root, users).items():
+        yield from listing.problems
+        path = folders[name].parents[1] / LISTING
+        if rewrite:
+            text = write(name.replace("_", "-"), listing.blocks)
+            path.write_text(text, encoding="utf-8")
+            continue
+        listed = read(path.read_text(encoding="utf-8")) if path.exists() else {}
+        for said in differences(listed, listing.blocks, users):
+            yield f"{path.relative_to(root)}: {said}"
+
+
+def lacking_notes(root: Path, since: str) -> Iterator[str]:
+    """Yields the packages whose listing has changed since a commit, while their release notes have not."""
+    for folder in packages(root).values():
+        package = folder.parents[1].relative_to(root)
+        if _changed(root, since, package / LISTING) and not _changed(
+            root, since, package / "changes", package / "CHANGELOG.md"
+        ):
+            yield f"{package / LISTING} has changed since {since}: say how in a file {package}/changes/+NAME.KIND.md"
+
+
+def _changed(root: Path, since: str, *paths: Path) -> bool:
+    """Returns whether files differ from those of a commit, or are new."""
+    changed = ("diff", "--name-only", "--diff-filter=AM", since, "--")
+    new = ("ls-files", "--others", "--exclude-standard", "--")
+    return any(_git(root, *command, *map(str, paths)) for command in (changed, new))
+
+
+def base_commit(root: Path) -> str:
+    """Returns the commit at which the branch left main, on main the last one's parent; empty without a history."""
+    head = _git(root, "rev-parse", "HEAD")
+    for main in ("origin/main", "main"):
+        base = _git(root, "merge-base", "HEAD", main)
+        if base not in ("", head):
+            return base
+    return _git(root, "rev-parse", "--verify", "--quiet", "HEAD^")
+
+
+def _git(root: Path, *arguments: str) -> str:
+    """Returns what git prints; nothing where it fails."""
+    command = ("git", "-C", str(root), *arguments)
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def main(arguments: list[str]) -> int:
+    """Compares or writes the listings; returns the exit status."""
+    parser = argparse.ArgumentParser(description="The public API of each package.")
+    parser.add_argument("--write", action="store_true", help="write the listings")
+    parser.add_argument("--since", metavar="COMMIT", help="compare release notes with this commit")
+    given = parser.parse_args(arguments)
+    found = list(complaints(ROOT, rewrite=given.write))
+    if since := given.since or base_commit(ROOT):
+        found += lacking_notes(ROOT, since)
+    for line in found:
+        print(line)
+    if found and not given.write:
+        print("`python -m tools.public_api --write` writes the listings.")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

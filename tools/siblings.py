@@ -1,0 +1,159 @@
+"""The versions of our packages that a package allows: consistent bounds, and the oldest release within them.
+
+python -m tools.siblings    # prints bounds that contradict each other or the packages; exit status 1 if there are any
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tarfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parent.parent
+_SHARED = ("license", "license-files", "readme", "requires-python")
+_PYTHON = "Programming Language :: Python :: 3"
+
+
+@dataclass(frozen=True)
+class Package:
+    """One of our packages.
+
+    Attributes:
+        name: the name of its folder, and the first part of its tags.
+        project: the table ``project`` of its ``pyproject.toml``.
+    """
+
+    name: str
+    project: dict[str, Any]
+
+    @property
+    def distribution(self) -> str:
+        return str(self.project["name"])
+
+    @property
+    def version(self) -> Version:
+        return Version(self.project["version"])
+
+    @cached_property
+    def requirements(self) -> list[Requirement]:
+        """All that it needs, extras included."""
+        extras = self.project.get("optional-dependencies", {}).values()
+        texts = [*self.project.get("dependencies", ()), *(one for some in extras for one in some)]
+        return [Requirement(text) for text in texts]
+
+
+def read_packages(root: Path) -> dict[str, Package]:
+    """Returns our packages by their distributions."""
+    found: dict[str, Package] = {}
+    for path in sorted(root.glob("packages/*/pyproject.toml")):
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        found[project["name"]] = Package(path.parent.name, project)
+    return found
+
+
+def problems(root: Path) -> Iterator[str]:
+    """Yields the bounds and other metadata of packages that contradict each other."""
+    packages = read_packages(root)
+    for package in packages.values():
+        for needed in package.requirements:
+            if needed.name in packages and not needed.extras:
+                yield from _wrong_bounds(package, needed, packages[needed.name].version)
+        yield from _wrong_metadata(root, package, next(iter(packages.values())))
+
+
+def _wrong_bounds(package: Package, needed: Requirement, version: Version) -> Iterator[str]:
+    """Yields what is wrong with the versions of a sibling that a package allows.
+
+    A minor version of ours is compatible with older ones of the same minor, so it is the upper bound.
+    """
+    place = f"packages/{package.name}/pyproject.toml"
+    bounds = {one.operator: Version(one.version) for one in needed.specifier}
+    if set(bounds) != {">=", "<"}:
+        yield f"{place}: `{needed}` needs a lower and an upper bound, as in `>=0.1,<0.2`"
+        return
+    if not bounds[">="] <= version < bounds["<"]:
+        yield f"{place}: `{needed}` refuses {version}, the version in this repository"
+    elif bounds["<"] > (most := Version(f"{version.major}.{version.minor + 1}")):
+        yield f"{place}: `{needed}` allows versions from {most} on, which may be incompatible"
+
+
+def _wrong_metadata(root: Path, package: Package, first: Package) -> Iterator[str]:
+    """Yields the metadata that a package has not in common with the first one."""
+    place = f"packages/{package.name}/pyproject.toml"
+    for key in _SHARED:
+        if package.project.get(key) != first.project.get(key):
+            yield f"{place}: `{key}` differs from that of packages/{first.name}"
+    ours, others = (
+        [text for text in one.project.get("classifiers", ()) if text.startswith(_PYTHON)]
+        for one in (package, first)
+    )
+    if ours != others:
+        yield f"{place}: versions of Python in `classifiers` differ from those of packages/{first.name}"
+    for name in package.project.get("license-files", ()):
+        copy = root / "packages" / package.name / name
+        if not copy.exists() or copy.read_bytes() != (root / name).read_bytes():
+            yield f"packages/{package.name}/{name} is no copy of {name}"
+
+
+def oldest_releases(root: Path, name: str) -> dict[str, str]:
+    """Returns the tag of the oldest release of each sibling that a package allows, indirect ones included.
+
+    Siblings without such a release are left out: their current version is the oldest one.
+    """
+    packages = read_packages(root)
+    tags = _git(root, "tag", "--list").decode().split()
+    (package,) = (one for one in packages.values() if one.name == name)
+    found: dict[str, str] = {}
+    for sibling, bounds in _needed_siblings(package, packages).items():
+        prefix = f"{packages[sibling].name}-v"
+        versions = [Version(tag.removeprefix(prefix)) for tag in tags if tag.startswith(prefix)]
+        allowed = sorted(one for one in versions if all(one in each.specifier for each in bounds))
+        if allowed and allowed[0] < packages[sibling].version:
+            found[packages[sibling].name] = f"{prefix}{allowed[0]}"
+    return found
+
+
+def _needed_siblings(
+    package: Package, packages: dict[str, Package]
+) -> dict[str, list[Requirement]]:
+    """Returns what a package, and all that it needs of ours, demand of each sibling."""
+    found: dict[str, list[Requirement]] = {}
+    waiting, seen = [package], {package.distribution}
+    while waiting:
+        for needed in waiting.pop().requirements:
+            if needed.name in packages:
+                found.setdefault(needed.name, []).append(needed)
+                if needed.name not in seen:
+                    seen.add(needed.name)
+                    waiting.append(packages[needed.name])
+    found.pop(package.distribution, None)
+    return found
+
+
+def unpack(root: Path, name: str, tag: str, into: Path) -> Path:
+    """Writes a package's folder as it was released; returns it."""
+    packed = _git(root, "archive", "--format=tar", tag, f"packages/{name}", "LICENSE")
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(into, filter="data")
+    return into / "packages" / name
+
+
+def _git(root: Path, *arguments: str) -> bytes:
+    command = ("git", "-C", str(root), *arguments)
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+
+
+if __name__ == "__main__":
+    said = list(problems(ROOT))
+    print(*said, sep="\n", end="\n" if said else "")
+    sys.exit(1 if said else 0)
