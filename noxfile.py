@@ -132,11 +132,12 @@ def environment(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, likely bugs, banned names of each layer, limits of size, tests that look at nothing, and what packages say of each other."""
+    """Style, likely bugs, banned names of each layer, limits of size, tests without assertions, class names, and bounds on siblings."""
     session.install(*group("lint"))
     session.run("python", "-m", "tools.siblings", env={"PYTHONPATH": ""})
     session.run("python", "tools/check_sizes.py")
     session.run("python", "tools/check_tests.py")
+    session.run("python", "tools/check_class_names.py")
     session.run("ruff", "check", "--no-cache", ".")
     session.run("ruff", "format", "--no-cache", "--check", ".")
 

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import attrs
 from beam_runner_runtime.shutdown import states
-from beam_runner_runtime.shutdown.causes import Event, Message
+from beam_runner_runtime.shutdown.causes import Event, ShutdownMessage
 from beam_runner_runtime.shutdown.detections import Detector
 from beam_runner_runtime.shutdown.kills import KILLS
 from beam_runner_runtime.shutdown.limits import LIMITS
-from beam_runner_runtime.shutdown.transitions import TRANSITIONS, Transition
+from beam_runner_runtime.shutdown.transitions import TRANSITIONS, ShutdownStep
 from beam_spark_executor.spark import shutdown as spark
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "shutdown.md"
 _KINDS = (
-    *(states.ServerState, states.JobPhase, states.LaneState, states.SectionState),
+    *(states.ServerState, states.JobPhase, states.LaneState, states.SectionLife),
     *(states.WorkerState, states.HarnessState, states.ForkServerState, states.ReaperState),
     states.ProgramState,
 )
@@ -69,7 +69,7 @@ def page() -> str:
         _KILLS,
         _table(("killed", "state", "detectors", "outcome"), _kills()),
         "## Messages\n",
-        _table(("message", "meaning"), ((f"`{m.name}`", m.value) for m in Message)),
+        _table(("message", "meaning"), ((f"`{m.name}`", m.value) for m in ShutdownMessage)),
         "## Events\n",
         _table(("event", "meaning"), ((f"`{e.name}`", e.value) for e in Event)),
         "## Limits\n",
@@ -125,7 +125,7 @@ def _limits(limits: attrs.AttrsInstance) -> str:
     return _table(("limit", "value", "meaning"), rows)
 
 
-def _states(kind: type[enum.Enum], transitions: tuple[Transition, ...]) -> str:
+def _states(kind: type[enum.Enum], transitions: tuple[ShutdownStep, ...]) -> str:
     """Returns the section of a kind: each state, its meaning, and the states that follow."""
     rows = []
     for state in kind:

@@ -14,9 +14,9 @@ from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import (
-    Abort,
     BundleReply,
     CloseLane,
+    ExitNow,
     Finalize,
     LaneOpened,
     RunBundle,
@@ -183,7 +183,7 @@ class Rig:
             case CloseLane():
                 (number,) = (n for n, known in self.lanes.items() if known is worker)
                 self.coordinator.lane_ended(number, "")
-            case Abort():
+            case ExitNow():
                 self.lose(worker)
             case SplitRequest():
                 raise AssertionError("nobody expected a split")

@@ -12,7 +12,7 @@ from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
 from beam_runner_model.buffers import MergingPlan
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_planner.plan import JobPlan, StagePlan
-from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import BundleData, FolderData
 from beam_runner_runtime.bundles.keyed import Stores
 from beam_runner_runtime.bundles.merging import SdkMerger
@@ -21,7 +21,7 @@ from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.driver.scheduling import roots_of
-from beam_runner_runtime.sections.inbox import Inbox
+from beam_runner_runtime.sections.inbox import SectionInbox
 from beam_runner_runtime.sections.replies import SectionReply, merge_replies
 from beam_runner_runtime.sections.task import Prepared, SectionOrder, SectionTask
 from beam_runner_storage.stores.spec import StoreSpec
@@ -85,7 +85,7 @@ class Host:
     ) -> BundleReply | BundleBroke:
         plan, side_inputs, harness, merger = self._stage(order.bundle.stage)
         side_inputs.show(order.bundle.side_inputs)
-        return RunningBundle(plan, order, harness, stores, data, merger).run()
+        return LocalBundle(plan, order, harness, stores, data, merger).run()
 
     def _stage(self, stage_id: str) -> Any:
         if stage_id not in self._stages:
@@ -176,7 +176,7 @@ class Run:
 
     def gathered(self, parcels: list[bytes]) -> SectionReply:
         """What the last task makes of parcels."""
-        inbox = Inbox(self.host.scratch / "last", 1 << 30)
+        inbox = SectionInbox(self.host.scratch / "last", 1 << 30)
         for parcel in parcels:
             inbox.take(parcel)
         inbox.check("the last", self.tasks[-1])

@@ -15,9 +15,9 @@ from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_model.jobs import Importance, JobState, MessageLine
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.messages import (
-    Abort,
     CloseLane,
     EndJob,
+    ExitNow,
     Hello,
     JobWork,
     LaneOpened,
@@ -120,7 +120,7 @@ class FakeSpark:
         self.cancelled.set()
         self.on_cancel()
         for link in self.links:
-            link.send(Abort())
+            link.send(ExitNow())
 
     def close(self, *, workers_gone: bool) -> None:
         self.closed.append(workers_gone)
@@ -129,7 +129,7 @@ class FakeSpark:
         """Spark ends, and all that it has started."""
         self.is_alive, self.refuses = False, "connection refused"
         for link in self.links:
-            link.send(Abort())
+            link.send(ExitNow())
 
     def _lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
         link = WorkerLink(Hello("job-1", "host", 100 + number))
@@ -152,7 +152,7 @@ class FakeSpark:
                         self.job.received(link, message)
                 case CloseLane():
                     on_end(number, "")
-                case EndJob() | Abort():
+                case EndJob() | ExitNow():
                     break
                 case _:
                     pass

@@ -20,12 +20,12 @@ from beam_runner_model.buffers import BufferPlan, SideInputUse
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.stages import (
+    HarnessStage,
     InputEdge,
     InputKind,
     JobContext,
     OutputEdge,
     OutputKind,
-    StageSpec,
 )
 from beam_runner_planner.plan import JobPlan, StagePlan, TruncationPlan
 from beam_runner_runtime.bundles.stage_work import StageWork
@@ -74,7 +74,7 @@ def stage(
 ) -> StagePlan:
     """A stage that reads a buffer, or an impulse; ``outputs`` as in `StagePlan`."""
     outputs = outputs or {}
-    spec = StageSpec(
+    spec = HarnessStage(
         stage_id,
         f"the {stage_id} step",
         "environment",

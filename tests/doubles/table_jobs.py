@@ -12,7 +12,7 @@ from beam_runner_data.rows.columns import to_bytes
 from beam_runner_engine.scheduler.commands import Bundle, Input
 from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.buffers import BufferKind, BufferPlan
-from beam_runner_model.stages import InputEdge, InputKind, JobContext, StageSpec
+from beam_runner_model.stages import HarnessStage, InputEdge, InputKind, JobContext
 from beam_runner_planner.plan import JobPlan, StagePlan, TablePlan
 from beam_runner_planner.table_specs import TableTarget
 from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
@@ -43,7 +43,7 @@ class TableJob:
 
     def run(self, urn: str, payload: bytes, inputs: Sequence[Output] = (), attempt: int = 1) -> Any:
         """What becomes of a bundle, in a thread of its own as in a server."""
-        spec = StageSpec("stage1", "Tables/It", "", b"", InputEdge("in", InputKind.ELEMENTS), ())
+        spec = HarnessStage("stage1", "Tables/It", "", b"", InputEdge("in", InputKind.ELEMENTS), ())
         table = TablePlan(urn, payload, "rows")
         stage = StagePlan(spec, True, None, b"", {"write": "out"}, (), table=table)
         plan = JobPlan(JobContext("job", "job", "{}", {}), {"stage1": stage}, {"out": BUFFER})

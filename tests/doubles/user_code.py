@@ -21,8 +21,8 @@ from beam_runner_model.chunks import (
     InputChunk,
     KeyedChunk,
     Settle,
+    StageTimer,
     StateCell,
-    Timer,
     TimerChunk,
 )
 from beam_runner_model.strategy import WindowingStrategy
@@ -114,7 +114,7 @@ class UserCode:
     def element(self, row: Row) -> None:
         """An element is processed."""
 
-    def timer(self, timer: Timer) -> None:
+    def timer(self, timer: StageTimer) -> None:
         """A timer fires."""
 
     def settle(self) -> None:
@@ -131,7 +131,9 @@ class UserCode:
         hold: int | None = None,
     ) -> None:
         """Sets a timer, or clears it."""
-        self.state.set_timer(Timer(TRANSFORM, family, tag, key, (place,), fire_at, hold, NO_PANE))
+        self.state.set_timer(
+            StageTimer(TRANSFORM, family, tag, key, (place,), fire_at, hold, NO_PANE)
+        )
 
     def cell(self, name: str, key: bytes, place: bytes = GLOBAL) -> StateCell:
         """A cell of the transform."""

@@ -21,7 +21,7 @@ from beam_runner_model.bundles import (
 )
 from beam_runner_model.chunks import ElementChunk, GroupChunk, Settle
 from beam_runner_planner.plan import JobPlan
-from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
 from beam_runner_runtime.bundles.keyed import Stores
 from beam_runner_runtime.bundles.loop import TaskLoop
@@ -163,7 +163,7 @@ class FakeWorker:
             self.in_loop(self.looping, order)
         return reply
 
-    def start(self, order: RunBundle, stores: Stores | None = None) -> RunningBundle:
+    def start(self, order: RunBundle, stores: Stores | None = None) -> LocalBundle:
         """A bundle that has not begun."""
         stage = order.bundle.stage
         work = work_of(self.plan, stage, SHARDS)
@@ -174,7 +174,7 @@ class FakeWorker:
             no_sdk: Any = None
             truncation = Truncation(plan, no_sdk, BundleSideInputs((), self.folder), self.folder)
         harness = self.stages[stage]
-        return RunningBundle(work, order, harness, known, FolderData(self.folder), None, truncation)
+        return LocalBundle(work, order, harness, known, FolderData(self.folder), None, truncation)
 
     def run(self, order: RunBundle) -> BundleReply | BundleBroke:
         """Runs a bundle with the state that its order names."""

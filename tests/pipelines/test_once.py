@@ -19,7 +19,7 @@ from apache_beam.transforms.window import TimestampedValue
 from attempts import odd_attempts
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.metric_values import metric_value
-from beam_runner_model.jobs import JobState, MonitoringInfo
+from beam_runner_model.jobs import JobState, MetricCell
 from beam_runner_model.varints import encode_varint
 from jobs import Pipelines
 
@@ -108,7 +108,7 @@ def test_a_job_tells_how_many_bundles_were_begun(pipelines: Pipelines) -> None:
     assert len(odd_attempts([*infos, *map(_once_more, infos)], whole=True)) == len(stages)
 
 
-def _once_more(info: MonitoringInfo) -> MonitoringInfo:
+def _once_more(info: MetricCell) -> MetricCell:
     """The same metric, or where it is a count of what was begun one more."""
     if "bundles_begun" not in info.urn:
         return info

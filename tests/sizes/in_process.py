@@ -28,7 +28,7 @@ from beam_runner_model.jobs import JobSpec
 from beam_runner_planner import _protos
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.translate import translate
-from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
 from beam_runner_runtime.bundles.stage_work import StageWork
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
@@ -139,7 +139,7 @@ class _Job:
         self.bundles += 1
         work, side_inputs, harness = self._stage(order.bundle.stage)
         side_inputs.show(order.bundle.side_inputs)
-        return RunningBundle(work, order, harness, self._stores, FolderData(self._folder)).run()
+        return LocalBundle(work, order, harness, self._stores, FolderData(self._folder)).run()
 
     def _stage(self, stage_id: str) -> tuple[StageWork, BundleSideInputs, Any]:
         if stage_id not in self._stages:

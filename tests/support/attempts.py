@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.metric_values import metric_value
-from beam_runner_model.jobs import JobState, MonitoringInfo
+from beam_runner_model.jobs import JobState, MetricCell
 
 _LOSSES = "beam_spark:job:losses:v1"
 _BUNDLES = "beam_spark:stage:bundles_"
 _ENDED_WELL = (JobState.DONE, JobState.DRAINED)
 
 
-def odd_attempts(infos: Iterable[MonitoringInfo], *, whole: bool) -> list[str]:
+def odd_attempts(infos: Iterable[MetricCell], *, whole: bool) -> list[str]:
     """Returns a sentence for each stage whose bundles were begun more or less often than told.
 
     Args:

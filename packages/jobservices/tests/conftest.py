@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beam_runner_jobservices.client import JobClient
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.server import JobServer
 
 from .fakes import LIMIT, Clock, FakeExecutor, pipeline_proto
@@ -28,13 +28,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def limits() -> Limits:
-    return Limits()
+def limits() -> ServerLimits:
+    return ServerLimits()
 
 
 @pytest.fixture
 def server(
-    executor: FakeExecutor, clock: Clock, limits: Limits, tmp_path: Path
+    executor: FakeExecutor, clock: Clock, limits: ServerLimits, tmp_path: Path
 ) -> Iterator[JobServer]:
     with JobServer(
         executor, artifacts_dir=tmp_path / "artifacts", port=0, limits=limits, clock=clock

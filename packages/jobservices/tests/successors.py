@@ -5,7 +5,7 @@ from __future__ import annotations
 from waiting import eventually
 
 from beam_runner_jobservices.client import JobClient
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.server import JobServer
 
 from .fakes import LIMIT, FakeExecutor
@@ -19,7 +19,7 @@ class Servers:
     def __init__(self, folder, elsewhere=None):
         self.folder = folder
         self.elsewhere = elsewhere
-        self.limits = Limits(ended_jobs=3)
+        self.limits = ServerLimits(ended_jobs=3)
         self.executor = FakeExecutor()
         self.server = None
 

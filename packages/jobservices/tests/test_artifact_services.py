@@ -16,7 +16,7 @@ from beam_runner_jobservices._protos import RetrievalStub, StagingStub
 from beam_runner_jobservices._protos import beam_artifact_api_pb2 as artifact_api
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
 from beam_runner_jobservices.errors import JobApiError, JobServicesError
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.server import JobServer
 
 from .fakes import LIMIT, file_artifact, files_in, pipeline_proto, run_to_end, threads
@@ -186,7 +186,7 @@ def test_a_client_that_hangs_up_too_early_is_told(client, channel, source):
 class TestSilence:
     @pytest.fixture
     def limits(self):
-        return Limits(staging_idle=0.4)
+        return ServerLimits(staging_idle=0.4)
 
     def test_a_client_that_says_nothing_is_sent_away(self, server, channel):
         silent: queue.SimpleQueue = queue.SimpleQueue()
@@ -201,7 +201,7 @@ class TestSilence:
 class TestExpiry:
     @pytest.fixture
     def limits(self):
-        return Limits(preparation_ttl=0.4)
+        return ServerLimits(preparation_ttl=0.4)
 
     def test_artifacts_of_a_job_that_is_never_run_are_removed(self, client, source, store, clock):
         pipeline = with_artifacts(file_artifact(source, "data.bin"))

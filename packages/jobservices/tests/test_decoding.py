@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 
 
 @pytest.fixture
-def limits() -> Limits:
-    return Limits(request_bytes=100_000)
+def limits() -> ServerLimits:
+    return ServerLimits(request_bytes=100_000)
 
 
 @pytest.mark.parametrize(

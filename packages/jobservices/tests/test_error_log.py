@@ -10,7 +10,7 @@ from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.error_log import ErrorLog, Errors, errors_among
 from beam_runner_jobservices.history import JobHistory
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.observation_json import decode, encode, record_of
 from beam_runner_jobservices.step_names import StepNames
 
@@ -109,7 +109,7 @@ def test_an_answer_stays_small_whatever_is_raised(character: str) -> None:
 
 
 def test_errors_of_messages_that_are_dropped_are_kept() -> None:
-    history = JobHistory(Limits(messages=100), [StateEvent(JobState.STOPPED, 1.0)], log())
+    history = JobHistory(ServerLimits(messages=100), [StateEvent(JobState.STOPPED, 1.0)], log())
     for number in range(1_000):
         kind = Importance.ERROR if number in (3, 700) else Importance.BASIC
         history.add_messages([history.new_message(kind, text(), 1.0 + number)])

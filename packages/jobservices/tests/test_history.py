@@ -8,13 +8,13 @@ import pytest
 from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
 
 from beam_runner_jobservices.history import JobHistory
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 
 from .fakes import LIMIT
 
 
 def history(limits=None):
-    return JobHistory(limits or Limits(), [StateEvent(JobState.STOPPED, 1.0)])
+    return JobHistory(limits or ServerLimits(), [StateEvent(JobState.STOPPED, 1.0)])
 
 
 def add(told, importance, text, time):
@@ -89,7 +89,7 @@ def test_a_waiting_reader_that_is_gone_ends_when_woken(follow):
 
 
 def test_old_messages_are_dropped_and_the_reader_is_told_how_many():
-    told = history(Limits(messages=100))
+    told = history(ServerLimits(messages=100))
     told.add_state(JobState.RUNNING, 2.0)
     for number in range(1000):
         add(told, Importance.BASIC, str(number), 2.0)
@@ -102,7 +102,7 @@ def test_old_messages_are_dropped_and_the_reader_is_told_how_many():
 
 
 def test_a_slow_reader_misses_what_was_dropped_meanwhile_and_no_state():
-    told = history(Limits(messages=100))
+    told = history(ServerLimits(messages=100))
     reader = told.follow(never)
     assert next(reader).state is JobState.STOPPED
     for number in range(500):
@@ -117,7 +117,7 @@ def test_a_slow_reader_misses_what_was_dropped_meanwhile_and_no_state():
 
 
 def test_long_texts_count_towards_the_limit():
-    told = history(Limits(message_chars=1000))
+    told = history(ServerLimits(message_chars=1000))
     for _ in range(100):
         add(told, Importance.BASIC, "x" * 300, 2.0)
     told.add_state(JobState.DONE, 3.0)
@@ -125,7 +125,7 @@ def test_long_texts_count_towards_the_limit():
 
 
 def test_one_message_above_all_limits_is_kept_though_cut():
-    told = history(Limits(message_chars=10, text_chars=100))
+    told = history(ServerLimits(message_chars=10, text_chars=100))
     add(told, Importance.ERROR, "a" * 500 + "b" * 500, 2.0)
     told.add_state(JobState.FAILED, 3.0)
     _, text, _ = shown(told.follow(never))

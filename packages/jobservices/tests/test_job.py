@@ -13,7 +13,7 @@ from beam_runner_model.jobs import (
     JobSpec,
     JobState,
     MessageLine,
-    MonitoringInfo,
+    MetricCell,
     StateEvent,
 )
 from hypothesis import given
@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from beam_runner_jobservices.errors import IllegalTransition
 from beam_runner_jobservices.history import JobHistory
 from beam_runner_jobservices.job import Job
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.recorder import Unrecorded
 from beam_runner_jobservices.states import TRANSITIONS
 
@@ -50,7 +50,7 @@ class Handle:
 
     def metrics(self):
         self.asked += 1
-        return JobMetrics(attempted=(MonitoringInfo("urn", "type", b"%d" % self.asked),))
+        return JobMetrics(attempted=(MetricCell("urn", "type", b"%d" % self.asked),))
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def job(ends):
 
 
 def make(ends):
-    history = JobHistory(Limits(), [StateEvent(JobState.STOPPED, 1.0)])
+    history = JobHistory(ServerLimits(), [StateEvent(JobState.STOPPED, 1.0)])
     recorder = Unrecorded()
     return Job(
         SPEC,

@@ -14,13 +14,13 @@ import pytest
 from beam_runner_model.errors import RunnerError, Unavailable
 from beam_runner_model.failures import Ending, EndingKind, FailedBundle, FailureCause
 from beam_runner_model.jobs import (
-    Artifact,
     Importance,
     JobMessage,
     JobMetrics,
     JobSpec,
     JobState,
-    MonitoringInfo,
+    MetricCell,
+    StagedArtifact,
     StateEvent,
 )
 from beam_runner_model.observation import JobTimes
@@ -34,8 +34,8 @@ from beam_runner_jobservices.job_file import FILE, JobFile
 from beam_runner_jobservices.recorder import EndedJob, KeptJob
 from beam_runner_jobservices.step_names import StepNames
 
-INFO = MonitoringInfo("urn", "type", b"\x00\xff", {"PTRANSFORM": "Léa"})
-ARTIFACT = Artifact("file", "role", b"\x00\xff", "main.pickle", "ab" * 32, 7, "/a/b")
+INFO = MetricCell("urn", "type", b"\x00\xff", {"PTRANSFORM": "Léa"})
+ARTIFACT = StagedArtifact("file", "role", b"\x00\xff", "main.pickle", "ab" * 32, 7, "/a/b")
 
 
 def spec(job_id):

@@ -7,7 +7,7 @@ from beam_runner_model.jobs import Importance, JobMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_jobservices.job_log import MOST_LINES, LogQuery, LogRecord, select_logs
+from beam_runner_jobservices.job_log import MOST_LINES, JobLogLine, LogQuery, select_logs
 
 STEPS = ("", "Read", "Read/Lines", "Reading", "Count")
 
@@ -25,7 +25,7 @@ def ids(found):
 def test_a_line_has_time_severity_step_worker_and_its_text_alone():
     sent = message(7, "Read/Lines", "careful", Importance.WARNING, "host:12")
     (line,) = select_logs([sent], LogQuery()).lines
-    assert line == LogRecord(7, 2.5, "WARNING", "Read/Lines", "host:12", "careful")
+    assert line == JobLogLine(7, 2.5, "WARNING", "Read/Lines", "host:12", "careful")
 
 
 def test_lines_of_a_step_are_those_of_what_is_in_it_too():

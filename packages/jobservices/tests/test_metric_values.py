@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from apache_beam import coders
-from beam_runner_model.jobs import MonitoringInfo
+from beam_runner_model.jobs import MetricCell
 from beam_runner_urns import metrics as urns
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 
 
 def value(kind: str, payload: bytes) -> Any:
-    return metric_value(MonitoringInfo("urn", kind, payload))
+    return metric_value(MetricCell("urn", kind, payload))
 
 
 def varint(number: int) -> bytes:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import attrs
 import pytest
 from apache_beam.runners.portability.portable_metrics import from_monitoring_infos
-from beam_runner_model.jobs import JobMetrics, MonitoringInfo
+from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_urns import metrics as urns
 
 from beam_runner_jobservices.metrics_answer import LEFT_OUT, MOST_BYTES, fitting
 from beam_runner_jobservices.wire.jobs import metrics_message
 
 
-def user(number: int) -> MonitoringInfo:
+def user(number: int) -> MetricCell:
     labels = {"NAMESPACE": "space", "NAME": f"counter {number:06}", "PTRANSFORM": "a step"}
-    return MonitoringInfo(urns.USER_SUM_INT64, urns.SUM_INT64_TYPE, b"\x01", labels)
+    return MetricCell(urns.USER_SUM_INT64, urns.SUM_INT64_TYPE, b"\x01", labels)
 
 
-def count_of(number: int) -> MonitoringInfo:
+def count_of(number: int) -> MetricCell:
     labels = {"PCOLLECTION": f"collection {number}"}
-    return MonitoringInfo(urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, b"\x01", labels)
+    return MetricCell(urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, b"\x01", labels)
 
 
 def test_what_fits_is_told_as_it_is() -> None:

@@ -11,7 +11,7 @@ from beam_runner_model.observation import (
     BundleStory,
     DataPiece,
     Execution,
-    RunningBundle,
+    ObservedBundle,
     StackFrame,
     StageSeries,
     StoryStatus,
@@ -28,7 +28,7 @@ from beam_runner_jobservices.server import JobServer
 
 from .fakes import Clock, FakeExecutor, FakeJob
 
-BUNDLE = RunningBundle("s", 7, 2, ("A", "B"), "host", 12, 3.5, 1.25, 0.5, BundlePlace.HARNESS)
+BUNDLE = ObservedBundle("s", 7, 2, ("A", "B"), "host", 12, 3.5, 1.25, 0.5, BundlePlace.HARNESS)
 USER, AWAY = FailureCause.USER_CODE, FailureCause.UNAVAILABLE
 FAILED = (
     FailedBundle("s", 7, ("A", "B"), 3, USER, "B", "ValueError: no", "'x'", next_in=4.0),

@@ -14,7 +14,7 @@ from beam_runner_model.jobs import (
     Importance,
     JobMetrics,
     JobState,
-    MonitoringInfo,
+    MetricCell,
     OptionType,
     PipelineOption,
 )
@@ -112,9 +112,7 @@ def test_the_client_cancels(server, executor):
 
 def test_metrics_are_the_clients_metrics(server, executor):
     labels = {"PTRANSFORM": "Double", "NAMESPACE": "mine", "NAME": "words"}
-    info = MonitoringInfo(
-        "beam:metric:user:sum_int64:v1", "beam:metrics:sum_int64:v1", b"\x2a", labels
-    )
+    info = MetricCell("beam:metric:user:sum_int64:v1", "beam:metrics:sum_int64:v1", b"\x2a", labels)
 
     def run(fake):
         fake.reported_metrics = JobMetrics(attempted=(info,), committed=(info,))

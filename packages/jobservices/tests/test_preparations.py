@@ -9,7 +9,7 @@ from google.protobuf import struct_pb2
 
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
 from beam_runner_jobservices.errors import InvalidRequest, NotFound, NotReady, TooMany
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.preparations import Peer, Preparations
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.wire.pipelines import prepare_request
@@ -39,7 +39,7 @@ def clock():
 
 @pytest.fixture
 def preparations(store, clock):
-    return Preparations(store, Limits(preparation_ttl=100.0, preparations=3), clock)
+    return Preparations(store, ServerLimits(preparation_ttl=100.0, preparations=3), clock)
 
 
 def test_tokens_are_of_one_preparation_and_cannot_be_guessed(preparations):
@@ -158,13 +158,13 @@ def test_bytes_are_bounded(store, clock):
     size, held = request().size, request().held
     assert size > held > 100
     fit = 3 * size // held
-    preparations = Preparations(store, Limits(preparation_bytes=3 * size), clock)
+    preparations = Preparations(store, ServerLimits(preparation_bytes=3 * size), clock)
     added = [preparations.add(request(), PEER) for _ in range(fit + 2)]
     for preparation in added[:2]:
         with pytest.raises(TooMany):
             preparations.take(preparation.preparation_id)
     for preparation in added[2:]:
         preparations.take(preparation.preparation_id)
-    small = Preparations(store, Limits(preparation_bytes=size - 1), clock)
+    small = Preparations(store, ServerLimits(preparation_bytes=size - 1), clock)
     with pytest.raises(TooMany, match=f"need {size} bytes of this server's memory"):
         small.add(request(), PEER)

@@ -15,10 +15,10 @@ from beam_runner_model.jobs import JobState, StateEvent
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
 from beam_runner_jobservices.ended import Ended
 from beam_runner_jobservices.errors import ExecutorFailed, JobRejected, NotFound
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.preparations import Peer, Preparations
 from beam_runner_jobservices.recorder import Unrecorded
-from beam_runner_jobservices.registry import Registry
+from beam_runner_jobservices.registry import JobRegistry
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.wire.pipelines import prepare_request
 
@@ -26,10 +26,10 @@ from .fakes import LIMIT, Clock, FakeExecutor, pipeline_proto, run_to_end
 
 
 class Jobs:
-    def __init__(self, folder, executor, limits=Limits(ended_jobs=3)):  # noqa: B008
+    def __init__(self, folder, executor, limits=ServerLimits(ended_jobs=3)):  # noqa: B008
         self.store = ArtifactStore(folder)
         self.preparations = Preparations(self.store, limits, Clock())
-        self.registry = Registry(
+        self.registry = JobRegistry(
             executor, self.store, self.preparations, Unrecorded(), limits, Clock()
         )
 
@@ -213,7 +213,7 @@ def test_of_a_job_that_has_ended_nothing_stays_in_memory_but_its_line_in_the_lis
 
 
 def test_the_options_of_jobs_that_have_ended_are_packed(tmp_path, executor):
-    jobs = Jobs(tmp_path, executor, Limits(ended_jobs=50))
+    jobs = Jobs(tmp_path, executor, ServerLimits(ended_jobs=50))
     tracemalloc.start()
     for _ in range(50):
         jobs.run(jobs.prepare(large="x" * 100_000))
@@ -249,7 +249,7 @@ def test_a_job_that_was_refused_keeps_nothing_alive(jobs, executor):
 
 
 def test_of_the_ended_jobs_so_many_bytes_are_remembered(tmp_path, executor):
-    jobs = Jobs(tmp_path, executor, Limits(ended_bytes_in_memory=3_000))
+    jobs = Jobs(tmp_path, executor, ServerLimits(ended_bytes_in_memory=3_000))
     executor.on_start = run_to_end
     ids = [jobs.run(jobs.prepare()) for _ in range(30)]
     left = [job.info.job_id for job in jobs.registry.jobs()]

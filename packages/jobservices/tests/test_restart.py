@@ -16,7 +16,7 @@ from beam_runner_model.jobs import (
     JobMetrics,
     JobState,
     MessageLine,
-    MonitoringInfo,
+    MetricCell,
     StateEvent,
 )
 from beam_runner_model.observation import Execution, StageSeries
@@ -25,7 +25,7 @@ from waiting import eventually
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError, JobRejected
 from beam_runner_jobservices.job_log import LogQuery
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.server import Elsewhere, JobServer
 
 from .fakes import (
@@ -76,7 +76,7 @@ def test_jobs_that_ended_are_shown_as_they_ended(servers, pipeline):
     client = servers.start()
     options = {"beam:option:job_name:v1": "words"}
     done, failed = client.submit(pipeline, options), client.submit(pipeline)
-    metrics = JobMetrics((MonitoringInfo("urn", "type", b"1"),))
+    metrics = JobMetrics((MetricCell("urn", "type", b"1"),))
     servers.executor.job(done).reported_metrics = metrics
     servers.executor.job(done).reporter.message(Importance.WARNING, "careful")
     run_to_end(servers.executor.job(done))
@@ -301,7 +301,7 @@ def test_a_damaged_file_is_reported_and_kept(servers, pipeline, tmp_path):
 
 
 def test_a_history_that_dropped_messages_says_how_many_after_a_restart(servers, pipeline):
-    servers.limits = Limits(messages=1_000)
+    servers.limits = ServerLimits(messages=1_000)
     client = servers.start()
     job_id = client.submit(pipeline)
     reporter = servers.executor.job(job_id).reporter
@@ -318,7 +318,7 @@ def test_a_history_that_dropped_messages_says_how_many_after_a_restart(servers, 
 
 
 def test_errors_of_messages_that_are_not_kept_any_more_are_there_after_restarts(servers, pipeline):
-    servers.limits = Limits(messages=1_000)
+    servers.limits = ServerLimits(messages=1_000)
     client = servers.start()
     job_id = client.submit(pipeline)
     reporter = servers.executor.job(job_id).reporter

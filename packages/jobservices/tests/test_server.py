@@ -16,7 +16,7 @@ from beam_runner_model.jobs import (
     JobMessage,
     JobMetrics,
     JobState,
-    MonitoringInfo,
+    MetricCell,
     OptionType,
     PipelineOption,
     StateEvent,
@@ -26,7 +26,7 @@ from waiting import eventually
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import AddressError, JobApiError, JobRejected, NotFound
 from beam_runner_jobservices.guard import Guard
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.server import JobServer
 
 from .fakes import LIMIT, FakeExecutor, pipeline_proto, run_to_end, threads
@@ -73,7 +73,7 @@ def test_metrics_while_running_and_afterwards(client, executor, pipeline):
     job_id = client.submit(pipeline)
     fake = executor.job(job_id)
     assert client.metrics(job_id) == JobMetrics()
-    info = MonitoringInfo("urn", "type", b"\x01", {"PTRANSFORM": "A"})
+    info = MetricCell("urn", "type", b"\x01", {"PTRANSFORM": "A"})
     fake.reported_metrics = JobMetrics(attempted=(info, info))
     assert client.metrics(job_id) == JobMetrics(attempted=(info, info))
     fake.reported_metrics = JobMetrics(attempted=(info,), committed=(info,))
@@ -279,7 +279,7 @@ def test_a_reader_that_does_not_read_delays_nobody(client, executor, pipeline):
 class TestLimits:
     @pytest.fixture
     def limits(self):
-        return Limits(streams=5)
+        return ServerLimits(streams=5)
 
     def test_streams_above_the_limit_are_refused_until_one_is_closed(self, client, pipeline):
         job_id = client.submit(pipeline)

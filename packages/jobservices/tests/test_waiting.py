@@ -106,14 +106,14 @@ def test_resuming_meets_an_error_of_its_own_other_jobs_go_on(tmp_path, pipeline,
     for job_id in jobs:
         servers.executor.job(job_id).reporter.state(JobState.RUNNING)
     errors = [SystemExit(0), MemoryError()]
-    missing = registry.Registry._missing
+    missing = registry.JobRegistry._missing
 
     def broken(self, spec):
         if errors:
             raise errors.pop()
         return missing(self, spec)
 
-    monkeypatch.setattr(registry.Registry, "_missing", broken)
+    monkeypatch.setattr(registry.JobRegistry, "_missing", broken)
     monkeypatch.setattr(threads, "_AGAIN_SECONDS", 0.01)
     client = servers.start()
     for job_id in jobs:

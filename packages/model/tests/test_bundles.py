@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_runner_model.stages import InputEdge, InputKind, StageSpec
+from beam_runner_model.stages import HarnessStage, InputEdge, InputKind
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ def test_messages_name_the_first_the_last_and_the_number_of_many_transforms(
 ) -> None:
     name = " + ".join(f"t{number}" for number in range(count))
     edge = InputEdge("read", InputKind.ELEMENTS)
-    assert StageSpec("s", name, "e", b"", edge, ()).title == title
+    assert HarnessStage("s", name, "e", b"", edge, ()).title == title

@@ -19,7 +19,7 @@ from apache_beam.transforms.environments import (
     SubprocessSDKEnvironment,
     python_sdk_capabilities,
 )
-from beam_runner_model.jobs import Artifact
+from beam_runner_model.jobs import StagedArtifact
 from beam_runner_urns import environments as environment_urns
 
 from beam_runner_planner import _protos, docker_here
@@ -100,7 +100,7 @@ def resolved(environment: Environment, *staged: str, **options: Any) -> Resolved
     if proto.urn == environment_urns.ANYOF:
         proto.payload = payload.SerializeToString()
     artifacts = [
-        Artifact("", "beam:artifact:role:staging_to:v1", b"", name, f"hash-{name}", 1, "/x")
+        StagedArtifact("", "beam:artifact:role:staging_to:v1", b"", name, f"hash-{name}", 1, "/x")
         for name in staged
     ]
     options_json = json.dumps({f"beam:option:{k}:v1": v for k, v in options.items()})

@@ -20,7 +20,7 @@ from beam_runner_model.windows import OpaqueWindow
 from beam_runner_runtime.bundles.merging import SdkMerger
 from beam_runner_urns import coders as coder_urns
 from beam_runner_worker.embedded.harness import EmbeddedHarness
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 from beam_runner_worker.log_records import LogRecord
 
 from beam_runner_planner import _protos
@@ -137,6 +137,6 @@ def test_any_length_of_a_pickled_function_will_do(
 
 def test_a_window_function_that_raises(harness: EmbeddedHarness, tmp_path: Any) -> None:
     merger = merger_of(harness, custom_windows.REFUSING, tmp_path)
-    with pytest.raises(BundleFailed, match="I do not merge") as raised:
+    with pytest.raises(BundleError, match="I do not merge") as raised:
         merger.merge([[window(10, "even")]])
     assert raised.value.transform == "GroupByKey/MergeWindows"

@@ -4,7 +4,7 @@ import os
 
 import attrs
 import pytest
-from beam_runner_model.jobs import Importance, JobMetrics, JobState, MonitoringInfo
+from beam_runner_model.jobs import Importance, JobMetrics, JobState, MetricCell
 from beam_runner_planner.file_reads import FileRead
 from beam_runner_urns import metrics as urns
 from servers import Reporter
@@ -18,7 +18,7 @@ def counted(**elements: int) -> JobMetrics:
     """Returns metrics with these numbers of elements of PCollections, each below 128."""
     return JobMetrics(
         committed=tuple(
-            MonitoringInfo(
+            MetricCell(
                 urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, bytes([n]), {urns.LABEL_PCOLLECTION: name}
             )
             for name, n in elements.items()

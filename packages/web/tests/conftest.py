@@ -11,11 +11,11 @@ from beam_runner_jobservices.channels import Credentials
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_jobservices.server import JobServer
-from beam_runner_model.jobs import JobMetrics, JobSpec, JobState, MonitoringInfo
+from beam_runner_model.jobs import JobMetrics, JobSpec, JobState, MetricCell
 from beam_runner_model.observation import (
     BundlePlace,
     Execution,
-    RunningBundle,
+    ObservedBundle,
     StageSeries,
     ThreadStack,
 )
@@ -154,8 +154,8 @@ def varint(value: int) -> bytes:
     return bytes(found)
 
 
-def count(collection: str, value: int) -> MonitoringInfo:
-    return MonitoringInfo(
+def count(collection: str, value: int) -> MetricCell:
+    return MetricCell(
         "beam:metric:element_count:v1",
         "beam:metrics:sum_int64:v1",
         varint(value),
@@ -163,8 +163,8 @@ def count(collection: str, value: int) -> MonitoringInfo:
     )
 
 
-def wall(step: str, msecs: int) -> MonitoringInfo:
-    return MonitoringInfo(
+def wall(step: str, msecs: int) -> MetricCell:
+    return MetricCell(
         "beam:metric:ptransform_execution_time:total_msecs:v1",
         "beam:metrics:sum_int64:v1",
         varint(msecs),
@@ -172,8 +172,8 @@ def wall(step: str, msecs: int) -> MonitoringInfo:
     )
 
 
-def user(step: str, name: str, value: int) -> MonitoringInfo:
-    return MonitoringInfo(
+def user(step: str, name: str, value: int) -> MetricCell:
+    return MetricCell(
         "beam:metric:user:sum_int64:v1",
         "beam:metrics:sum_int64:v1",
         varint(value),
@@ -181,8 +181,8 @@ def user(step: str, name: str, value: int) -> MonitoringInfo:
     )
 
 
-def stage(key: str, name: str, field: str, value: int) -> MonitoringInfo:
-    return MonitoringInfo(
+def stage(key: str, name: str, field: str, value: int) -> MetricCell:
+    return MetricCell(
         f"beam_spark:stage:{field}:v1",
         "beam:metrics:latest_int64:v1",
         varint(1_700_000_000_000) + varint(value),
@@ -216,8 +216,8 @@ class Observed(Job):
 
 def bundle(
     number: int, seconds: float, still: float, where: BundlePlace = BundlePlace.PROCESS
-) -> RunningBundle:
-    return RunningBundle("s", number, 1, ("Count",), "node", 47, seconds, still, 0.4, where)
+) -> ObservedBundle:
+    return ObservedBundle("s", number, 1, ("Count",), "node", 47, seconds, still, 0.4, where)
 
 
 def causes(web: TestClient, job: Any) -> list[tuple[str, str]]:

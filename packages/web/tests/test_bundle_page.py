@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import Importance
-from beam_runner_model.observation import Execution, RunningBundle
+from beam_runner_model.observation import Execution, ObservedBundle
 from beam_runner_model.stories import BundleStory, DataPiece, StoryKind, StoryStatus, StoryStep
 from starlette.testclient import TestClient
 
@@ -65,7 +65,7 @@ def test_bundles_of_the_page_of_now_and_stages_link_to_the_page(
 ) -> None:
     server.kind = Observed
     job = server.submit()
-    job.runs = Execution((RunningBundle("s3", 7, 1, ("Count",)),), (FAILED,))
+    job.runs = Execution((ObservedBundle("s3", 7, 1, ("Count",)),), (FAILED,))
     now = web.get(f"/jobs/{job.id}/now").text
     for number in (2, 7):
         assert f'href="/jobs/{job.id}/bundle?number={number}"' in now

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from beam_runner_model.failures import FailedBundle
-from beam_runner_model.jobs import JobMetrics, JobState, MonitoringInfo
+from beam_runner_model.jobs import JobMetrics, JobState, MetricCell
 from beam_runner_model.observation import (
     Execution,
-    RunningBundle,
+    ObservedBundle,
     StackFrame,
     StageSeries,
     ThreadStack,
@@ -38,7 +38,7 @@ def test_whatever_workers_tell_is_text(web: TestClient, observed: Any, text: str
     job = observed
     frame = StackFrame(f"/home/me/{text}.py", 3, text, text)
     job.runs = Execution(
-        (RunningBundle("s", 1, 2, (text, "Count"), text, 5, 30.0, 30.0, 0.5, text),),
+        (ObservedBundle("s", 1, 2, (text, "Count"), text, 5, 30.0, 30.0, 0.5, text),),
         (FailedBundle("s", 2, (text,), 3, text, text, text, text, text, 5.0, 6.0),),
         tuple(
             Wait(kind, "s", (text,), 1, 1, 1, 1, 1, text, text, text, (text,), text, text, text)
@@ -59,7 +59,7 @@ def test_whatever_workers_tell_is_text(web: TestClient, observed: Any, text: str
     payload = struct.pack(">i", 1) + varint(len(element)) + element
     job.given = JobMetrics(
         (
-            MonitoringInfo(URN, URN, payload, {"PCOLLECTION": "lines"}),
+            MetricCell(URN, URN, payload, {"PCOLLECTION": "lines"}),
             stage("s", f"Count + {text}", "began", 1_790_000_000_000),
             stage("s", f"Count + {text}", "last_at_work", 1_790_000_009_000),
             stage("s", f"Count + {text}", "open_bundles", 1),

@@ -21,12 +21,12 @@ from apache_beam.transforms import window
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_model.chunks import ElementChunk, GroupChunk, InputChunk
 from beam_runner_model.stages import (
+    HarnessStage,
     InputEdge,
     InputKind,
     JobContext,
     OutputEdge,
     OutputKind,
-    StageSpec,
 )
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
@@ -134,7 +134,7 @@ def embedded(
     nowhere = Nowhere()
     harness = EmbeddedHarness(JobContext("job", "job", "{}", {}), nowhere, nowhere)
     source = InputEdge("source", input_kind)
-    spec = StageSpec("stage", "stage", "", descriptor.SerializeToString(), source, (edge,))
+    spec = HarnessStage("stage", "stage", "", descriptor.SerializeToString(), source, (edge,))
     stage = harness.stage(spec, None)
 
     def run(chunks: list[InputChunk]) -> None:

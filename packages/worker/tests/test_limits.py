@@ -24,7 +24,7 @@ from stateful_host import StatefulStage
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, pickle_by_value
 
 from beam_runner_worker import limits
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(120)
@@ -80,7 +80,7 @@ def kinds() -> Iterator[pytest.ParameterSet]:
 @pytest.mark.parametrize(("run", "kind"), list(kinds()))
 def test_an_element_that_is_too_large(run, kind: str) -> None:
     run(pipeline(ALLOWED, kind))
-    with pytest.raises(BundleFailed, match=r"4\d{6} bytes.* up to 1048576: put out") as failed:
+    with pytest.raises(BundleError, match=r"4\d{6} bytes.* up to 1048576: put out") as failed:
         run(pipeline(TOO_LARGE, kind))
     assert "ElementTooLarge" in failed.value.summary
     assert failed.value.transform == WRITERS[kind]
@@ -103,7 +103,7 @@ def test_an_element_in_state_that_is_too_large(count: int) -> None:
 
     keep(LIMIT - 10)
     with pytest.raises(
-        BundleFailed, match=r"state takes 4\d{6} bytes.* up to 1048576: keep"
+        BundleError, match=r"state takes 4\d{6} bytes.* up to 1048576: keep"
     ) as failed:
         keep(TOO_LARGE)
     assert "ElementTooLarge" in failed.value.summary
@@ -115,7 +115,7 @@ def test_a_large_element_is_refused_before_it_is_copied() -> None:
     size = 64 * LIMIT
     tracemalloc.start()
     try:
-        with pytest.raises(BundleFailed, match="ElementTooLarge"):
+        with pytest.raises(BundleError, match="ElementTooLarge"):
             run_embedded(pipeline(size, "grouped"))
         peak = tracemalloc.get_traced_memory()[1]
     finally:

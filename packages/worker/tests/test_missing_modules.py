@@ -6,8 +6,8 @@ import pytest
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.embedded.failures import describe_failed_build
-from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.fnapi.bundle_state import BundleState
+from beam_runner_worker.errors import BundleError, HarnessError
+from beam_runner_worker.fnapi.bundle_state import BundleStores
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.failures import bundle_failed
 from beam_runner_worker.fnapi.side_inputs import SideInputPages
@@ -35,14 +35,14 @@ def test_what_to_do_stands_in_the_first_line() -> None:
 def test_other_errors_stay_as_they_are() -> None:
     assert with_advice("ValueError: no") == "ValueError: no"
     failed = describe_failed_build(ImportError("cannot import name 'x'"), "stage")
-    assert isinstance(failed, BundleFailed)
+    assert isinstance(failed, BundleError)
     assert failed.summary == "ImportError: cannot import name 'x' (while loading its functions)"
 
 
 @pytest.mark.parametrize("has_worked", [False, True])
 def test_an_sdk_that_ends_for_want_of_a_module_is_not_tried_again(has_worked: bool) -> None:
     connection = SdkConnection("1", "here")
-    state = BundleState(SideInputPages(cast("Any", None), ()), None, ())
+    state = BundleStores(SideInputPages(cast("Any", None), ()), None, ())
     earlier = connection.open_bundle("b", "stage", state)
     if has_worked:
         response = beam_fn_api_pb2.InstructionResponse(instruction_id=earlier.instruction_id)
@@ -50,5 +50,5 @@ def test_an_sdk_that_ends_for_want_of_a_module_is_not_tried_again(has_worked: bo
     bundle = connection.open_bundle("c", "stage", state)
     connection.last_lines.extend(("Traceback", MISSING, "it ends"))
     connection.lose("the SDK closed its control stream")
-    with pytest.raises(HarnessError if has_worked else BundleFailed, match="mine.parts"):
+    with pytest.raises(HarnessError if has_worked else BundleError, match="mine.parts"):
         bundle.poll()

@@ -13,7 +13,7 @@ from waiting import wait_until
 from beam_runner_data.rows.refs import Segment, StateCommit
 from beam_runner_data.state import merges
 from beam_runner_data.state.compaction import NEIGHBOURS
-from beam_runner_data.state.shard_stores import CommittingStore, ShardStores
+from beam_runner_data.state.shard_stores import MergingStore, ShardStores
 from beam_runner_data.state.store import MERGED_IN_COMMIT
 
 CELL = CellId("value", b"key", b"")
@@ -37,7 +37,7 @@ def remove_unnamed(folder: Path, before: Segments, commit: StateCommit) -> None:
         (folder / segment.path).unlink()
 
 
-def values(store: CommittingStore) -> dict[bytes, int]:
+def values(store: MergingStore) -> dict[bytes, int]:
     return {subkey: found[0][0] for subkey, found in store.scan(CELL, b"", None)}
 
 
@@ -53,7 +53,7 @@ def test_commits_without_threads_merge_at_once_and_name_all_that_is_new(tmp_path
     segments: Segments = ()
     merged = False
     for number in range(20):
-        store = CommittingStore(tmp_path, segments)
+        store = MergingStore(tmp_path, segments)
         before = segments
         changed = {CELL: CellDelta(removed=frozenset({b""}), added={b"": (b"." * (1 << 20),)})}
         commit = store.write_commit(changed, f"1-{number}-1")
@@ -112,7 +112,7 @@ def test_a_merge_of_what_another_process_has_merged_is_dropped(tmp_path: Path) -
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
     name = wait_for_merge(tmp_path)
-    other = CommittingStore(tmp_path, segments)
+    other = MergingStore(tmp_path, segments)
     commit = other.write_commit(delta(50), "2-50-1")
     assert commit.segments[0].path == "2-50-1-merged"
     other.close()

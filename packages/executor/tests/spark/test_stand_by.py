@@ -13,7 +13,7 @@ import pytest
 from beam_runner_model.stages import JobContext
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.endpoints import to_job
-from beam_runner_runtime.channel.messages import Abort, CloseLane, FromWorker, JobWork, LaneOpened
+from beam_runner_runtime.channel.messages import CloseLane, ExitNow, FromWorker, JobWork, LaneOpened
 from beam_runner_runtime.channel.place import ChannelPlace
 from beam_runner_runtime.channel.server import ChannelServer, WorkerLink
 from beam_runner_runtime.channel.stand_by import ServeLane, StandDown
@@ -149,7 +149,7 @@ def test_the_first_lane_of_a_job_is_served_by_the_task_that_waits(
     assert list(tracker.getJobIdsForGroup("beam-job-1")) == []
     link.send(CloseLane())
     assert ends.get(timeout=SECONDS) == (0, "")
-    link.send(Abort())
+    link.send(ExitNow())
     on_spark.jobs.close(workers_gone=False)
 
 

@@ -16,7 +16,7 @@ from beam_runner_data.rows.columns import from_bytes
 from beam_runner_engine.scheduler.commands import Bundle, Input
 from beam_runner_engine.scheduler.events import BundleDone, Residual
 from beam_runner_model.buffers import BufferKind, BufferPlan
-from beam_runner_model.stages import InputEdge, InputKind, JobContext, StageSpec
+from beam_runner_model.stages import HarnessStage, InputEdge, InputKind, JobContext
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_planner.plan import JobPlan, StagePlan, TablePlan
 from beam_runner_planner.table_specs import StreamSource
@@ -114,7 +114,9 @@ class Stream:
 
     @property
     def _plan(self) -> JobPlan:
-        spec = StageSpec("stage1", "Streams/It", "", b"", InputEdge("in", InputKind.ELEMENTS), ())
+        spec = HarnessStage(
+            "stage1", "Streams/It", "", b"", InputEdge("in", InputKind.ELEMENTS), ()
+        )
         table = TablePlan(urns.READ_STREAM, self.source.to_payload(), "rows")
         stage = StagePlan(spec, True, None, b"", {"write": "out"}, (), table=table)
         return JobPlan(JobContext("job", "job", "{}", {}), {"stage1": stage}, {"out": BUFFER})

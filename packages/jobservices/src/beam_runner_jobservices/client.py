@@ -10,11 +10,11 @@ from typing import Any
 
 import grpc
 from beam_runner_model.jobs import (
-    Artifact,
     JobInfo,
     JobMetrics,
     JobState,
     PipelineOption,
+    StagedArtifact,
     StateEvent,
 )
 from beam_runner_model.observation import Execution, JobTimes, StageSeries, ThreadStack
@@ -31,7 +31,7 @@ from beam_runner_jobservices.observation_json import SERVICE, decode, encode, re
 from beam_runner_jobservices.staging import Chunk, Dependency, Embedded, GetRequest, Resolved
 from beam_runner_jobservices.wire import artifacts as artifact_wire
 from beam_runner_jobservices.wire import jobs as wire
-from beam_runner_jobservices.wire.jobs import Prepared
+from beam_runner_jobservices.wire.jobs import PreparedJob
 from beam_runner_jobservices.wire.pipelines import dependencies_of
 
 _CHUNK = 2 << 20
@@ -70,13 +70,13 @@ class JobClient:
 
     def prepare(
         self, pipeline: bytes, options: Mapping[str, Any] | None = None, job_name: str = "job"
-    ) -> Prepared:
+    ) -> PreparedJob:
         """Prepares a serialized `beam_runner_api.Pipeline`. Option keys are `beam:option:<name>:v1`."""
         return wire.prepared(
             self._call(self._jobs.Prepare, wire.prepare_message(job_name, pipeline, options or {}))
         )
 
-    def stage(self, prepared: Prepared, pipeline: bytes) -> None:
+    def stage(self, prepared: PreparedJob, pipeline: bytes) -> None:
         """Sends the artifacts that the prepared pipeline depends on, which are files of this machine.
 
         The client sends only files that the pipeline names, whatever the server requests. The
@@ -106,7 +106,7 @@ class JobClient:
             finally:
                 questions.put(None)
 
-    def run(self, prepared: Prepared) -> str:
+    def run(self, prepared: PreparedJob) -> str:
         """Runs the prepared job, and returns the job's id."""
         request = wire.run_message(preparation_id=prepared.preparation_id)
         return str(self._call(self._jobs.Run, request, timeout=None).job_id)
@@ -236,7 +236,7 @@ class JobClient:
             last = event.state
         return last
 
-    def artifact(self, artifact: Artifact) -> Iterator[bytes]:
+    def artifact(self, artifact: StagedArtifact) -> Iterator[bytes]:
         """Yields the content of an artifact of an unfinished job in chunks."""
         request = artifact_wire.get_artifact_request(artifact)
         for message in _following(self._retrieval.GetArtifact(request)):

@@ -9,7 +9,7 @@ from beam_runner_jobservices.archive import Archive
 from beam_runner_jobservices.error_log import ErrorLog
 from beam_runner_jobservices.errors import NotReady
 from beam_runner_jobservices.history import JobHistory
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.ports import JobObserver
 from beam_runner_jobservices.recorder import EndedJob, Recorder
 from beam_runner_jobservices.wire.descriptions import step_names
@@ -23,7 +23,7 @@ class Ended:
 
     suspended = False
 
-    def __init__(self, job: EndedJob, recorder: Recorder, limits: Limits) -> None:
+    def __init__(self, job: EndedJob, recorder: Recorder, limits: ServerLimits) -> None:
         self._job = job
         self._recorder = recorder
         self._limits = limits

@@ -10,7 +10,7 @@ from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import Importance, JobMessage
 
 from beam_runner_jobservices.failures import Failure, failure_of
-from beam_runner_jobservices.job_log import LogRecord
+from beam_runner_jobservices.job_log import JobLogLine
 from beam_runner_jobservices.step_names import StepNames
 from beam_runner_jobservices.texts import cut, seconds_of
 
@@ -72,7 +72,7 @@ class Errors:
     dropped: int = 0
     through: int = 0
     warnings: int = 0
-    last_warning: LogRecord | None = None
+    last_warning: JobLogLine | None = None
 
 
 class ErrorLog:
@@ -177,8 +177,8 @@ def errors_among(messages: Iterable[JobMessage], names: StepNames) -> Errors:
     return ErrorLog(lambda: names).take(numbered)
 
 
-def _warning(message: JobMessage) -> LogRecord:
-    return LogRecord(
+def _warning(message: JobMessage) -> JobLogLine:
+    return JobLogLine(
         int(message.message_id),
         seconds_of(message.time),
         message.importance.name,

@@ -13,7 +13,7 @@ from beam_runner_model.jobs import Importance, JobMessage, JobState, MessageReco
 
 from beam_runner_jobservices.error_log import ErrorLog, Errors
 from beam_runner_jobservices.job_log import LogQuery, Logs, select_logs
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.step_names import StepNames
 from beam_runner_jobservices.texts import cut, iso_time
 
@@ -43,7 +43,7 @@ class JobHistory:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ServerLimits,
         entries: Sequence[Entry],
         errors: ErrorLog | None = None,
     ) -> None:

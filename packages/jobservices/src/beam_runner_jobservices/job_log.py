@@ -38,7 +38,7 @@ class LogQuery:
 
 
 @attrs.frozen
-class LogRecord:
+class JobLogLine:
     """A line of a job's log.
 
     Attributes:
@@ -68,7 +68,7 @@ class Logs:
             the latest first.
     """
 
-    lines: tuple[LogRecord, ...] = ()
+    lines: tuple[JobLogLine, ...] = ()
     found: int = 0
     dropped: int = 0
     steps: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ def select_logs(messages: Iterable[JobMessage], query: LogQuery, dropped: int = 
     wanted = query.text.lower()
     most = max(1, min(query.most, MOST_LINES))
     room = max(1, min(query.characters, _MOST_CHARACTERS))
-    lines: list[LogRecord] = []
+    lines: list[JobLogLine] = []
     steps: dict[str, None] = {}
     found, full = 0, False
     for message in reversed(tuple(messages)):
@@ -109,8 +109,8 @@ def _is_in(transform: str, step: str) -> bool:
     return not step or transform == step or transform.startswith(f"{step}/")
 
 
-def _record(message: JobMessage) -> LogRecord:
-    return LogRecord(
+def _record(message: JobMessage) -> JobLogLine:
+    return JobLogLine(
         int(message.message_id),
         seconds_of(message.time),
         message.importance.name,

@@ -19,7 +19,7 @@ from beam_runner_jobservices.history import Entry, JobHistory
 from beam_runner_jobservices.job import Job
 from beam_runner_jobservices.metrics_answer import fitting
 from beam_runner_jobservices.preparations import Peer, Preparations
-from beam_runner_jobservices.registry import Registry
+from beam_runner_jobservices.registry import JobRegistry
 from beam_runner_jobservices.wire import jobs as wire
 from beam_runner_jobservices.wire.pipelines import prepare_request
 
@@ -36,7 +36,7 @@ class JobService(JobServicer):
     def __init__(
         self,
         preparations: Preparations,
-        registry: Registry,
+        registry: JobRegistry,
         options: tuple[PipelineOption, ...],
         endpoint: str,
         most_streams: int,
@@ -52,7 +52,7 @@ class JobService(JobServicer):
     def Prepare(self, request: Any, context: grpc.ServicerContext) -> Any:
         preparation = self._preparations.add(prepare_request(request), Peer.of(context.peer()))
         return wire.prepared_message(
-            wire.Prepared(preparation.preparation_id, self._endpoint, preparation.staging_token)
+            wire.PreparedJob(preparation.preparation_id, self._endpoint, preparation.staging_token)
         )
 
     @answering

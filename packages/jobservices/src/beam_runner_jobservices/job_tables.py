@@ -17,11 +17,11 @@ from typing import Any
 
 import attrs
 from beam_runner_model.jobs import (
-    Artifact,
     Importance,
     JobMessage,
     JobState,
     MessageRecord,
+    StagedArtifact,
     StateEvent,
 )
 from beam_runner_model.observation import JobTimes
@@ -254,7 +254,7 @@ def _are_whole(numbers: list[int], told: int) -> bool:
     return begins and last >= told and numbers == list(range(first, last + 1))
 
 
-def artifacts_text(artifacts: Mapping[str, tuple[Artifact, ...]]) -> str:
+def artifacts_text(artifacts: Mapping[str, tuple[StagedArtifact, ...]]) -> str:
     """Returns the artifacts of each environment as JSON."""
     return json.dumps(
         {
@@ -270,11 +270,11 @@ def artifacts_text(artifacts: Mapping[str, tuple[Artifact, ...]]) -> str:
     )
 
 
-def artifacts_of(text: str) -> dict[str, tuple[Artifact, ...]]:
+def artifacts_of(text: str) -> dict[str, tuple[StagedArtifact, ...]]:
     """Returns the artifacts that `artifacts_text` encoded."""
     return {
         environment_id: tuple(
-            Artifact(**{**found, "role_payload": base64.b64decode(found["role_payload"])})
+            StagedArtifact(**{**found, "role_payload": base64.b64decode(found["role_payload"])})
             for found in artifacts
         )
         for environment_id, artifacts in json.loads(text).items()

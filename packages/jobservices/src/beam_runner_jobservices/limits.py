@@ -6,7 +6,7 @@ import attrs
 
 
 @attrs.frozen
-class Limits:
+class ServerLimits:
     """Limits of a job server. Durations are in seconds, texts in characters.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Values of metrics: decodes the payload of a `MonitoringInfo` by its type."""
+"""Values of metrics: decodes the payload of a `MetricCell` by its type."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Mapping
 
 import attrs
-from beam_runner_model.jobs import MonitoringInfo
+from beam_runner_model.jobs import MetricCell
 from beam_runner_model.varints import decode_varint
 from beam_runner_urns import metrics as urns
 
@@ -37,7 +37,7 @@ class Latest:
 MetricValue = int | float | Distribution | Latest | tuple[float, ...] | frozenset[str]
 
 
-def metric_value(info: MonitoringInfo) -> MetricValue | None:
+def metric_value(info: MetricCell) -> MetricValue | None:
     """Returns the value of a metric cell; None if its type is unknown or its payload is malformed."""
     read = _READERS.get(info.type)
     if read is None:

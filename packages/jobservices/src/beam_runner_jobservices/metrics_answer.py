@@ -6,7 +6,7 @@ counter reports their number.
 
 from __future__ import annotations
 
-from beam_runner_model.jobs import JobMetrics, MonitoringInfo
+from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_model.varints import encode_varint
 from beam_runner_urns import metrics as urns
 
@@ -43,7 +43,7 @@ def fitting(metrics: JobMetrics, most: int = MOST_BYTES) -> JobMetrics:
     )
 
 
-def _key(info: MonitoringInfo) -> tuple[str, frozenset[tuple[str, str]]]:
+def _key(info: MetricCell) -> tuple[str, frozenset[tuple[str, str]]]:
     """Returns the subject of a metric, the same for its committed and attempted values."""
     return info.urn, frozenset(info.labels.items())
 
@@ -53,18 +53,18 @@ def _comes_late(key: object) -> bool:
     return not key[0].startswith(_USER)
 
 
-def _size(info: MonitoringInfo) -> int:
+def _size(info: MetricCell) -> int:
     """Returns an upper bound of a metric's size in an answer, in bytes."""
     texts = [info.urn, info.type, *info.labels, *info.labels.values()]
     size = sum(len(text.encode()) + _FIELD_BYTES for text in texts)
     return size + len(info.payload) + (2 + len(info.labels)) * _FIELD_BYTES
 
 
-def _left_out(count: int) -> MonitoringInfo:
+def _left_out(count: int) -> MetricCell:
     namespace, name = LEFT_OUT
     labels = {
         urns.LABEL_NAMESPACE: namespace,
         urns.LABEL_NAME: name,
         urns.LABEL_TRANSFORM: "",
     }
-    return MonitoringInfo(urns.USER_SUM_INT64, urns.SUM_INT64_TYPE, encode_varint(count), labels)
+    return MetricCell(urns.USER_SUM_INT64, urns.SUM_INT64_TYPE, encode_varint(count), labels)

@@ -15,7 +15,7 @@ from beam_runner_jobservices.job import Job
 from beam_runner_jobservices.job_log import LogQuery
 from beam_runner_jobservices.observation_json import SERVICE, decode, encode, record_of
 from beam_runner_jobservices.ports import JobObserver, StoryTeller
-from beam_runner_jobservices.registry import Registry
+from beam_runner_jobservices.registry import JobRegistry
 
 
 class ObservationService:
@@ -29,7 +29,7 @@ class ObservationService:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: JobRegistry,
         kept_until: Callable[[], Mapping[str, float]] = dict,
         tell_story: StoryTeller | None = None,
     ) -> None:

@@ -13,10 +13,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
 import attrs
-from beam_runner_model.jobs import Artifact
+from beam_runner_model.jobs import StagedArtifact
 
 from beam_runner_jobservices.errors import NotFound, NotReady, TooMany
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.staging import Dependency, Staged
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.wire.pipelines import PrepareRequest
@@ -54,7 +54,7 @@ class Preparation:
         every = self.request.dependencies.values()
         return tuple(dict.fromkeys(item for items in every for item in items))
 
-    def artifacts(self) -> Mapping[str, tuple[Artifact, ...]]:
+    def artifacts(self) -> Mapping[str, tuple[StagedArtifact, ...]]:
         """Returns the staged artifacts by environment id, without duplicates.
 
         Raises:
@@ -76,7 +76,9 @@ class Preparation:
 class Preparations:
     """The prepared jobs of a server. Thread-safe."""
 
-    def __init__(self, store: ArtifactStore, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, store: ArtifactStore, limits: ServerLimits, clock: Callable[[], float]
+    ) -> None:
         self._store = store
         self._limits = limits
         self._clock = clock

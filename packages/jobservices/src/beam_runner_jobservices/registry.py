@@ -14,7 +14,7 @@ from concurrent.futures import Future
 
 import attrs
 from beam_runner_model.errors import RunnerError, Unavailable
-from beam_runner_model.jobs import Artifact, Importance, JobSpec, JobState, StateEvent
+from beam_runner_model.jobs import Importance, JobSpec, JobState, StagedArtifact, StateEvent
 from beam_runner_urns import options as option_urns
 
 from beam_runner_jobservices.ended import Ended
@@ -22,7 +22,7 @@ from beam_runner_jobservices.error_log import ErrorLog
 from beam_runner_jobservices.errors import ExecutorFailed, JobRejected, NotFound
 from beam_runner_jobservices.history import JobHistory
 from beam_runner_jobservices.job import Job
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.ports import JobExecutor
 from beam_runner_jobservices.preparations import Preparation, Preparations
 from beam_runner_jobservices.recorder import EndedJob, KeptJob, Recorder, Unrecorded
@@ -44,7 +44,7 @@ class _Start:
     answer: Future[str]
 
 
-class Registry:
+class JobRegistry:
     """Registry that runs, finds and forgets jobs. Thread-safe.
 
     Lock order: take a job's lock before this lock, never after it.
@@ -56,7 +56,7 @@ class Registry:
         store: ArtifactStore,
         preparations: Preparations,
         recorder: Recorder,
-        limits: Limits,
+        limits: ServerLimits,
         clock: Callable[[], float],
     ) -> None:
         self._executor = executor
@@ -239,7 +239,7 @@ class Registry:
             _LOGGER.warning("job %s can't go on yet: %s", job.spec.job_id, reason)
             job.message(Importance.WARNING, f"the job can't go on yet: {reason}")
 
-    def _located(self, spec: JobSpec) -> dict[str, tuple[Artifact, ...]]:
+    def _located(self, spec: JobSpec) -> dict[str, tuple[StagedArtifact, ...]]:
         """Returns the artifacts of a job with their current paths, which can differ from those of an earlier server."""
         return {
             environment_id: tuple(

@@ -28,12 +28,12 @@ from beam_runner_jobservices.door import Door
 from beam_runner_jobservices.guard import Guard
 from beam_runner_jobservices.job_file import JobFile
 from beam_runner_jobservices.job_service import JobService
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.observation_service import ObservationService
 from beam_runner_jobservices.ports import JobExecutor, StoryTeller
 from beam_runner_jobservices.preparations import Preparations
 from beam_runner_jobservices.recorder import EndedJob, KeptJob, Unrecorded
-from beam_runner_jobservices.registry import Registry
+from beam_runner_jobservices.registry import JobRegistry
 from beam_runner_jobservices.store import ArtifactStore, FarFiles
 from beam_runner_jobservices.threads import ThreadPerCall, start_lasting
 
@@ -109,14 +109,14 @@ class JobServer:
         port: int = 8099,
         options: Iterable[PipelineOption] = (),
         advertised_host: str | None = None,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
         guard: Guard | None = None,
         socket_path: Path | None = None,
         clock: Callable[[], float] = time.time,
         kept_until: Callable[[], Mapping[str, float]] = dict,
         tell_story: StoryTeller | None = None,
     ) -> None:
-        limits = limits or Limits()
+        limits = limits or ServerLimits()
         guard = guard or Guard()
         self._started = False
         self._server = grpc.server(
@@ -141,7 +141,7 @@ class JobServer:
             raise
         self._preparations = Preparations(self._store, limits, clock)
         recorder = self._file or Unrecorded()
-        self._registry = Registry(
+        self._registry = JobRegistry(
             executor, self._store, self._preparations, recorder, limits, clock
         )
         if self._file is not None:
@@ -156,7 +156,7 @@ class JobServer:
     def _add_services(
         self,
         options: tuple[PipelineOption, ...],
-        limits: Limits,
+        limits: ServerLimits,
         observation: ObservationService,
     ) -> None:
         jobs = JobService(self._preparations, self._registry, options, self.address, limits.streams)
@@ -260,7 +260,7 @@ class JobServer:
         self.stop()
 
 
-def _server_options(limits: Limits) -> tuple[tuple[str, int], ...]:
+def _server_options(limits: ServerLimits) -> tuple[tuple[str, int], ...]:
     # gRPC holds a message in memory three times before this code can see its size.
     return (*_SERVER_OPTIONS, ("grpc.max_receive_message_length", 2 * limits.request_bytes))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 
 import attrs
-from beam_runner_model.jobs import Artifact
+from beam_runner_model.jobs import StagedArtifact
 
 from beam_runner_jobservices.errors import InvalidRequest
 from beam_runner_jobservices.store import ArtifactStore, StoredFile
@@ -89,9 +89,9 @@ class Chunk:
 
 Request = ResolveRequest | GetRequest
 Answer = Resolved | Chunk
-Staged = Mapping[Dependency, tuple[Artifact, ...]]
+Staged = Mapping[Dependency, tuple[StagedArtifact, ...]]
 Steps = Generator[Request | None, Answer | None, Staged]
-_Part = Generator[Request | None, Answer | None, Artifact]
+_Part = Generator[Request | None, Answer | None, StagedArtifact]
 
 
 def stage(
@@ -114,7 +114,7 @@ def stage(
     dependencies = tuple(dependencies)
     for dependency in dependencies:
         _check_name(dependency)
-    staged: dict[Dependency, tuple[Artifact, ...]] = {}
+    staged: dict[Dependency, tuple[StagedArtifact, ...]] = {}
     for dependency in dependencies:
         if dependency in staged:
             continue
@@ -170,8 +170,8 @@ def _stage_one(dependency: Dependency, store: ArtifactStore, owner: str, file_ty
         return _artifact(dependency, file.commit(), file_type)
 
 
-def _artifact(dependency: Dependency, stored: StoredFile, file_type: str) -> Artifact:
-    return Artifact(
+def _artifact(dependency: Dependency, stored: StoredFile, file_type: str) -> StagedArtifact:
+    return StagedArtifact(
         type_urn=file_type,
         role_urn=dependency.role_urn,
         role_payload=dependency.role_payload,

@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from beam_runner_model.jobs import Artifact
+from beam_runner_model.jobs import StagedArtifact
 
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
 from beam_runner_jobservices._protos import beam_runner_api_pb2 as runner_api
@@ -35,7 +35,9 @@ def embedded(data):
 
 
 def artifact(name):
-    return Artifact("beam:artifact:type:file:v1", "role", b"payload", name, "ab", 1, f"/s/{name}")
+    return StagedArtifact(
+        "beam:artifact:type:file:v1", "role", b"payload", name, "ab", 1, f"/s/{name}"
+    )
 
 
 def anyof(*environments):

@@ -6,7 +6,7 @@ import enum
 
 import attrs
 
-from beam_runner_model.stages import StageSpec
+from beam_runner_model.stages import HarnessStage
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.window_fns import GlobalWindows, WindowFn
 
@@ -47,7 +47,7 @@ class MergingPlan:
         embedded: whether it runs in the Spark Python worker itself.
     """
 
-    spec: StageSpec
+    spec: HarnessStage
     embedded: bool
 
 

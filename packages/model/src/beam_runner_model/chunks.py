@@ -100,7 +100,7 @@ class GroupChunk:
 
 
 @attrs.frozen
-class Timer:
+class StageTimer:
     """A timer of a stateful stage, set by user code or due.
 
     Attributes:
@@ -129,7 +129,7 @@ class Timer:
 class TimerChunk:
     """Timers that fire now, in order."""
 
-    timers: tuple[Timer, ...]
+    timers: tuple[StageTimer, ...]
 
 
 @attrs.frozen

@@ -115,7 +115,7 @@ class JobInfo:
 
 
 @attrs.frozen
-class Artifact:
+class StagedArtifact:
     """A file that an environment of the pipeline depends on, resolved into the artifact store.
 
     `path` is a file of the store that is never changed once it is there; `sha256` is the hash of
@@ -165,14 +165,14 @@ class JobSpec:
     pipeline: bytes = attrs.field(repr=False)
     options: Mapping[str, Any] = attrs.field(repr=False)
     options_json: str = attrs.field(repr=False)
-    artifacts: Mapping[str, tuple[Artifact, ...]] = attrs.field(repr=False)
+    artifacts: Mapping[str, tuple[StagedArtifact, ...]] = attrs.field(repr=False)
     retrieval_endpoint: str
     resumed: bool = False
 
 
 @attrs.frozen
-class MonitoringInfo:
-    """One metric cell, as `MonitoringInfo` in Beam's `metrics.proto`: `payload` is encoded as
+class MetricCell:
+    """One metric cell, as `MetricCell` in Beam's `metrics.proto`: `payload` is encoded as
     `type` says.
     """
 
@@ -188,8 +188,8 @@ class JobMetrics:
     (`committed`).
     """
 
-    attempted: tuple[MonitoringInfo, ...] = ()
-    committed: tuple[MonitoringInfo, ...] = ()
+    attempted: tuple[MetricCell, ...] = ()
+    committed: tuple[MetricCell, ...] = ()
 
 
 class OptionType(enum.Enum):

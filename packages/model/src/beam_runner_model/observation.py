@@ -65,7 +65,7 @@ class BundlePlace(enum.StrEnum):
 
 
 @attrs.frozen
-class RunningBundle:
+class ObservedBundle:
     """An attempt at a bundle that runs now.
 
     - `steps`: the full names of the transforms in its stage.
@@ -105,7 +105,7 @@ class Execution:
     - `interface`: the address of the cluster's own pages, empty where it has none.
     """
 
-    bundles: tuple[RunningBundle, ...] = ()
+    bundles: tuple[ObservedBundle, ...] = ()
     failed: tuple[FailedBundle, ...] = ()
     waits: tuple[Wait, ...] = ()
     still: float = 0.0

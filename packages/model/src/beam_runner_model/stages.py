@@ -73,7 +73,7 @@ class OutputEdge:
 
 
 @attrs.frozen
-class StageSpec:
+class HarnessStage:
     """Everything a harness must know of one fused stage.
 
     Attributes:

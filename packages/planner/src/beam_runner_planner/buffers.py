@@ -10,14 +10,14 @@ from beam_runner_urns.transforms import PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS
 
 from beam_runner_planner import _protos
 from beam_runner_planner.environments import ResolvedEnvironment
-from beam_runner_planner.graph import Graph
+from beam_runner_planner.graph import PlanGraph
 from beam_runner_planner.merging import merging_plan
 from beam_runner_planner.stateful import stateful_head
 from beam_runner_planner.windowing import windowing_strategy
 
 
 def plan_buffers(
-    graph: Graph,
+    graph: PlanGraph,
     components: _protos.Components,
     environments: dict[str, ResolvedEnvironment],
 ) -> dict[str, BufferPlan]:
@@ -67,7 +67,7 @@ def plan_buffers(
     return buffers
 
 
-def _names_of_readers(graph: Graph) -> dict[str, str]:
+def _names_of_readers(graph: PlanGraph) -> dict[str, str]:
     """Returns, by buffer id, the full name of the transform that groups the buffer or keeps state by its keys."""
     names = {buffer_id: buffer_id.split(":", 1)[1] for buffer_id in graph.kinds}
     for node in graph.nodes:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from beam_runner_model.buffers import BufferKind, BufferPlan
-from beam_runner_model.stages import InputEdge, InputKind, OutputEdge, OutputKind, StageSpec
+from beam_runner_model.stages import HarnessStage, InputEdge, InputKind, OutputEdge, OutputKind
 from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.fusion import FusedPipeline
-from beam_runner_planner.graph import Graph, Node
+from beam_runner_planner.graph import Node, PlanGraph
 from beam_runner_planner.leaves import COMBINE_PARTS
 from beam_runner_planner.stateful import coders_of
 
 
 class DescriptorBuilder:
-    """Builder of the :class:`StageSpec` of each node of one fused pipeline."""
+    """Builder of the :class:`HarnessStage` of each node of one fused pipeline."""
 
     def __init__(
         self,
         fused: FusedPipeline,
-        graph: Graph,
+        graph: PlanGraph,
         buffers: Mapping[str, BufferPlan],
         streaming: bool,
     ) -> None:
@@ -36,7 +36,7 @@ class DescriptorBuilder:
 
     def build(
         self, stage_id: str, node: Node, environment_id: str
-    ) -> tuple[StageSpec, dict[str, str]]:
+    ) -> tuple[HarnessStage, dict[str, str]]:
         """Returns the spec of the stage, and the buffer of each of its output edges by transform id."""
         descriptor = _protos.ProcessBundleDescriptor(id=stage_id)
         for transform in node.transforms:
@@ -57,7 +57,7 @@ class DescriptorBuilder:
             edges.append(self._output_edge(sink_id, self._buffers[sink.buffer_id]))
         self._add_components(descriptor, environment_id)
         grouped = self._is_grouped(node.source_buffer)
-        spec = StageSpec(
+        spec = HarnessStage(
             stage_id=stage_id,
             name=node.name,
             environment_id=environment_id,

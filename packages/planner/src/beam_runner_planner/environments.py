@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 from apache_beam.transforms.environments import DockerEnvironment
-from beam_runner_model.jobs import Artifact as JobArtifact
+from beam_runner_model.jobs import StagedArtifact
 from beam_runner_model.staged_packages import need_installing
 from beam_runner_model.stages import Artifact, Environment
 from beam_runner_urns import artifacts as artifact_urns
@@ -61,7 +61,7 @@ class ResolvedEnvironment:
 
 def resolve_environments(
     pipeline: _protos.Pipeline,
-    artifacts: Mapping[str, Sequence[JobArtifact]],
+    artifacts: Mapping[str, Sequence[StagedArtifact]],
     options_json: str = "",
 ) -> dict[str, ResolvedEnvironment]:
     """Returns the chosen environment for each environment id of the pipeline.
@@ -114,7 +114,7 @@ def _in_client(proto: _protos.Environment, options: Mapping[str, Any]) -> bool:
 
 
 def _resolve(
-    proto: _protos.Environment, stored: Sequence[JobArtifact], options: Mapping[str, Any]
+    proto: _protos.Environment, stored: Sequence[StagedArtifact], options: Mapping[str, Any]
 ) -> ResolvedEnvironment:
     chosen = _alternative(proto)
     by_hash = {artifact.sha256: artifact for artifact in stored}
@@ -194,7 +194,7 @@ def _why_not_embedded(proto: _protos.Environment) -> str:
 
 
 def _artifact(
-    dependency: _protos.ArtifactInformation, stored: Mapping[str, JobArtifact]
+    dependency: _protos.ArtifactInformation, stored: Mapping[str, StagedArtifact]
 ) -> Artifact:
     name = ""
     if dependency.role_urn == artifact_urns.ROLE_STAGING_TO:

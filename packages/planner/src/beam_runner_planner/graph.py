@@ -31,7 +31,7 @@ _NAMES_SHOWN = 20
 
 
 @attrs.frozen
-class Sink:
+class BufferSink:
     """A PCollection that a stage writes into a buffer."""
 
     pcollection_id: str
@@ -57,7 +57,7 @@ class Node:
     environment_id: str | None
     source_buffer: str | None
     source_pcollection: str
-    sinks: tuple[Sink, ...]
+    sinks: tuple[BufferSink, ...]
     side_inputs: tuple[SideInputUse, ...]
 
     @property
@@ -67,19 +67,19 @@ class Node:
 
 
 @attrs.frozen
-class Graph:
+class PlanGraph:
     """Nodes, in an order in which the writers of a buffer come before its readers, and the kinds of the buffers."""
 
     nodes: tuple[Node, ...]
     kinds: Mapping[str, BufferKind]
 
 
-def build_graph(stages: Iterable[FusedStage]) -> Graph:
+def build_graph(stages: Iterable[FusedStage]) -> PlanGraph:
     """Connects fused stages by buffers, bypasses empty stages, and removes writes to unread buffers."""
     kinds: dict[str, BufferKind] = {}
     nodes = _write_what_is_read([_node(stage, kinds) for stage in stages], kinds)
     read = _read_buffers(nodes)
-    return Graph(tuple(nodes), {b: kind for b, kind in kinds.items() if b in read})
+    return PlanGraph(tuple(nodes), {b: kind for b, kind in kinds.items() if b in read})
 
 
 def _node(stage: FusedStage, kinds: dict[str, BufferKind]) -> Node:
@@ -93,7 +93,7 @@ def _node(stage: FusedStage, kinds: dict[str, BufferKind]) -> Node:
     sinks = []
     for sink in stage.sinks:
         (pcollection_id,) = sink.inputs.values()
-        sinks.append(Sink(pcollection_id, _buffer(sink.spec.payload, kinds)))
+        sinks.append(BufferSink(pcollection_id, _buffer(sink.spec.payload, kinds)))
     return Node(
         name=_name([t.unique_name for t in stage.transforms] or [stage.source.unique_name]),
         transforms=stage.transforms,
@@ -155,7 +155,7 @@ def _write_what_is_read(nodes: Sequence[Node], kinds: Mapping[str, BufferKind]) 
     kept: list[Node] = []
     for node in reversed(nodes):
         sinks = tuple(
-            Sink(sink.pcollection_id, target)
+            BufferSink(sink.pcollection_id, target)
             for sink in node.sinks
             for target in (*read.get(sink.buffer_id, ()), *passed.get(sink.buffer_id, ()))
         )

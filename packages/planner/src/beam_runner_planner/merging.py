@@ -8,7 +8,7 @@ original windows. The transform is the only one of a stage, so every harness can
 from __future__ import annotations
 
 from beam_runner_model.buffers import MergingPlan
-from beam_runner_model.stages import InputEdge, InputKind, OutputEdge, OutputKind, StageSpec
+from beam_runner_model.stages import HarnessStage, InputEdge, InputKind, OutputEdge, OutputKind
 from beam_runner_model.varints import encode_varint
 from beam_runner_model.window_fns import OpaqueWindows
 from beam_runner_urns import coders as coder_urns
@@ -53,7 +53,7 @@ def merging_plan(
     _add_coders(descriptor, strategy.window_coder_id, components)
     _add_strategy(descriptor, environment_id)
     _add_transforms(descriptor, full_name, strategy.window_fn)
-    spec = StageSpec(
+    spec = HarnessStage(
         stage_id=stage_id,
         name=full_name,
         environment_id=environment_id,

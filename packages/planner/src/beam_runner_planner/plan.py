@@ -12,7 +12,7 @@ import attrs
 from beam_runner_engine.keyed.state import State
 from beam_runner_engine.keyed.timers import TimeDomain
 from beam_runner_model.buffers import BufferPlan, SideInputUse
-from beam_runner_model.stages import JobContext, StageSpec
+from beam_runner_model.stages import HarnessStage, JobContext
 
 
 @attrs.frozen
@@ -46,7 +46,7 @@ class TruncationPlan:
         endless: whether the restrictions can be unbounded.
     """
 
-    spec: StageSpec | None
+    spec: HarnessStage | None
     endless: bool
 
 
@@ -86,7 +86,7 @@ class StagePlan:
         table: the read or write of Spark, if the stage does nothing else.
     """
 
-    spec: StageSpec
+    spec: HarnessStage
     embedded: bool
     input_buffer: str | None
     impulse: bytes
@@ -217,7 +217,7 @@ class JobPlan:
             return frozenset()
         return frozenset(s.stage_id for s in self.stages.values() if s.splittable)
 
-    def embedded_specs(self) -> Iterator[StageSpec]:
+    def embedded_specs(self) -> Iterator[HarnessStage]:
         """The specs of the stages that run in the worker process itself."""
         stages = self.stages.values()
         return (stage.spec for stage in stages if stage.embedded and stage.table is None)

@@ -20,7 +20,7 @@ from beam_runner_planner.environments import (
 )
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
 from beam_runner_planner.fusion import FusedPipeline, fuse
-from beam_runner_planner.graph import Graph, build_graph
+from beam_runner_planner.graph import PlanGraph, build_graph
 from beam_runner_planner.leaves import leaves
 from beam_runner_planner.plan import JobPlan, StagePlan, TestStreamPlan
 from beam_runner_planner.rejection import unsupported
@@ -113,7 +113,7 @@ def _test_streams(
 
 
 def _stages(
-    graph: Graph,
+    graph: PlanGraph,
     uses: Sequence[tuple[SideInputUse, ...]],
     fused: FusedPipeline,
     builder: DescriptorBuilder,

@@ -7,7 +7,7 @@ side inputs.
 
 from __future__ import annotations
 
-from beam_runner_model.stages import InputEdge, InputKind, OutputEdge, OutputKind, StageSpec
+from beam_runner_model.stages import HarnessStage, InputEdge, InputKind, OutputEdge, OutputKind
 from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
@@ -18,7 +18,7 @@ _TRUNCATED = "truncated"
 
 
 def truncation_plan(
-    spec: StageSpec, environment: _protos.Environment, components: _protos.Components
+    spec: HarnessStage, environment: _protos.Environment, components: _protos.Components
 ) -> TruncationPlan | None:
     """Returns how to truncate the restrictions that a stage processes; None if it processes none."""
     if transform_urns.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.encode() not in spec.descriptor:
@@ -47,8 +47,8 @@ def truncation_plan(
 
 
 def _stage(
-    spec: StageSpec, descriptor: _protos.ProcessBundleDescriptor, head: str, read: str
-) -> StageSpec:
+    spec: HarnessStage, descriptor: _protos.ProcessBundleDescriptor, head: str, read: str
+) -> HarnessStage:
     source_id = spec.input.transform_id
     for transform_id in set(descriptor.transforms) - {source_id, head}:
         del descriptor.transforms[transform_id]
@@ -70,7 +70,7 @@ def _stage(
         del descriptor.pcollections[pcollection_id]
     stage_id = f"{spec.stage_id}/truncate"
     descriptor.id = stage_id
-    return StageSpec(
+    return HarnessStage(
         stage_id=stage_id,
         name=spec.name,
         environment_id=spec.environment_id,

@@ -43,6 +43,9 @@ from beam_runner_model import (
 )
 from beam_runner_planner import plan
 
+_FORMER = {"HarnessStage": "StageSpec", "StageTimer": "Timer"}
+"""The names under which classes are kept that have been renamed since."""
+
 
 def forms_of(modules: Mapping[str, Sequence[ModuleType]]) -> dict[str, type]:
     """By name all records, enums and kinds of state that modules define.
@@ -57,7 +60,7 @@ def forms_of(modules: Mapping[str, Sequence[ModuleType]]) -> dict[str, type]:
                 own = cls.__module__ == module.__name__
                 is_state = issubclass(cls, kinds_of_state.State)
                 if own and (attrs.has(cls) or issubclass(cls, enum.Enum) or is_state):
-                    known = found.setdefault(prefix + name.lstrip("_"), cls)
+                    known = found.setdefault(prefix + _FORMER.get(name, name.lstrip("_")), cls)
                     assert known is cls, f"{cls} and {known} have one name"
     return found
 

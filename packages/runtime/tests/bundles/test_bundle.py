@@ -21,7 +21,7 @@ from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_model.times import MAX_TIMESTAMP
 from beam_runner_planner.plan import JobPlan
 from beam_runner_urns import metrics as metric_urns
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 from sample_buffers import buffer
 from sample_chunks import keyed_chunk
 from small_plans import (
@@ -37,7 +37,7 @@ from small_plans import (
 )
 from worker_doubles import FakeHarness
 
-from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
 from beam_runner_runtime.bundles.inputs import element_chunks
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, UserFailure
@@ -73,10 +73,10 @@ def start(
     stage_id: str = "stage",
     budget: int = 1 << 30,
     **more: Any,
-) -> RunningBundle:
+) -> LocalBundle:
     bundle = bundle_of(*inputs, stage=stage_id, **more)
     work = attrs.evolve(work_of(PLAN, stage_id), budget=budget)
-    return RunningBundle(
+    return LocalBundle(
         work, RunBundle(bundle, NAME), harness, ShardStores(folder), FolderData(folder)
     )
 
@@ -90,7 +90,7 @@ def values_in(folder: Path, reply: BundleReply, collection: str) -> list[bytes]:
     ]
 
 
-def answer(running: RunningBundle) -> BundleReply:
+def answer(running: LocalBundle) -> BundleReply:
     reply = running.run()
     assert isinstance(reply, BundleReply), reply
     return reply
@@ -139,7 +139,7 @@ def test_metrics_that_the_producer_counts_are_left_out(tmp_path: Path) -> None:
 
     order = RunBundle(bundle_of(elements("x", b"a"), stage="last"), NAME)
     harness = Counting(lambda values: {})
-    running = RunningBundle(
+    running = LocalBundle(
         work_of(plan, "last"), order, harness, ShardStores(tmp_path), FolderData(tmp_path)
     )
     counted, took = answer(running).metrics
@@ -155,7 +155,7 @@ def test_metrics_that_the_producer_counts_are_left_out(tmp_path: Path) -> None:
     ("error", "failure", "reason"),
     [
         (
-            BundleFailed("T", "ValueError: x", "trace"),
+            BundleError("T", "ValueError: x", "trace"),
             UserFailure("T", "ValueError: x", "trace"),
             "",
         ),
@@ -260,7 +260,7 @@ def test_groups_of_a_shard_that_does_not_fit_into_memory(tmp_path: Path) -> None
 
 def test_a_failure_leaves_nothing_of_what_did_not_fit_into_memory(tmp_path: Path) -> None:
     def fail(groups: list[bytes]) -> dict[str, list[bytes]]:
-        raise BundleFailed("Step", "ValueError: no", "")
+        raise BundleError("Step", "ValueError: no", "")
 
     data = pairs(tmp_path, PLAN, "pairs", *[b"%d" % number for number in range(10, 99)])
     kept = {path.name for path in tmp_path.iterdir()}

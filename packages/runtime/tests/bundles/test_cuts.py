@@ -20,7 +20,7 @@ from beam_runner_model.window_coders import WindowCoder
 
 from beam_runner_runtime.bundles.bundle_data import FolderData
 from beam_runner_runtime.bundles.cuts import uncut_primaries
-from beam_runner_runtime.bundles.inputs import Windows
+from beam_runner_runtime.bundles.inputs import InputWindows
 
 CODER = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
 ROWS = FolderData(Path("no such folder")).rows
@@ -65,5 +65,5 @@ def test_primaries_in_windows_that_are_done_are_uncut(
 ) -> None:
     kept = tuple(encoded(*one) for one in primaries)
     split = BundleSplit(0, 2, kept, tuple(ResidualElement(encoded(*one)) for one in residuals))
-    found = uncut_primaries(split, INPUTS, ROWS, Windows(WindowCoder.INTERVAL))
+    found = uncut_primaries(split, INPUTS, ROWS, InputWindows(WindowCoder.INTERVAL))
     assert found == {kept[number] for number in uncut}

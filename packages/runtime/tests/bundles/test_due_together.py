@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from beam_runner_engine.keyed.state import BagState
 from beam_runner_engine.keyed.timers import TimeDomain
-from beam_runner_model.chunks import Timer
+from beam_runner_model.chunks import StageTimer
 from beam_runner_model.strategy import MergeStatus, WindowingStrategy
 from beam_runner_model.window_coders import WindowCoder
 from beam_runner_model.window_fns import FixedWindows, Sessions
@@ -54,7 +54,7 @@ class Changing(UserCode):
         for tag, time in self._timers.items():
             self._later(row.key, time, tag, self._family, row.window)
 
-    def timer(self, timer: Timer) -> None:
+    def timer(self, timer: StageTimer) -> None:
         (place,) = timer.windows
         self.fired.setdefault((timer.key, place), []).append(timer.tag)
         name = (timer.key, place, timer.tag)

@@ -14,7 +14,7 @@ from beam_runner_engine.scheduler.events import BundleFailed as FailedEvent
 from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_storage.stores.ports import MissingFileError, StoreError
 from beam_runner_storage.unavailable import NeighbourUnavailable
-from beam_runner_worker.errors import BundleFailed, HarnessError, PoolUnreachable
+from beam_runner_worker.errors import BundleError, HarnessError, PoolUnreachable
 
 from beam_runner_runtime.bundles.failed_attempts import broke
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, FailedStep, UserFailure
@@ -40,7 +40,7 @@ def kind_of(error: Exception) -> FailureKind:
     ],
 )
 def test_error_of_user_code_shows_the_element_unless_hidden(hides: bool, text: str) -> None:
-    error = BundleFailed("T", "ValueError: no", "trace", "('a', 1)")
+    error = BundleError("T", "ValueError: no", "trace", "('a', 1)")
     broken = broke(ATTEMPT, error, JOB, hides_elements=hides)
     assert broken.failure is not None
     assert broken.failure.text == text
@@ -107,7 +107,7 @@ def test_pool_that_is_unreachable_is_a_permanent_failure_if_it_is_the_program_th
 
 
 def test_error_of_user_code_with_a_disk_error_as_its_cause_is_of_user_code() -> None:
-    error = raised_from(BundleFailed("T", "s", ""), OSError(errno.ENOSPC, "of the user's disk"))
+    error = raised_from(BundleError("T", "s", ""), OSError(errno.ENOSPC, "of the user's disk"))
     assert kind_of(error) is FailureKind.USER
 
 

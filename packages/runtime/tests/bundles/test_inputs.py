@@ -25,7 +25,7 @@ from small_plans import chunk_of, cut, elements, encoded, values_of
 
 from beam_runner_runtime.bundles.bundle_data import FolderData
 from beam_runner_runtime.bundles.inputs import (
-    Windows,
+    InputWindows,
     count_of,
     element_chunks,
     input_of,
@@ -221,7 +221,7 @@ def test_residuals_tell_their_windows_one_by_one() -> None:
     beam_windows = [beam_window.IntervalWindow(w.start / 1000, w.end / 1000) for w in windows]
     element = coder.encode_nested(WindowedValue(b"x", 0.007, beam_windows))
     residuals = residuals_of(
-        [ResidualElement(element, 9, 5)], "name", Windows(WindowCoder.INTERVAL, told=True)
+        [ResidualElement(element, 9, 5)], "name", InputWindows(WindowCoder.INTERVAL, told=True)
     )
     assert [residual.data.facts.windows for residual in residuals] == [{w} for w in windows]
     assert len({residual.data.ref for residual in residuals}) == 2
@@ -230,7 +230,7 @@ def test_residuals_tell_their_windows_one_by_one() -> None:
         (chunk,) = element_chunks(FolderData(NOWHERE).rows, [Input(residual.data)])
         assert coder.decode_nested(bytes(chunk.data)) == WindowedValue(b"x", 0.007, (window,))
     (single,) = residuals_of(
-        [ResidualElement(encoded(b"x"))], "name", Windows(WindowCoder.GLOBAL, told=True)
+        [ResidualElement(encoded(b"x"))], "name", InputWindows(WindowCoder.GLOBAL, told=True)
     )
     assert single.data.facts.windows == {GLOBAL_WINDOW}
 
@@ -245,7 +245,7 @@ def test_residual_beyond_its_window_holds_watermarks_until_the_window_ends() -> 
     """As the whole restriction did before: else its outputs would be late in their window."""
     coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
     element = coder.encode_nested(WindowedValue(b"x", 0.012, [beam_window.IntervalWindow(0, 0.01)]))
-    windows = Windows(WindowCoder.INTERVAL)
+    windows = InputWindows(WindowCoder.INTERVAL)
     (deferred,) = residuals_of([ResidualElement(element)], "name", windows)
     split = BundleSplit(-1, 1, (element,), (ResidualElement(element),))
     (kept,), (given_away,) = split_inputs([Input(elements("a", element))], split, "name", windows)

@@ -18,7 +18,7 @@ from sample_chunks import keyed_chunk
 from small_plans import bundle_of, plan_of, stage, values_of, work_of
 from worker_doubles import FakeHarness
 
-from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
 from beam_runner_runtime.bundles.inputs import element_chunks
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
@@ -37,12 +37,10 @@ def pairs(folder: Path, shard: int, name: str, *values: bytes) -> Data:
     return attrs.evolve(out.data, facts=attrs.evolve(out.data.facts, shard=shard))
 
 
-def start(
-    folder: Path, harness: FakeHarness, *inputs: Data, budget: int = 1 << 30
-) -> RunningBundle:
+def start(folder: Path, harness: FakeHarness, *inputs: Data, budget: int = 1 << 30) -> LocalBundle:
     bundle = bundle_of(*inputs, stage="group", shard=inputs[0].facts.shard)
     work = attrs.evolve(work_of(PLAN, "group"), budget=budget)
-    return RunningBundle(
+    return LocalBundle(
         work, RunBundle(bundle, "1-7-1"), harness, ShardStores(folder), FolderData(folder)
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome
 from beam_runner_engine.scheduler.events import BundleFailed as Failed
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 from loop_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS, rig_in_loop, tune
 from rig import NO_LOOP, Rig
 from worker_doubles import seen_in
@@ -213,7 +213,7 @@ def test_failures_in_a_loop_are_entries(tmp_path: Path, attempts: int) -> None:
     rig.begin()
     rig.open_lanes()
     (worker,) = rig.workers
-    failures = [BundleFailed("T", "ValueError: once", "trace")]
+    failures = [BundleError("T", "ValueError: once", "trace")]
 
     def fail_once(chunk: Any) -> None:
         if failures:

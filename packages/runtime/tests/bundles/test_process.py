@@ -11,7 +11,7 @@ import attrs
 import pytest
 from beam_runner_model.bundles import BundleSplit
 from beam_runner_worker import awaiting_commit
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 from beam_runner_worker.log_records import LogRecord, Severity
 from rig import Rig
 from served_process import SECONDS, Serve, Served, nothing
@@ -19,7 +19,7 @@ from small_plans import bundle_of, elements, plan_of, stage
 from waiting import wait_until
 from worker_doubles import FakeHarness
 
-from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.temporary import temporary_files_in
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, UserFailure
 from beam_runner_runtime.channel.messages import (
@@ -68,7 +68,7 @@ def test_the_lane_is_left_when_it_is_closed(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("error", "failure", "reason"),
     [
-        (BundleFailed("T", "ImportError: x", "t"), UserFailure("T", "ImportError: x", "t"), ""),
+        (BundleError("T", "ImportError: x", "t"), UserFailure("T", "ImportError: x", "t"), ""),
         (HarnessError("no SDK came"), None, "HarnessError: no SDK came"),
     ],
 )
@@ -141,7 +141,7 @@ def test_only_the_bundle_that_runs_is_split(serve: Serve, attempt: Attempt) -> N
 def test_a_bundle_that_is_given_up_goes_no_further_where_nobody_may_kill_it(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, embedded: bool
 ) -> None:
-    monkeypatch.setattr(RunningBundle, "embedded", embedded)
+    monkeypatch.setattr(LocalBundle, "embedded", embedded)
     served, harness = running(serve, splits=[BundleSplit(0, 1)])
     harness.split_now.set()
     served.tell(GiveUp())

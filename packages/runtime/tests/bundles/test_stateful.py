@@ -13,14 +13,14 @@ from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.keyed.merging import SessionMerger
 from beam_runner_engine.keyed.state import BagState, ValueState
 from beam_runner_engine.keyed.timers import TimeDomain
-from beam_runner_model.chunks import Timer
+from beam_runner_model.chunks import StageTimer
 from beam_runner_model.strategy import MergeStatus, WindowingStrategy
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_model.window_coders import WindowCoder
 from beam_runner_model.window_fns import FixedWindows, OpaqueWindows, Sessions
 from beam_runner_planner.plan import StatefulPlan
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 from user_code import Row, UserCode, batch, run, window
 
 PLAN = StatefulPlan(
@@ -47,7 +47,7 @@ class Collect(UserCode):
         self.state.append(self.cell("bag", row.key, row.window), row.value[1:])
         self.set(row.key, 50, place=row.window)
 
-    def timer(self, timer: Timer) -> None:
+    def timer(self, timer: StageTimer) -> None:
         bag = self.cell("bag", timer.key, timer.windows[0])
         self.shown.append((timer.key, self.state.bag(bag)))
 
@@ -117,7 +117,7 @@ class Alarms(UserCode):
         for tag, time in (("first", 10), ("cleared", 20), ("last", 30)):
             self.set(row.key, time, tag)
 
-    def timer(self, timer: Timer) -> None:
+    def timer(self, timer: StageTimer) -> None:
         if timer.tag == "first":
             self.set(timer.key, None, "cleared")
             self.set(timer.key, 25, "between")
@@ -244,5 +244,5 @@ def test_values_that_cannot_be_merged_fail_by_name(tmp_path: Path) -> None:
     more = {"strategy": SESSIONS, "stores": stores, "end": MIN_TIMESTAMP}
     code = Write()
     _, state = run(PLAN, code, rows, **more)
-    with pytest.raises(BundleFailed, match="'value'.* can't be merged.*'Stateful'"):
+    with pytest.raises(BundleError, match="'value'.* can't be merged.*'Stateful'"):
         run(PLAN, code, [batch(Row(b"a2", 8, window(8, 18)))], **more, state=state, name="2")

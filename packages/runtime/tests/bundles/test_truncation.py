@@ -16,12 +16,12 @@ from beam_runner_model.bundles import BundleSplit, ResidualElement
 from beam_runner_model.stages import OutputEdge, OutputKind
 from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_planner.plan import TruncationPlan
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 from sample_buffers import buffer
 from small_plans import bundle_of, elements, encoded, plan_of, stage, values_of, work_of
 from worker_doubles import FakeHarness, Transform
 
-from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
 from beam_runner_runtime.bundles.truncation import Truncation
 from beam_runner_runtime.channel.attempts import BundleBroke
@@ -62,11 +62,11 @@ def running(
     *,
     transform: Transform = shorter,
     plan: TruncationPlan = ASKED,
-) -> RunningBundle:
+) -> LocalBundle:
     order = RunBundle(bundle_of(*inputs, stage="stage"), "1-7-1")
     truncation = Truncation(plan, Sdk(transform), BundleSideInputs((), folder), folder)
     stores = ShardStores(folder)
-    return RunningBundle(
+    return LocalBundle(
         work_of(PLAN, "stage"), order, harness, stores, FolderData(folder), None, truncation
     )
 
@@ -142,7 +142,7 @@ def test_what_truncated_restrictions_defer_is_whole(tmp_path: Path, plan: Trunca
 
 def test_an_sdk_that_raises_fails_the_bundle(tmp_path: Path) -> None:
     def broken(values: list[bytes]) -> dict[str, list[bytes]]:
-        raise BundleFailed("Source", "ValueError: no", "trace")
+        raise BundleError("Source", "ValueError: no", "trace")
 
     reply = running(tmp_path, GIVEN, FakeHarness(lambda values: {}), transform=broken).run()
     assert isinstance(reply, BundleBroke) and reply.failure is not None

@@ -21,7 +21,7 @@ from beam_runner_engine.keyed.stateful import (
 )
 from beam_runner_engine.keyed.timers import TimeDomain
 from beam_runner_engine.testing.stores import MemoryStore
-from beam_runner_model.chunks import StateCell, Timer
+from beam_runner_model.chunks import StageTimer, StateCell
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_planner.plan import StatefulPlan
@@ -57,8 +57,8 @@ def state_of(
     return state
 
 
-def timer(family: str, fire_at: int | None, hold: int | None = None) -> Timer:
-    return Timer("t", family, "tag", b"key", (b"",), fire_at, hold, b"\x0f")
+def timer(family: str, fire_at: int | None, hold: int | None = None) -> StageTimer:
+    return StageTimer("t", family, "tag", b"key", (b"",), fire_at, hold, b"\x0f")
 
 
 @pytest.mark.parametrize("name", ["bag", "sum"])

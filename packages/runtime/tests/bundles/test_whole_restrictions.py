@@ -14,7 +14,7 @@ from sample_buffers import buffer
 from small_plans import bundle_of, elements, encoded, plan_of, stage, work_of
 from worker_doubles import FakeHarness
 
-from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 
@@ -23,17 +23,17 @@ CUT = BundleSplit(-1, 1, (encoded(b"primary"),), (ResidualElement(encoded(b"resi
 DEFERRED = (ResidualElement(encoded(b"deferred")),)
 
 
-def start(folder: Path, harness: FakeHarness, *inputs: Input) -> RunningBundle:
+def start(folder: Path, harness: FakeHarness, *inputs: Input) -> LocalBundle:
     order = RunBundle(bundle_of(*inputs), "1-7-1")
     data = FolderData(folder)
-    return RunningBundle(work_of(PLAN, "stage"), order, harness, ShardStores(folder), data)
+    return LocalBundle(work_of(PLAN, "stage"), order, harness, ShardStores(folder), data)
 
 
 def harness_with(*splits: BundleSplit) -> FakeHarness:
     return FakeHarness(lambda values: {}, residuals=DEFERRED, splits=list(splits))
 
 
-def deferred(running: RunningBundle) -> list[bool]:
+def deferred(running: LocalBundle) -> list[bool]:
     """Runs a bundle, and tells which of its residuals are whole."""
     reply = running.run()
     assert isinstance(reply, BundleReply)

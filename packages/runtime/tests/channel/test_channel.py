@@ -26,11 +26,11 @@ from beam_runner_runtime.channel.client import ChannelClient, knock, open_channe
 from beam_runner_runtime.channel.endpoints import KNOCK, to_job, to_stand_by
 from beam_runner_runtime.channel.identity import make_identity
 from beam_runner_runtime.channel.messages import (
-    Abort,
     Beat,
     Closed,
     EndJob,
     Endpoint,
+    ExitNow,
     FromServer,
     FromWorker,
     Goodbye,
@@ -319,9 +319,9 @@ def test_commands_reach_the_worker(client: ChannelClient, job: FakeJob) -> None:
     attached.attach()
     link = job.heard.get(timeout=SECONDS)
     link.send(EndJob())
-    link.send(Abort())
+    link.send(ExitNow())
     assert attached.commands.get(timeout=SECONDS) == EndJob()
-    assert attached.commands.get(timeout=SECONDS) == Abort()
+    assert attached.commands.get(timeout=SECONDS) == ExitNow()
 
 
 def test_the_loss_of_the_server_is_noticed(
@@ -378,7 +378,7 @@ def test_a_process_that_does_not_hear_is_killed_from_outside(job: FakeJob) -> No
     try:
         for process in (deaf, hears):
             link = WorkerLink(Hello("job-1", "host", process.pid, birth_of(process.pid)))
-            link.send(Abort())
+            link.send(ExitNow())
         assert deaf.wait(60) == -9
         assert hears.wait(60) == 0
     finally:

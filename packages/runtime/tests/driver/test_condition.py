@@ -12,7 +12,7 @@ from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
 from beam_runner_jobservices.metric_values import metric_value
 from beam_runner_model.bundles import ResidualElement
-from beam_runner_model.jobs import Importance, MonitoringInfo
+from beam_runner_model.jobs import Importance, MetricCell
 from beam_runner_model.rendering import render, render_waits
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_model.waits import WaitKind
@@ -49,7 +49,7 @@ class Watch:
         return [text for _, text, _ in new]
 
 
-def values(infos: tuple[MonitoringInfo, ...], name: str) -> dict[str, int]:
+def values(infos: tuple[MetricCell, ...], name: str) -> dict[str, int]:
     """The values of a metric by stage."""
     coder = VarIntCoder().get_impl()
     found = {}

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 from rig import NO_LOOP, Rig
 from small_jobs import (
     DONE,
@@ -26,9 +26,9 @@ from worker_doubles import FakeWorker, attempts_given, seen_in
 
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, UserFailure
 from beam_runner_runtime.channel.messages import (
-    Abort,
     BundleProgressed,
     BundleReply,
+    ExitNow,
     Finalize,
     RunBundle,
     RunLoop,
@@ -76,7 +76,7 @@ def test_user_code_that_raises(tmp_path: Path, attempts: int, loop_bytes: int) -
     rig = rig_of(tmp_path, loop_bytes=loop_bytes, limits={"user_attempts": attempts})
 
     def fail(values: list[bytes]) -> Any:
-        raise BundleFailed("Outer/Inner", "ValueError: no", "Traceback of it")
+        raise BundleError("Outer/Inner", "ValueError: no", "Traceback of it")
 
     rig.stages["see"].transform = fail
     rig.run()
@@ -278,7 +278,7 @@ def test_cancel(tmp_path: Path, when: str, loop_bytes: int) -> None:
     if when == "while it runs":
         (worker,) = rig.workers
         # The loop's process has to go first, for the loop knows more than the ledger.
-        assert (Abort() in worker.told) == (loop_bytes == LOOP_BYTES)
+        assert (ExitNow() in worker.told) == (loop_bytes == LOOP_BYTES)
         rig.lose(worker)
         rig.coordinator.work()
     assert rig.ledger.end == FinishJob(Outcome.CANCELLED)

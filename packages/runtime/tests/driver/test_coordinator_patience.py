@@ -12,7 +12,7 @@ from beam_runner_engine.scheduler.commands import FailJob
 from beam_runner_engine.scheduler.specs import Pauses
 from beam_runner_model.failures import FailureCause
 from beam_runner_storage.unavailable import NeighbourUnavailable
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 from rig import NO_LOOP, Rig
 from small_jobs import DONE, EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS, rig_of, seen, text
 from worker_doubles import FakeWorker, values_of
@@ -29,7 +29,7 @@ PATIENT: dict[str, Any] = {
     "outage_pauses": Pauses(20, 60),
 }
 AWAY = NeighbourUnavailable("the data store at s3://b", "timed out")
-MINE = BundleFailed("Outer/Inner", "ValueError: no", "Traceback of it", "('k', 1)")
+MINE = BundleError("Outer/Inner", "ValueError: no", "Traceback of it", "('k', 1)")
 
 
 def fails_first(rig: Rig, times: int, error: Exception) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from beam_runner_runtime.driver.happenings import Cancel, Drain, Suspend, Woken
+from beam_runner_runtime.driver.happenings import CancelAsked, DrainAsked, Suspend, Woken
 from beam_runner_runtime.driver.inbox import Inbox
 
 
@@ -13,7 +13,7 @@ def test_inbox_gives_all_items_in_their_order() -> None:
     inbox = Inbox()
     assert inbox.all(0.0) == []
     assert inbox.next(0.0) is None
-    items = [Drain(), Woken(), Cancel()]
+    items = [DrainAsked(), Woken(), CancelAsked()]
     for item in items:
         inbox.put(item)
     assert inbox.next(1.0) == items[0]
@@ -22,7 +22,7 @@ def test_inbox_gives_all_items_in_their_order() -> None:
 
 def test_inbox_is_quiet_for_as_long_as_the_job_is_not_to_end_and_keeps_all_items() -> None:
     inbox = Inbox()
-    inbox.put(Drain())
+    inbox.put(DrainAsked())
     began = time.monotonic()
     assert inbox.is_quiet(0.05)
     assert time.monotonic() >= began + 0.05
@@ -32,5 +32,5 @@ def test_inbox_is_quiet_for_as_long_as_the_job_is_not_to_end_and_keeps_all_items
     assert time.monotonic() < began + 30
     assert not inbox.is_quiet(60)
     inbox.put(Woken())
-    assert inbox.next(1.0) == Drain()
+    assert inbox.next(1.0) == DrainAsked()
     assert inbox.all(1.0) == [Suspend(), Woken()]

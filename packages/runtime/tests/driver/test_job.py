@@ -12,7 +12,7 @@ import pytest
 from beam_runner_model.jobs import Importance, JobState
 from beam_runner_storage.journal.errors import JournalError, JournalFenced
 from beam_runner_storage.journal.journal import Journal
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 from beam_runner_worker.log_records import LogRecord, Severity
 from servers import NO_LOOP, SECONDS, Server, blocked
 from small_jobs import EXPECTED, LOOP_BYTES, PLAN
@@ -20,7 +20,7 @@ from small_plans import values_of
 from worker_doubles import SHARDS, seen_in
 
 from beam_runner_runtime.channel.messages import (
-    Abort,
+    ExitNow,
     Finalize,
     Hello,
     Logged,
@@ -74,7 +74,7 @@ def test_user_code_that_raises(new: New, loop_bytes: int) -> None:
     server = new(loop_bytes=loop_bytes, attempts=2)
 
     def fail(values: list[bytes]) -> Any:
-        raise BundleFailed("Outer/Inner", "ValueError: no", "Traceback of it")
+        raise BundleError("Outer/Inner", "ValueError: no", "Traceback of it")
 
     server.spark.stages["see"].transform = fail
     assert server.run() is JobState.FAILED
@@ -158,7 +158,7 @@ def test_spark_hears_of_the_end_before_the_processes_in_which_something_still_ru
     send = WorkerLink.send
 
     def sent(link: WorkerLink, command: Any) -> None:
-        if isinstance(command, Abort):
+        if isinstance(command, ExitNow):
             told.append("process")
         send(link, command)
 
@@ -169,7 +169,7 @@ def test_spark_hears_of_the_end_before_the_processes_in_which_something_still_ru
     def fail_or_wait(chunk: Any) -> None:
         if fails and b"a" in values_of(chunk):
             assert begun.wait(SECONDS)
-            raise BundleFailed("T", "ValueError: no", "trace")
+            raise BundleError("T", "ValueError: no", "trace")
         begun.set()
         go_on.wait(SECONDS)
 
@@ -301,7 +301,7 @@ def test_spark_that_breaks_at_the_end_does_not_hide_the_end(new: New) -> None:
 
     server.spark.on_cancel = broken
     server.spark.stages["see"].during = lambda chunk: (_ for _ in ()).throw(
-        BundleFailed("T", "ValueError: no", "trace")
+        BundleError("T", "ValueError: no", "trace")
     )
     assert server.run() is JobState.FAILED
     assert "ValueError: no" in server.reason

@@ -18,7 +18,7 @@ from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_planner.plan import JobPlan, TruncationPlan
 from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.unavailable import NeighbourUnavailable
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 from job_server import wait_until
 from servers import NO_LOOP, Server
 from small_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS
@@ -193,7 +193,7 @@ def test_job_that_another_server_took_over_during_an_outage_keeps_its_data(
 
 def failing(server: Server) -> Server:
     def fail(values: list[bytes]) -> Any:
-        raise BundleFailed("Outer/Inner", "ValueError: no", "Traceback of it")
+        raise BundleError("Outer/Inner", "ValueError: no", "Traceback of it")
 
     server.spark.stages["see"].transform = fail
     return server

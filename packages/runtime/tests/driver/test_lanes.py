@@ -22,7 +22,7 @@ import pytest
 from fake_links import LOOP, FakeLink, bundle, given, opened
 
 from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.channel.messages import Abort, CloseLane
+from beam_runner_runtime.channel.messages import CloseLane, ExitNow
 from beam_runner_runtime.driver import lanes as lanes_module
 from beam_runner_runtime.driver.lanes import Lanes, Loss
 from beam_runner_runtime.driver.slots import JobSlots, Slots
@@ -380,7 +380,7 @@ def test_what_goes_on_when_the_loop_is_left_is_a_bundle_of_its_lane(cluster: Clu
 def test_the_loop_is_aborted_where_it_runs_or_not_begun(cluster: Cluster) -> None:
     lanes, link = looping(cluster)
     assert lanes.abort_loop()
-    assert link.told == [LOOP, Abort()]
+    assert link.told == [LOOP, ExitNow()]
     lanes = cluster.lanes()
     lanes.run_loop()
     assert not lanes.abort_loop()

@@ -14,10 +14,10 @@ import pytest
 
 from beam_runner_runtime.channel.births import birth_of
 from beam_runner_runtime.channel.messages import (
-    Abort,
     Beat,
     Closed,
     EndJob,
+    ExitNow,
     ExternalWorkerStarted,
     Hello,
     LaneOpened,
@@ -45,7 +45,7 @@ def test_without_processes_the_end_is_at_once() -> None:
     assert time.monotonic() - started < 60
 
 
-@pytest.mark.parametrize(("abort", "command"), [(False, EndJob()), (True, Abort())])
+@pytest.mark.parametrize(("abort", "command"), [(False, EndJob()), (True, ExitNow())])
 def test_every_process_is_told_and_waited_for(abort: bool, command: Any) -> None:
     ours = JobProcesses(Path())
     workers = [link(1), link(2)]
@@ -79,7 +79,7 @@ def test_a_process_that_comes_late_is_sent_away() -> None:
     ours.end(abort=False, seconds=1)
     late = link(3)
     ours.attached(late)
-    assert told(late) == [Abort()]
+    assert told(late) == [ExitNow()]
 
 
 def test_workers_outside_are_stopped_once(monkeypatch: pytest.MonkeyPatch) -> None:

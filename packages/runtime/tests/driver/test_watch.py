@@ -12,7 +12,7 @@ from rig import Rig
 from servers import Reporter
 from small_jobs import DONE, EXPECTED, LOOP_BYTES, rig_of, seen
 
-from beam_runner_runtime.channel.messages import Abort, Doing, RunBundle, RunLoop
+from beam_runner_runtime.channel.messages import Doing, ExitNow, RunBundle, RunLoop
 from beam_runner_runtime.driver.watch import JobWatch
 from beam_runner_runtime.shutdown.limits import LIMITS
 
@@ -68,7 +68,7 @@ def test_watch_order_that_a_process_forgot_is_run_by_another_one(
     assert isinstance(order, RunLoop if loop else RunBundle)
     worker.doing = doing
     watched.look()
-    assert worker.told.popleft() == Abort()
+    assert worker.told.popleft() == ExitNow()
     (text,) = watched.texts
     assert watched.reporter.messages[0][0] is Importance.WARNING
     assert text.startswith(f"Python worker 1000 on host was given a bundle, but {doing.value}")
@@ -89,7 +89,7 @@ def test_watch_process_at_work_is_left_alone(tmp_path: Path, doing: Doing) -> No
     worker.doing = doing
     watched.look()
     assert watched.texts == []
-    assert not any(isinstance(one, Abort) for one in worker.told)
+    assert not any(isinstance(one, ExitNow) for one in worker.told)
     watched.finish()
 
 
@@ -117,7 +117,7 @@ def test_watch_reply_that_came_while_the_job_waited_is_no_defect(
     time.sleep(4 * LIMIT)
     watched.watch.look(rig.coordinator, taken)
     assert watched.texts == []
-    assert not any(isinstance(one, Abort) for one in rig.workers[0].told)
+    assert not any(isinstance(one, ExitNow) for one in rig.workers[0].told)
     rig.workers[0].doing = Doing.BUNDLE
     watched.finish()
 

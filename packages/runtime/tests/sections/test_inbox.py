@@ -8,14 +8,14 @@ from pathlib import Path
 from beam_runner_data.rows.parcels import Head, ParcelKind, encode_parcel, encode_row
 from beam_runner_data.rows.row import Row, RowKind
 
-from beam_runner_runtime.sections.inbox import Inbox
+from beam_runner_runtime.sections.inbox import SectionInbox
 
 
 def test_what_is_closed_keeps_no_parcels(tmp_path: Path) -> None:
     row = encode_row(Row(0, RowKind.ELEMENTS, b"element", 1))
     parcel = encode_parcel(Head(ParcelKind.ROWS, 0, 0, count=1, size=7), row)
     known = sys.getrefcount(parcel)
-    inbox = Inbox(tmp_path / "rows", budget=1 << 20)
+    inbox = SectionInbox(tmp_path / "rows", budget=1 << 20)
     inbox.take(parcel)
     assert sys.getrefcount(parcel) > known
     inbox.close()

@@ -27,7 +27,7 @@ from section_runs import SHARDS, Host, Parcels, Run, order_of
 
 from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
 from beam_runner_runtime.sections import task as section_task_module
-from beam_runner_runtime.sections.inbox import Inbox
+from beam_runner_runtime.sections.inbox import SectionInbox
 from beam_runner_runtime.sections.proof import mixed_level
 from beam_runner_runtime.sections.replies import SectionReply
 from beam_runner_runtime.sections.task_bundles import TaskFailedError
@@ -366,7 +366,7 @@ def test_section_disk_is_full_in_a_task_section_ends_with_the_name_of_the_disk(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Inbox, "take", full)
+    monkeypatch.setattr(SectionInbox, "take", full)
     with pytest.raises(OSError, match="No space left"):
         run.all()
     (told,) = set(run.host.told)

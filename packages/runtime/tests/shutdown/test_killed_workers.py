@@ -19,9 +19,9 @@ from waiting import wait_until
 
 from beam_runner_runtime.channel.endpoints import to_job
 from beam_runner_runtime.channel.messages import (
-    Abort,
     Closed,
     EndJob,
+    ExitNow,
     FromServer,
     FromWorker,
     GiveUp,
@@ -41,7 +41,7 @@ COMMANDS: dict[WorkerState, tuple[FromServer, ...]] = {
     WorkerState.TEARING_DOWN: (GiveUp(), TearDown()),
     WorkerState.ENDING: (TearDown(), EndJob()),
     WorkerState.CLOSED: (EndJob(),),
-    WorkerState.ABORTING: (Abort(),),
+    WorkerState.ABORTING: (ExitNow(),),
 }
 PEER = """
 import json, os, socket, sys, threading
@@ -146,7 +146,7 @@ def test_worker_that_ignores_an_abort_is_killed_by_the_timer(
     caplog.set_level(logging.INFO)
     peer = peers("stays")
     told = time.monotonic()
-    peer.link.send(Abort())
+    peer.link.send(ExitNow())
     assert peer.process.wait(SECONDS) == -signal.SIGKILL
     limit = Detector.ABORT.value.seconds
     assert limit <= time.monotonic() - told < max(limit * FACTOR, SECONDS)

@@ -6,10 +6,10 @@ import pytest
 
 from beam_runner_runtime.channel import messages
 from beam_runner_runtime.shutdown import states
-from beam_runner_runtime.shutdown.causes import Event, Message
+from beam_runner_runtime.shutdown.causes import Event, ShutdownMessage
 from beam_runner_runtime.shutdown.detections import Detector
 from beam_runner_runtime.shutdown.kills import KILLS
-from beam_runner_runtime.shutdown.life import VARIABLE, IllegalTransition, Life
+from beam_runner_runtime.shutdown.life import VARIABLE, Life, UnexpectedTransition
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.shutdown.states import JobPhase, WorkerState
 from beam_runner_runtime.shutdown.transitions import TRANSITIONS
@@ -20,7 +20,7 @@ KINDS = [
     if isinstance(one, type) and one.__doc__ != enum.Enum.__doc__
 ]
 STATES = [state for kind in KINDS if issubclass(kind, enum.Enum) for state in kind]
-WITHOUT_PROCESS = (states.JobPhase, states.SectionState)
+WITHOUT_PROCESS = (states.JobPhase, states.SectionLife)
 NEVER_KILLED = {"GONE", "LOST"}
 
 
@@ -49,7 +49,7 @@ def test_transitions_reach_every_state_and_end_in_gone() -> None:
 
 
 def test_messages_have_the_names_of_the_channel_s_classes() -> None:
-    for message in Message:
+    for message in ShutdownMessage:
         kind = getattr(messages, message.name)
         is_from_worker = message.value.startswith("worker")
         assert kind in (messages.FromWorker if is_from_worker else messages.FromServer).__args__
@@ -84,7 +84,7 @@ def test_life_without_a_transition_raises_in_tests_and_stays(
 ) -> None:
     life = Life(WorkerState.TEARING_DOWN, "worker process 7")
     monkeypatch.setenv(VARIABLE, "1")
-    with pytest.raises(IllegalTransition, match="7 is TEARING_DOWN and can't take WORK_SENT"):
+    with pytest.raises(UnexpectedTransition, match="7 is TEARING_DOWN and can't take WORK_SENT"):
         life.take(Event.WORK_SENT)
     monkeypatch.delenv(VARIABLE)
     assert life.take(Event.WORK_SENT) is WorkerState.TEARING_DOWN

@@ -17,7 +17,7 @@ from waiting import wait_until
 
 from beam_runner_storage.durable.logged import LogAway, LogFailed, LogFenced, Transaction
 from beam_runner_storage.stores import object_log
-from beam_runner_storage.stores.log_entries import Base, Place, claim
+from beam_runner_storage.stores.log_entries import Base, LogPosition, claim
 from beam_runner_storage.stores.object_log import ObjectLog
 from beam_runner_storage.stores.ownership import Ownership
 from beam_runner_storage.stores.ports import FileStore, StoreError
@@ -93,8 +93,8 @@ class Server:
 Opening = Callable[..., Server]
 
 
-def entries(store: MemoryStore) -> list[Place]:
-    return [place for place in map(Place.of, store.names()) if place is not None]
+def entries(store: MemoryStore) -> list[LogPosition]:
+    return [place for place in map(LogPosition.of, store.names()) if place is not None]
 
 
 def test_the_next_server_has_all_in_order(open_server: Opening) -> None:
@@ -246,21 +246,21 @@ class TestDamage:
     def test_an_entry_that_is_missing_is_told(
         self, written: MemoryStore, open_server: Opening
     ) -> None:
-        del written.files[Place(1, 3).name]
+        del written.files[LogPosition(1, 3).name]
         self.refused(written, open_server, "it lacks entries/00000001/000000000003")
 
     def test_an_entry_that_was_changed_is_told(
         self, written: MemoryStore, open_server: Opening
     ) -> None:
-        name = Place(1, 3).name
+        name = LogPosition(1, 3).name
         written.files[name] = written.files[name].replace(b"d", b"D", 1)
         self.refused(written, open_server, f"{name} is damaged")
 
     def test_an_entry_in_the_place_of_another_is_told(
         self, written: MemoryStore, open_server: Opening
     ) -> None:
-        written.files[Place(1, 3).name] = written.files[Place(1, 2).name]
-        self.refused(written, open_server, f"{Place(1, 3).name} does not follow")
+        written.files[LogPosition(1, 3).name] = written.files[LogPosition(1, 2).name]
+        self.refused(written, open_server, f"{LogPosition(1, 3).name} does not follow")
 
     def test_a_base_that_was_changed_is_told(
         self, written: MemoryStore, open_server: Opening

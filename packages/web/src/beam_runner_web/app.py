@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from .asgi.api import Api
 from .asgi.events import Events
 from .asgi.login import Login
-from .asgi.security import Guard
+from .asgi.security import RequestGuard
 from .html.pages import JOB_PAGES, Pages, Values
 from .html.rendering import STATIC, Renderer
 from .html.report import report
@@ -58,7 +58,9 @@ def create_app(settings: WebSettings, connect: Callable[[], JobClient] | None = 
         settings,
         connect or (lambda: JobClient(target, timeout=20.0, credentials=settings.credentials)),
     )
-    guard = Middleware(Guard, settings.allowed_hosts, settings.token, read_only=settings.read_only)
+    guard = Middleware(
+        RequestGuard, settings.allowed_hosts, settings.token, read_only=settings.read_only
+    )
     return Starlette(
         routes=site.routes(),
         middleware=[guard],

@@ -13,7 +13,7 @@ import pytest
 from beam_runner_model.jobs import Importance, JobMetrics, JobState
 from beam_runner_model.observation import (
     Execution,
-    RunningBundle,
+    ObservedBundle,
     StackFrame,
     StageSeries,
     ThreadStack,
@@ -50,7 +50,7 @@ Traceback (most recent call last):
   File "/home/me/words.py", line 12, in look_up
     return {'a': 1}[word]
 KeyError: 'b'"""
-BLOCKED = Execution((RunningBundle("s", 7, 2, ("Count",), "node-3", 4711, 23.0, 21.5, 0.4),))
+BLOCKED = Execution((ObservedBundle("s", 7, 2, ("Count",), "node-3", 4711, 23.0, 21.5, 0.4),))
 STACKS = (
     ThreadStack(
         "node-3",

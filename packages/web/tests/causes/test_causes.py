@@ -8,7 +8,7 @@ import attrs
 import pytest
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.failures import FailedBundle
-from beam_runner_model.jobs import Importance, JobInfo, JobMetrics, JobState, MonitoringInfo
+from beam_runner_model.jobs import Importance, JobInfo, JobMetrics, JobState, MetricCell
 from beam_runner_model.observation import BundlePlace, Execution, StackFrame, ThreadStack
 from beam_runner_model.rendering import render
 from beam_runner_model.waits import Wait, WaitKind
@@ -214,11 +214,11 @@ def test_nothing_is_thrown_where_nobody_looks_any_more(
     assert thrown == []
 
 
-def bundle_msecs(count: int, total: int) -> MonitoringInfo:
+def bundle_msecs(count: int, total: int) -> MetricCell:
     payload = b"".join(map(varint, (count, total, 1, 400)))
     labels = {"STAGE": "s", "PTRANSFORM": "Count"}
     urn = "beam_spark:stage:bundle_msecs:v1"
-    return MonitoringInfo(urn, "beam:metrics:distribution_int64:v1", payload, labels)
+    return MetricCell(urn, "beam:metrics:distribution_int64:v1", payload, labels)
 
 
 def test_a_bundle_of_groups_that_takes_far_longer_than_others_may_have_one_large_key(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
-from beam_runner_model.jobs import JobInfo, JobMetrics, JobState, MonitoringInfo, StateEvent
+from beam_runner_model.jobs import JobInfo, JobMetrics, JobState, MetricCell, StateEvent
 
 from beam_runner_web.causes.causes import causes_of
 from beam_runner_web.causes.facts import Facts
@@ -151,7 +151,7 @@ def test_event_time_of_bounded_data_is_nobodys_concern() -> None:
     assert [text for text in said if "behind" in text] == []
 
 
-def grouped(*more: MonitoringInfo, name: str = "Write") -> JobMetrics:
+def grouped(*more: MetricCell, name: str = "Write") -> JobMetrics:
     """The stage of Write, with its watermark a second before NOW."""
     mark = int((NOW - 1) * 1000)
     given = {"input_watermark": mark, "output_watermark": mark}

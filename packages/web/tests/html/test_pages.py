@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_jobservices.limits import Limits
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.sizes import PIPELINE_LIMITS
 from beam_runner_model.jobs import Importance, JobMetrics, JobState, MessageLine
 from starlette.testclient import TestClient
@@ -296,7 +296,7 @@ def test_a_server_that_is_away_is_said_to_be(server: Server, web: TestClient) ->
 
 
 def test_an_error_is_shown_when_its_message_is_not_kept_any_more(tmp_path: Path) -> None:
-    server = Server(tmp_path / "artifacts", limits=Limits(messages=100))
+    server = Server(tmp_path / "artifacts", limits=ServerLimits(messages=100))
     job = server.submit()
     job.reporter.message(Importance.ERROR, TRACE)
     job.reporter.log([MessageLine(Importance.BASIC, "a line")] * 200)

@@ -11,7 +11,7 @@ from apache_beam.coders import (
     TupleCoder,
     VarIntCoder,
 )
-from beam_runner_model.jobs import JobMetrics, MonitoringInfo
+from beam_runner_model.jobs import JobMetrics, MetricCell
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
@@ -21,10 +21,10 @@ from beam_runner_web.watch.samples import URN, samples_of, shown
 from ..conftest import Server, varint
 
 
-def sampled(*elements: bytes) -> MonitoringInfo:
+def sampled(*elements: bytes) -> MetricCell:
     payload = b"".join(varint(len(one)) + one for one in elements)
     labels = {"PCOLLECTION": "lines"}
-    return MonitoringInfo(URN, URN, struct.pack(">i", len(elements)) + payload, labels)
+    return MetricCell(URN, URN, struct.pack(">i", len(elements)) + payload, labels)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_simple_coders_are_read(coder: Coder, words: str, element: object, text:
 )
 def test_whatever_comes_is_some_text(data: bytes, words: str) -> None:
     assert shown(data, words)
-    assert len(samples_of(MonitoringInfo(URN, URN, data, {}))) <= 10
+    assert len(samples_of(MetricCell(URN, URN, data, {}))) <= 10
 
 
 def test_what_a_users_coder_wrote_is_not_decoded() -> None:

@@ -16,7 +16,7 @@ class PoolUnreachable(HarnessError):
     """Raised if no process listens at the worker pool of an EXTERNAL environment."""
 
 
-class BundleFailed(Exception):
+class BundleError(Exception):
     """A failure of user code, or of the SDK on its behalf, in a bundle.
 
     Attributes:
@@ -33,9 +33,9 @@ class BundleFailed(Exception):
         self.element = encodable(element)
         super().__init__(f"{self.summary} [while running '{self.transform}']")
 
-    def __reduce__(self) -> tuple[type[BundleFailed], tuple[str, str, str, str]]:
+    def __reduce__(self) -> tuple[type[BundleError], tuple[str, str, str, str]]:
         """Pickles the error by its four texts."""
-        return (BundleFailed, (self.transform, self.summary, self.trace, self.element))
+        return (BundleError, (self.transform, self.summary, self.trace, self.element))
 
 
 class TimerRefused(Exception):

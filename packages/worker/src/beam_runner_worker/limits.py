@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from beam_runner_model.chunks import KeyedChunk, OutputChunk
 
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 
 MOST_ELEMENT_BYTES = 512 << 20
 """The maximum size in bytes of an element between stages; protocol buffers end at 2 GiB."""
@@ -24,7 +24,7 @@ def check_elements(chunk: OutputChunk, before: int, transform: str) -> None:
 def check_size(size: int, before: int, transform: str) -> None:
     """Refuses encoded elements, before they are copied, for their size; as `check_elements`."""
     if size > MOST_ELEMENT_BYTES + before:
-        raise BundleFailed(transform, f"ElementTooLarge: {_words('puts out', size)}", "")
+        raise BundleError(transform, f"ElementTooLarge: {_words('puts out', size)}", "")
 
 
 class ElementTooLarge(Exception):

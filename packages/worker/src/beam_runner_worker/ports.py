@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from beam_runner_model.bundles import BundleProgress, BundleResult, BundleSplit
-from beam_runner_model.chunks import InputChunk, OutputChunk, StateCell, Timer
-from beam_runner_model.stages import StageSpec
+from beam_runner_model.chunks import InputChunk, OutputChunk, StageTimer, StateCell
+from beam_runner_model.stages import HarnessStage
 from beam_runner_model.value_pieces import ValuePieces
 
 from beam_runner_worker.log_records import LogRecord
@@ -94,7 +94,7 @@ class UserState(Protocol):
     def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
         """Removes the sort keys from ``start`` to before ``end``."""
 
-    def set_timer(self, timer: Timer) -> None:
+    def set_timer(self, timer: StageTimer) -> None:
         """Sets a timer, or clears it.
 
         Raises:
@@ -179,7 +179,7 @@ class StageHarness(Protocol):
 class Harness(Protocol):
     """A way to run stages: embedded in this process, or an SDK over the Fn API."""
 
-    def stage(self, spec: StageSpec, side_inputs: SideInputReader) -> StageHarness:
+    def stage(self, spec: HarnessStage, side_inputs: SideInputReader) -> StageHarness:
         """The stage's harness, built on first use and kept; ``side_inputs`` is fixed by then."""
 
     def close(self) -> None:

@@ -25,12 +25,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_model.bundles import BundleResult
 from beam_runner_model.chunks import ElementChunk, InputChunk, OutputChunk
 from beam_runner_model.stages import (
+    HarnessStage,
     InputEdge,
     InputKind,
     JobContext,
     OutputEdge,
     OutputKind,
-    StageSpec,
 )
 from chunks import decode_elements, group
 from phases import FUSING
@@ -77,7 +77,7 @@ def job(**options: Any) -> JobContext:
 class PlannedStage:
     """A stage with the buffers that its edges read and write."""
 
-    spec: StageSpec
+    spec: HarnessStage
     input_buffer: bytes
     output_buffers: dict[str, bytes]
     side_inputs: dict[tuple[str, str], tuple[str, str]]
@@ -154,7 +154,7 @@ class Plan:
             windowing_strategies=dict(self.components.windowing_strategies),
             environments=dict(self.components.environments),
         )
-        spec = StageSpec(
+        spec = HarnessStage(
             stage_id=f"stage-{index}",
             name=stage.name,
             environment_id="",

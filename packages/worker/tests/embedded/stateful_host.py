@@ -10,7 +10,14 @@ from apache_beam.coders import coders
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
-from beam_runner_model.chunks import ElementChunk, InputChunk, Settle, StateCell, Timer, TimerChunk
+from beam_runner_model.chunks import (
+    ElementChunk,
+    InputChunk,
+    Settle,
+    StageTimer,
+    StateCell,
+    TimerChunk,
+)
 from mini_runner import Logs, NoArtifacts, Plan, Port, job
 from phases import FUSING
 
@@ -27,7 +34,7 @@ class Cells:
     def __init__(self) -> None:
         self.bags: dict[StateCell, bytes] = {}
         self.lists: dict[StateCell, list[tuple[int, bytes]]] = {}
-        self.timers: list[Timer] = []
+        self.timers: list[StageTimer] = []
         self.log: list[str] = []
 
     def bag(self, cell: StateCell) -> bytes:
@@ -57,7 +64,7 @@ class Cells:
     def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
         self.lists[cell] = [pair for pair in self.lists[cell] if not start <= pair[0] < end]
 
-    def set_timer(self, timer: Timer) -> None:
+    def set_timer(self, timer: StageTimer) -> None:
         self.timers.append(timer)
 
     def map_keys(self, cell: StateCell) -> bytes:
@@ -111,7 +118,7 @@ class StatefulStage:
         data = [encode(windowed_value.create(pair, micros, inside)) for pair in pairs]
         return ElementChunk(len(data), b"".join(data))
 
-    def timer(self, set_before: Timer) -> TimerChunk:
+    def timer(self, set_before: StageTimer) -> TimerChunk:
         """A timer that was set, due."""
         return TimerChunk((set_before,))
 

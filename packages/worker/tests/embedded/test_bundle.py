@@ -19,7 +19,7 @@ from one_restriction import TRACKER
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.embedded.stage import EmbeddedStage
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 
 events: list[str] = []
 IMPULSE_CHUNK = ElementChunk(1, IMPULSE)
@@ -117,7 +117,7 @@ def test_failure_names_the_transform_and_tears_down_once(where: str) -> None:
         "Bad" >> beam.ParDo(Lifecycle(where)),
     )
     with Host(pipeline) as host:
-        with pytest.raises(BundleFailed) as failed:
+        with pytest.raises(BundleError) as failed:
             host.run()
         assert failed.value.transform == "Bad"
         assert failed.value.summary == "ValueError: boom"
@@ -138,7 +138,7 @@ def fail_once(element: bytes) -> bytes:
 
 def test_a_stage_is_usable_again_after_a_failure() -> None:
     with Host(after_impulse("Once" >> beam.Map(fail_once))) as host:
-        with pytest.raises(BundleFailed) as failed:
+        with pytest.raises(BundleError) as failed:
             host.run()
         assert (failed.value.transform, failed.value.summary) == ("Once", "KeyError: 5")
         host.run()
@@ -163,7 +163,7 @@ def test_a_function_that_ends_the_process_when_it_is_loaded() -> None:
     step = beam.ParDo(Lifecycle())
     # Beam has pickled and loaded it once by now.
     step.fn.ends = ExitWhenLoaded()
-    with Host(after_impulse(step)) as host, pytest.raises(BundleFailed) as failed:
+    with Host(after_impulse(step)) as host, pytest.raises(BundleError) as failed:
         host.run()
     assert failed.value.summary == "SystemExit: not here (while loading its functions)"
 
@@ -207,7 +207,7 @@ def own_error(element: bytes) -> None:
 )
 def test_all_kinds_of_exceptions(function: Any, summary: str, in_trace: str) -> None:
     pipeline = after_impulse("Outer/Step" >> beam.Map(function))
-    with Host(pipeline) as host, pytest.raises(BundleFailed) as failed:
+    with Host(pipeline) as host, pytest.raises(BundleError) as failed:
         host.run()
     assert failed.value.transform == "Outer/Step"
     assert failed.value.summary == summary
@@ -220,7 +220,7 @@ class BadRead(beam.DoFn):
 
 
 def test_failure_in_a_splittable_dofn_names_it() -> None:
-    with pytest.raises(BundleFailed) as failed:
+    with pytest.raises(BundleError) as failed:
         MiniRunner(after_impulse("Read" >> beam.ParDo(BadRead()))).run()
     assert "Read" in failed.value.transform
     assert failed.value.summary == "ValueError: boom"
@@ -378,5 +378,5 @@ def test_functions_that_cannot_be_loaded() -> None:
     unloadable = Unloadable()
     with Host(after_impulse(beam.Map(lambda x: unloadable))) as host:
         events.append("submitted")
-        with pytest.raises(BundleFailed, match="ModuleNotFoundError: No module named 'missing'"):
+        with pytest.raises(BundleError, match="ModuleNotFoundError: No module named 'missing'"):
             host.run()

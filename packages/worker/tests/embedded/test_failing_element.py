@@ -29,7 +29,7 @@ from raising import (
     splittable,
 )
 
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 
 RICH = "rich" >> beam.ParDo(Rich(lambda pair: pair))
 IN_B = "('b', 2) with the restriction OffsetRange(start=0, stop=2)"
@@ -139,7 +139,7 @@ def test_what_user_code_was_at(transform: beam.PTransform, element: str) -> None
     pipeline = beam.Pipeline()
     pairs = pipeline | beam.Create(PAIRS) | "Same" >> beam.Map(lambda x: x)
     _ = pairs | "Failing" >> transform
-    with pytest.raises(BundleFailed) as failed:
+    with pytest.raises(BundleError) as failed:
         MiniRunner(pipeline).run()
     assert failed.value.element == element
 
@@ -148,7 +148,7 @@ def test_an_element_that_cannot_be_decoded() -> None:
     pipeline = beam.Pipeline()
     made = pipeline | beam.Create(PAIRS) | beam.Map(ReadOnly).with_output_types(ReadOnly)
     _ = made | beam.ParDo(Counted())
-    with pytest.raises(BundleFailed) as failed:
+    with pytest.raises(BundleError) as failed:
         MiniRunner(pipeline).run()
     begin, _, end = failed.value.element.partition(ENCODED)
     assert end.endswith("(encoded, with its time, windows and pane; cannot be decoded)")
@@ -182,6 +182,6 @@ def test_elements_in_runs(transform: beam.PTransform, element: str) -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Create([0]) | beam.FlatMap(lambda zero: list(range(1000)))
     _ = numbers | transform
-    with pytest.raises(BundleFailed) as failed:
+    with pytest.raises(BundleError) as failed:
         MiniRunner(pipeline).run()
     assert failed.value.element == element

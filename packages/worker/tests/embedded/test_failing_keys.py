@@ -14,7 +14,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from beam_runner_model.chunks import InputChunk, TimerChunk
 from stateful_host import StatefulStage
 
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 
 BAG = userstate.BagStateSpec("numbers", coders.VarIntCoder())
 VALUE = userstate.ReadModifyWriteStateSpec("last", coders.VarIntCoder())
@@ -81,7 +81,7 @@ def test_keys_and_timers(fn: type[beam.DoFn], command: int, element: str) -> Non
 
     for after in ([timers], [stage.elements(("c", 0)), timers]):
         stage.cells.timers.clear()
-        with pytest.raises(BundleFailed) as failed:
+        with pytest.raises(BundleError) as failed:
             stage.run(stage.elements(("a", 0), ("b", command)), *after)
         assert failed.value.element == element
         assert failed.value.transform == "Stateful"
@@ -92,7 +92,7 @@ def test_a_key_of_a_timer_that_cannot_be_decoded() -> None:
     stage.run(stage.elements(("b", 0)))
     (set_before,) = stage.cells.timers
     broken = attrs.evolve(set_before, key=b"\x01\xff")
-    with pytest.raises(BundleFailed) as failed:
+    with pytest.raises(BundleError) as failed:
         stage.run(TimerChunk((broken,)))
     assert failed.value.element == "the timer 'clock' of the key 01ff (encoded)"
     assert failed.value.transform == "Stateful"

@@ -9,7 +9,7 @@ import pytest
 from mini_runner import MiniRunner
 
 from beam_runner_worker.embedded.failures import describe
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 
 
 class WithoutText(Exception):
@@ -60,7 +60,7 @@ def test_failure_in_a_combine_fn_names_the_combine(where: str, transform: str) -
     pairs = pipeline | beam.Create([("a", 1)]) | beam.Map(lambda pair: pair)
     pairs | "Good" >> beam.CombinePerKey(sum)
     pairs | "Bad" >> beam.CombinePerKey(BadCombine(where))
-    with pytest.raises(BundleFailed) as failed:
+    with pytest.raises(BundleError) as failed:
         MiniRunner(pipeline).run()
     assert failed.value.transform == transform
     assert failed.value.summary == "ValueError: boom"
@@ -73,6 +73,6 @@ def test_failure_in_one_of_two_combine_fns_of_a_kind(where: str) -> None:
     pairs | "Good" >> beam.CombinePerKey(BadCombine("nowhere"))
     pairs | "Bad" >> beam.CombinePerKey(BadCombine(where))
     pairs | "Fine" >> beam.CombinePerKey(BadCombine("nowhere"))
-    with pytest.raises(BundleFailed) as failed:
+    with pytest.raises(BundleError) as failed:
         MiniRunner(pipeline).run()
     assert "Bad" in failed.value.transform

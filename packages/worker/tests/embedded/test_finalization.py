@@ -13,8 +13,8 @@ from one_restriction import TRACKER
 from one_stage import OneStage, chunk_of
 
 from beam_runner_worker.awaiting_commit import KEPT_SECONDS, MOST_KEPT
-from beam_runner_worker.embedded.finalizers import Callback, Finalizers
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.embedded.finalizers import Callback, StageFinalizers
+from beam_runner_worker.errors import BundleError
 
 calls: list[str] = []
 FINALIZER = beam.DoFn.BundleFinalizerParam
@@ -73,7 +73,7 @@ def test_each_bundle_has_its_callbacks_and_they_run_once() -> None:
 def test_a_bundle_that_failed_is_never_finalized() -> None:
     with stage_of(beam.ParDo(Committed("a"))) as one:
         one.run([chunk_of([1])], "good")
-        with pytest.raises(BundleFailed):
+        with pytest.raises(BundleError):
             one.run([chunk_of([13])], "bad")
         one.stage.finalize("bad")
         assert calls == []
@@ -136,7 +136,7 @@ class Time:
 
 def test_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
     time = Time()
-    kept = Finalizers(time)
+    kept = StageFinalizers(time)
     kept.keep("early", [Callback("Step", lambda: calls.append("early"))])
     time.now += KEPT_SECONDS - 1
     kept.keep("late", [Callback("Step", lambda: calls.append("late"))])
@@ -150,7 +150,7 @@ def test_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_there_is_a_limit_to_what_is_kept() -> None:
-    kept = Finalizers()
+    kept = StageFinalizers()
     for number in range(MOST_KEPT + 5):
         kept.keep(str(number), [Callback("Step", lambda n=number: calls.append(str(n)))])
     kept.run("4")

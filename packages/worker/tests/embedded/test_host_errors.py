@@ -11,7 +11,7 @@ from apache_beam.coders import coders
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
-from beam_runner_model.chunks import GroupChunk, StateCell, Timer
+from beam_runner_model.chunks import GroupChunk, StageTimer, StateCell
 from beam_runner_model.stages import InputKind
 from beam_runner_model.value_pieces import ValuePieces
 from mini_runner import Logs, NoArtifacts, Plan, Port, job
@@ -20,7 +20,7 @@ from stateful_host import Cells, StatefulStage
 
 from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.embedded.host_errors import HostErrors, WatchedState
-from beam_runner_worker.errors import BundleFailed, TimerRefused
+from beam_runner_worker.errors import BundleError, TimerRefused
 
 VARINT = coders.VarIntCoder()
 CELL = StateCell("t", "s", b"w", b"k")
@@ -118,7 +118,7 @@ def test_error_of_user_code_that_it_catches_fails_nothing() -> None:
 
 
 def test_timer_that_the_host_refuses_is_user_codes_error() -> None:
-    def refuse(_: Timer) -> None:
+    def refuse(_: StageTimer) -> None:
         raise TimerRefused("not now")
 
     step = ("timer", "set", 5)
@@ -127,7 +127,7 @@ def test_timer_that_the_host_refuses_is_user_codes_error() -> None:
     assert stage.run(stage.elements(("k", step)))[0].value == "TimerRefused"
     raising = StatefulStage(Raising(), tuple[Any, Any])
     raising.cells.set_timer = refuse  # type: ignore[method-assign]
-    with pytest.raises(BundleFailed, match=r"not now \[while running 'Stateful'\]"):
+    with pytest.raises(BundleError, match=r"not now \[while running 'Stateful'\]"):
         raising.run(raising.elements(("k", step)))
 
 

@@ -29,7 +29,7 @@ from noting import SEEN, Note
 
 from beam_runner_worker.embedded import our_operations
 from beam_runner_worker.embedded.plain_dofns import Process, _asks
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 
 HOURS = window.FixedWindows(3600)
 
@@ -185,7 +185,7 @@ def test_a_side_input_that_cannot_be_made_is_the_transforms_failure(function: An
     many = pipeline | "side" >> beam.Create([1, 2])
     numbers = pipeline | beam.Create([None]) | "numbers" >> beam.FlatMap(lambda _: range(100))
     numbers | "Bad" >> beam.Map(function, AsSingleton(many)) | "After" >> beam.Map(lambda n: n)
-    with pytest.raises(BundleFailed, match="more than one element") as failed:
+    with pytest.raises(BundleError, match="more than one element") as failed:
         MiniRunner(pipeline).run()
     assert failed.value.transform == "Bad"
 
@@ -231,7 +231,7 @@ def test_the_end_of_an_iterator_in_a_map_is_an_error_and_no_end_of_its_run() -> 
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Create([None]) | beam.FlatMap(lambda _: list(range(200)))
     _ = numbers | "First" >> beam.Map(first_but_of_150) | "After" >> beam.Map(lambda n: n)
-    with pytest.raises(BundleFailed, match="StopIteration") as failed:
+    with pytest.raises(BundleError, match="StopIteration") as failed:
         MiniRunner(pipeline).run()
     assert (failed.value.transform, failed.value.element) == ("First", "150")
 

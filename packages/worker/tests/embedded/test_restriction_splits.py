@@ -18,7 +18,7 @@ from beam_runner_model.bundles import BundleSplit
 from beam_runner_model.chunks import ElementChunk
 from one_stage import OneStage, elsewhere, hooks, note, seen, split_while
 
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 
 WATERMARK = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
 
@@ -181,7 +181,7 @@ def test_a_tracker_that_fails_to_split_fails_its_bundle(
 ) -> None:
     with OneStage(reading(provider, range(5))) as one:
         answers = split_while(one, 230, 0.0, 5)
-        with pytest.raises(BundleFailed, match=f"{error}: half way through") as failed:
+        with pytest.raises(BundleError, match=f"{error}: half way through") as failed:
             one.run(one.inputs())
         assert "Read" in failed.value.transform
         assert "in try_split" in failed.value.trace

@@ -15,7 +15,7 @@ from mini_runner import MiniRunner, run
 from one_stage import OneStage, chunk_of, note, seen, split_while
 
 from beam_runner_worker.embedded.runs import MOST_VALUES, Collector, Pace
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 
 COUNT = 1000
 
@@ -166,7 +166,7 @@ def test_a_failure_names_the_step_and_is_what_user_code_raised() -> None:
     pipeline = beam.Pipeline()
     good = numbers(pipeline) | "Before" >> beam.Map(lambda n: n)
     good | "Bad" >> beam.Map(fail_at_500) | "After" >> beam.Map(lambda n: n)
-    with pytest.raises(BundleFailed) as failed:
+    with pytest.raises(BundleError) as failed:
         MiniRunner(pipeline).run()
     assert failed.value.transform == "Bad"
     assert failed.value.summary.endswith("Boom: ('boom', 500)")
@@ -242,7 +242,7 @@ def stop(number: int) -> int:
 def test_a_stop_iteration_of_user_code_ends_nothing_quietly(kind: Any) -> None:
     pipeline = beam.Pipeline()
     numbers(pipeline) | "Stop" >> kind(stop if kind is beam.Map else lambda n: [stop(n)])
-    with pytest.raises(BundleFailed, match="StopIteration"):
+    with pytest.raises(BundleError, match="StopIteration"):
         MiniRunner(pipeline).run()
 
 
@@ -270,7 +270,7 @@ class Text(beam.DoFn):
 def test_a_text_in_place_of_results_is_refused_where_beam_refuses_it() -> None:
     pipeline = beam.Pipeline()
     numbers(pipeline) | "Text" >> beam.ParDo(Text())
-    with pytest.raises(BundleFailed, match="Returning a str from a ParDo or FlatMap") as failed:
+    with pytest.raises(BundleError, match="Returning a str from a ParDo or FlatMap") as failed:
         MiniRunner(pipeline).run()
     assert failed.value.transform == "Text"
     letters = beam.Pipeline()

@@ -21,7 +21,7 @@ from mini_runner import Logs
 
 from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.embedded.setup import ProcessSetup
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 
 
 class Files:
@@ -132,7 +132,7 @@ def test_the_main_session_is_loaded(tmp_path: Path) -> None:
 def test_a_main_session_that_cannot_be_loaded() -> None:
     session = b"cno_such_module_anywhere\nthing\n."
     job = job_with(artifact("pickled_main_session", session))
-    with pytest.raises(BundleFailed, match="No module named 'no_such_module_anywhere'") as failed:
+    with pytest.raises(BundleError, match="No module named 'no_such_module_anywhere'") as failed:
         set_up(job, Files(a=session))
     assert failed.value.transform == "the main session of job my job"
     assert "Traceback" in failed.value.trace

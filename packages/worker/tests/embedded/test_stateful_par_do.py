@@ -14,7 +14,7 @@ from beam_runner_model.chunks import ElementChunk
 from stateful_host import StatefulStage
 
 from beam_runner_worker.embedded import stateful_par_do
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 
 BAG = userstate.BagStateSpec("bag", coders.VarIntCoder())
 CLOCK = userstate.TimerSpec("clock", TimeDomain.REAL_TIME)
@@ -168,6 +168,6 @@ class Failing(Told):
 def test_what_user_code_raises_names_the_transform() -> None:
     stage = StatefulStage(Failing())
     pairs = [("k", number) for number in range(50)]
-    with pytest.raises(BundleFailed, match=r"in a run.*\[while running 'Stateful'\]") as failed:
+    with pytest.raises(BundleError, match=r"in a run.*\[while running 'Stateful'\]") as failed:
         stage.run(stage.elements(*pairs))
     assert failed.value.transform == "Stateful"

@@ -11,10 +11,10 @@ from apache_beam.coders import coders
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
-from beam_runner_model.chunks import Timer
+from beam_runner_model.chunks import StageTimer
 from stateful_host import StatefulStage
 
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 
 VARINT = coders.VarIntCoder()
 calls: list[str] = []
@@ -130,7 +130,7 @@ def test_an_ordered_list() -> None:
     cleared = ("ordered", "clear_range", at(0), at(2))
     assert results(stage, cleared, ("ordered", "read"))[1] == [(at(5), "b"), (at(5), "c")]
     assert results(stage, ("ordered", "clear"), ("ordered", "read"))[1] == []
-    with pytest.raises(BundleFailed, match="out of the range"):
+    with pytest.raises(BundleError, match="out of the range"):
         results(stage, ("ordered", "add", (Timestamp(micros=(1 << 63) - 1), "z")))
 
 
@@ -278,6 +278,6 @@ def test_what_user_code_raises_in_a_timer_names_the_transform() -> None:
 
     stage = StatefulStage(Failing(), tuple[str, int])
     stage.run(stage.elements(("k", 1)))
-    timer: Timer = stage.cells.timers[0]
-    with pytest.raises(BundleFailed, match=r"in a timer \[while running 'Stateful'\]"):
+    timer: StageTimer = stage.cells.timers[0]
+    with pytest.raises(BundleError, match=r"in a timer \[while running 'Stateful'\]"):
         stage.run(stage.timer(timer))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from beam_runner_worker.fnapi.activity import activity_of
-from beam_runner_worker.fnapi.starting import Activity
+from beam_runner_worker.fnapi.starting import HarnessActivity
 
 pytestmark = [
     pytest.mark.timeout(60),
@@ -37,7 +37,7 @@ def begin() -> Iterator[Begin]:
         process.wait()
 
 
-def seen_until(process: int, wanted: Callable[[Activity], bool]) -> Activity:
+def seen_until(process: int, wanted: Callable[[HarnessActivity], bool]) -> HarnessActivity:
     deadline = time.monotonic() + 30
     while True:
         activity = activity_of(process)

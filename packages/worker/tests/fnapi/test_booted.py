@@ -11,7 +11,7 @@ from beam_runner_model.stages import Artifact, Environment
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 from wheels import make_wheel
 
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(180)
@@ -79,7 +79,7 @@ def test_packages_that_cannot_be_installed_fail_the_bundle(tmp_path: Path) -> No
         r"can't be prepared: ERROR: No matching distribution found for there-is-no-such-package"
     )
     try:
-        with pytest.raises(BundleFailed, match=wanted) as failed:
+        with pytest.raises(BundleError, match=wanted) as failed:
             host.run(server.harness)
     finally:
         server.close()

@@ -9,7 +9,7 @@ import pytest
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.transforms import window
 from beam_runner_model.chunks import ElementChunk
-from beam_runner_model.stages import StageSpec
+from beam_runner_model.stages import HarnessStage
 from beam_runner_urns import coders as urns
 from desk import Counts, Desk
 from last_stage import LastStage
@@ -32,7 +32,7 @@ def in_named_windows(desk: Desk) -> beam.Pipeline:
     return p
 
 
-def without_prefixes(spec: StageSpec) -> StageSpec:
+def without_prefixes(spec: HarnessStage) -> HarnessStage:
     """The stage with an input whose coder has no lengths in front, as some pipelines have it."""
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     (pcollection_id,) = descriptor.transforms[spec.input.transform_id].outputs.values()

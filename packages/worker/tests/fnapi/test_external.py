@@ -21,7 +21,7 @@ from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 from waiting import wait_until
 
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 from beam_runner_worker.fnapi import server as server_module
 from beam_runner_worker.fnapi.external import stop_external_worker
 from beam_runner_worker.fnapi.server import FnApiServer
@@ -145,7 +145,7 @@ def test_what_a_pool_lacks_is_to_be_installed_there(thread_pool: Environment):
     host = one_stage(beam.Map(import_what_is_not_there))
     server = server_for(host, thread_pool)
     try:
-        with pytest.raises(BundleFailed) as caught:
+        with pytest.raises(BundleError) as caught:
             host.run(server.harness)
     finally:
         server.close()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from beam_runner_model.chunks import Timer
+from beam_runner_model.chunks import StageTimer
 from beam_runner_model.texts import MOST_CHARACTERS
 
-from beam_runner_worker.fnapi.bundle import RunningBundle
+from beam_runner_worker.fnapi.bundle import SdkBundle
 from beam_runner_worker.fnapi.failures import bundle_failed, which_element
 
 PYTHON = """Traceback (most recent call last):
@@ -112,13 +112,11 @@ def test_what_a_coder_raised_is_told_before_what_was_read() -> None:
     )
 
 
-def given(
-    elements: int = 0, data: bytes = b"abc", done: float = 0.0, timers: int = 0
-) -> RunningBundle:
-    bundle = RunningBundle("b", None)  # type: ignore[arg-type]  # it asks for no state
+def given(elements: int = 0, data: bytes = b"abc", done: float = 0.0, timers: int = 0) -> SdkBundle:
+    bundle = SdkBundle("b", None)  # type: ignore[arg-type]  # it asks for no state
     bundle.sending(elements)
     bundle.first_data, bundle.processed = data, done
-    timer = Timer("T", "ts-clock", "", b"\x01k", (b"",), 5, 5, b"\x0f")
+    timer = StageTimer("T", "ts-clock", "", b"\x01k", (b"",), 5, 5, b"\x0f")
     bundle.firing([timer] * timers)
     return bundle
 
@@ -141,7 +139,7 @@ def given(
         ),
     ],
 )
-def test_which_element_is_told_as_far_as_it_is_known(bundle: RunningBundle, element: str) -> None:
+def test_which_element_is_told_as_far_as_it_is_known(bundle: SdkBundle, element: str) -> None:
     assert which_element(TWO_LINES, bundle) == element
 
 

@@ -9,7 +9,7 @@ import attrs
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_model.chunks import GroupChunk, Settle
-from beam_runner_model.stages import InputKind, StageSpec
+from beam_runner_model.stages import HarnessStage, InputKind
 from pieces import Pieces
 from tiny_host import TinyHost, new_pipeline, pickle_by_value
 
@@ -46,7 +46,7 @@ def groups_of(sizes: dict[str, int]) -> TinyHost:
     return TinyHost(p)
 
 
-def reading_stage(host: TinyHost, serve: Any) -> tuple[StageSpec, Any]:
+def reading_stage(host: TinyHost, serve: Any) -> tuple[HarnessStage, Any]:
     """The stage that reads groups, after those before it have run."""
     server = serve(host)
     for spec in host.specs:
@@ -58,7 +58,7 @@ def reading_stage(host: TinyHost, serve: Any) -> tuple[StageSpec, Any]:
     raise AssertionError("no stage reads groups")
 
 
-def with_capabilities(spec: StageSpec, *capabilities: str, inside: bool = False) -> StageSpec:
+def with_capabilities(spec: HarnessStage, *capabilities: str, inside: bool = False) -> HarnessStage:
     """The stage with an SDK that can do these, or with several of them to choose from."""
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     environment = descriptor.environments[spec.environment_id]

@@ -24,11 +24,11 @@ from life import failing_run
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline
 from waiting import wait_until
 
-from beam_runner_worker.errors import BundleFailed, HarnessError, PoolUnreachable
+from beam_runner_worker.errors import BundleError, HarnessError, PoolUnreachable
 from beam_runner_worker.fnapi import arrival, pool_watch
 from beam_runner_worker.fnapi import external as external_module
 from beam_runner_worker.fnapi.external import stop_external_worker
-from beam_runner_worker.fnapi.harness import Limits
+from beam_runner_worker.fnapi.harness import HarnessLimits
 from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(240)
@@ -119,10 +119,10 @@ def test_a_worker_of_which_nothing_is_seen_is_waited_for_as_long_as_its_pool_ans
     pool, environment = fake_pool
     host = one_stage(beam.Map(print))
     logs = Logs()
-    server = server_for(host, environment, logs, limits=Limits(connect=0.2, start=3.0))
+    server = server_for(host, environment, logs, limits=HarnessLimits(connect=0.2, start=3.0))
     try:
         with pytest.raises(
-            BundleFailed, match=r"within 3 seconds, though there may be a worker of the pool at"
+            BundleError, match=r"within 3 seconds, though there may be a worker of the pool at"
         ) as caught:
             host.run(server.harness)
         assert re.search(
@@ -196,7 +196,7 @@ def test_a_worker_that_is_at_work_is_waited_for(slow_pool: SlowPool):
     burn = "import time\nwhile time.process_time() < 4: pass"
     host = one_stage(beam.Map(print))
     environment = slow_pool(f"{sys.executable} -c '{burn}'")
-    server = server_for(host, environment, limits=Limits(connect=2.0))
+    server = server_for(host, environment, limits=HarnessLimits(connect=2.0))
     try:
         host.run(server.harness)
     finally:
@@ -212,7 +212,7 @@ def test_a_worker_that_is_at_work_is_waited_for(slow_pool: SlowPool):
 def test_a_worker_that_does_nothing_is_given_up(first: str, slow_pool: SlowPool):
     """A pool keeps what has ended as a zombie, and does not tell."""
     host = one_stage(beam.Map(print))
-    server = server_for(host, slow_pool(first), limits=Limits(connect=2.0))
+    server = server_for(host, slow_pool(first), limits=HarnessLimits(connect=2.0))
     try:
         with pytest.raises(
             HarnessError,

@@ -22,9 +22,9 @@ from processes import alive
 from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline, pickle_by_value
 from waiting import wait_until
 
-from beam_runner_worker.errors import BundleFailed, HarnessError, UnsupportedEnvironment
+from beam_runner_worker.errors import BundleError, HarnessError, UnsupportedEnvironment
 from beam_runner_worker.fnapi import arrival
-from beam_runner_worker.fnapi.harness import Limits
+from beam_runner_worker.fnapi.harness import HarnessLimits
 from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = pytest.mark.timeout(120)
@@ -47,7 +47,7 @@ def server_for(
     environment: Environment,
     *,
     logs: Logs | None = None,
-    limits: Limits | None = None,
+    limits: HarnessLimits | None = None,
 ) -> FnApiServer:
     job = job_with(environment, environments=host.environment_ids)
     return FnApiServer(job, Artifacts(), logs or Logs(), limits=limits)
@@ -144,7 +144,7 @@ def test_a_process_that_does_nothing_is_given_up_by_name(tmp_path: Path):
     pid = tmp_path / "pid"
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", f"echo $$ >{pid}; echo waiting; exec sleep 600\n")
-    server = server_for(host, process(command), limits=Limits(connect=1.0))
+    server = server_for(host, process(command), limits=HarnessLimits(connect=1.0))
     told = rf"(?s)its process '{command}' has not.* neither ran nor waited .*limit: 1 s.*waiting"
     try:
         with pytest.raises(HarnessError, match=told):
@@ -167,7 +167,7 @@ def test_a_process_that_is_at_work_is_waited_for_beyond_the_limit(
     )
     host = TinyHost(one_element())
     logs = Logs()
-    server = server_for(host, process(command), logs=logs, limits=Limits(connect=2.0))
+    server = server_for(host, process(command), logs=logs, limits=HarnessLimits(connect=2.0))
     try:
         host.run(server.harness)
     finally:
@@ -182,9 +182,9 @@ def test_a_process_that_is_at_work_without_end_is_not_tried_again(tmp_path: Path
     pid = tmp_path / "pid"
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", f"echo $$ >{pid}; while :; do :; done\n")
-    server = server_for(host, process(command), limits=Limits(connect=0.5, start=2.0))
+    server = server_for(host, process(command), limits=HarnessLimits(connect=0.5, start=2.0))
     try:
-        with pytest.raises(BundleFailed, match=rf"within 2 seconds.*its process '{command}' was"):
+        with pytest.raises(BundleError, match=rf"within 2 seconds.*its process '{command}' was"):
             host.run(server.harness)
         assert not alive(int(pid.read_text()))
     finally:

@@ -20,7 +20,7 @@ from beam_runner_model.varints import decode_varint
 from tiny_host import IMPULSE_HEADER, Chunks, TinyHost, elements, new_pipeline, pickle_by_value
 from waiting import wait_until
 
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)
@@ -113,7 +113,7 @@ def test_an_exception_names_the_transform_and_leaves_the_harness_usable(serve):
     host, spec = one_stage(p)
     stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
     for _ in range(2):
-        with pytest.raises(BundleFailed) as caught:
+        with pytest.raises(BundleError) as caught:
             stage.process_bundle("b", [elements(b"a", b"x")], {})
         assert caught.value.transform == "Outer/Inner"
         assert caught.value.summary == "ValueError: no x please"
@@ -135,7 +135,7 @@ def test_a_failure_ends_a_bundle_whose_input_has_no_end(serve):
         while True:
             yield elements(b"y" * 100, *[b"z" * 100] * 100_000)
 
-    with pytest.raises(BundleFailed, match="no x please"):
+    with pytest.raises(BundleError, match="no x please"):
         stage.process_bundle("b", endless(), {})
     stage.process_bundle("b", [elements(b"a")], {})
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_worker.fnapi.starting import Activity, Start, StartLimits, Verdict
+from beam_runner_worker.fnapi.starting import HarnessActivity, HarnessStart, StartLimits, Verdict
 
 LIMITS = StartLimits(still=60.0, unseen=300.0, most=900.0)
 
@@ -26,13 +26,13 @@ STEPS = st.lists(
 )
 
 
-def looks(steps: list[Step], limits: StartLimits = LIMITS) -> tuple[Start, list[Verdict]]:
+def looks(steps: list[Step], limits: StartLimits = LIMITS) -> tuple[HarnessStart, list[Verdict]]:
     """What was said at each look, up to the first that gives it up."""
-    start = Start(limits, 1000.0)
+    start = HarnessStart(limits, 1000.0)
     now, ran, said = 1000.0, 0.0, []
     for step in steps:
         now, ran = now + step.seconds, ran + step.ran
-        said.append(start.look(now, Activity(ran, step.wants)))
+        said.append(start.look(now, HarnessActivity(ran, step.wants)))
         if said[-1] is not Verdict.MAY_COME:
             break
     return start, said
@@ -92,14 +92,14 @@ def test_time_on_a_core_does_not_make_up_for_standing_still_later() -> None:
 
 
 def test_what_cannot_be_seen_has_a_limit_of_its_own() -> None:
-    start = Start(LIMITS, 0.0)
+    start = HarnessStart(LIMITS, 0.0)
     assert start.look(299.9, None) is Verdict.MAY_COME
     assert start.look(300.0, None) is Verdict.UNSEEN
 
 
 def test_what_is_not_seen_any_more_is_not_taken_for_standing_still() -> None:
     """It has ended, or an answer of the system was lost."""
-    start = Start(LIMITS, 0.0)
-    assert start.look(1.0, Activity(0.9, wants=True)) is Verdict.MAY_COME
+    start = HarnessStart(LIMITS, 0.0)
+    assert start.look(1.0, HarnessActivity(0.9, wants=True)) is Verdict.MAY_COME
     assert start.look(400.0, None) is Verdict.MAY_COME
     assert start.look(900.0, None) is Verdict.ENDLESS

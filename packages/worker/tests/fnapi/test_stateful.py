@@ -8,7 +8,7 @@ import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from beam_runner_worker.fnapi.skipping import UnknownCoder
-from beam_runner_worker.fnapi.stateful import StatefulPlan, prepare_stateful
+from beam_runner_worker.fnapi.stateful import StatefulPart, prepare_stateful
 
 PAR_DO, GO_DOFN = "beam:transform:pardo:v1", "beam:go:transform:dofn:v1"
 
@@ -44,7 +44,7 @@ def stage(key_coder: str = "prefixed", **payload: Any) -> beam_fn_api_pb2.Proces
 
 def prepare(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, edge: str = "edge"
-) -> tuple[StatefulPlan, beam_runner_api_pb2.ParDoPayload]:
+) -> tuple[StatefulPart, beam_runner_api_pb2.ParDoPayload]:
     plan = prepare_stateful(descriptor, {"t"}, edge)
     payload = descriptor.transforms["t"].spec.payload
     return plan, beam_runner_api_pb2.ParDoPayload.FromString(payload)

@@ -20,7 +20,7 @@ from named_windows import NamedWindows
 from tiny_host import Rows, new_pipeline, pickle_by_value
 from toy_state import StatefulHost, ToyState
 
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)
@@ -273,6 +273,6 @@ def test_trouble_with_state_is_the_host_s_own_and_leaves_the_harness_usable(serv
 
 
 def test_trouble_of_user_code_is_told_as_such(serve, tmp_path):
-    with pytest.raises(BundleFailed, match="own trouble") as caught:
+    with pytest.raises(BundleError, match="own trouble") as caught:
         run(Careless(Desk(tmp_path)), [("a", 13)], serve)
     assert caught.value.transform == "Steps"

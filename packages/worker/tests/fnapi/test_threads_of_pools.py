@@ -17,7 +17,7 @@ from beam_runner_model.stages import Environment, JobContext
 from tiny_host import Artifacts, Logs, TinyHost, external, job_with, new_pipeline, pickle_by_value
 from waiting import wait_until
 
-from beam_runner_worker.fnapi.harness import Limits
+from beam_runner_worker.fnapi.harness import HarnessLimits
 from beam_runner_worker.fnapi.server import FnApiServer
 
 pytestmark = [
@@ -123,7 +123,7 @@ def test_threads_that_have_torn_down_are_not_waited_for(kind: type[PoolOfGo]):
     environment = external(f"127.0.0.1:{threads.add_insecure_port('127.0.0.1:0')}")
     threads.start()
     job = JobContext("job", "name", "{}", {"go": environment})
-    server = FnApiServer(job, Artifacts(), Logs(), limits=Limits(teardown=300.0))
+    server = FnApiServer(job, Artifacts(), Logs(), limits=HarnessLimits(teardown=300.0))
     try:
         connection = server.harness("go").sdk().connection
         wait_until(lambda: not connection.wait_data_ended(0.5))  # once it has begun

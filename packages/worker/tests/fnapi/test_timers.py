@@ -9,7 +9,7 @@ from apache_beam import coders
 from apache_beam.transforms import userstate, window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
-from beam_runner_model.chunks import Timer, TimerChunk
+from beam_runner_model.chunks import StageTimer, TimerChunk
 from beam_runner_model.lengths import skip_delimited
 from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder
 
@@ -69,8 +69,8 @@ def test_what_is_cut_anywhere_is_read_as_beam_reads_it(seed: int):
             assert timer.hold == expected.hold_timestamp.micros // 1000
 
 
-def timer(family: str = "family", tag: str = "", key: bytes = b"\x01k") -> Timer:
-    return Timer("transform", family, tag, key, (b"",), 5, None, LAST_PANE)
+def timer(family: str = "family", tag: str = "", key: bytes = b"\x01k") -> StageTimer:
+    return StageTimer("transform", family, tag, key, (b"",), 5, None, LAST_PANE)
 
 
 def test_a_timer_that_holds_nothing_is_told_again_as_one_that_puts_nothing_out():

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_model.chunks import InputChunk, StateCell, Timer
+from beam_runner_model.chunks import InputChunk, StageTimer, StateCell
 from beam_runner_model.value_pieces import PIECE_BYTES
 from toy_state import ToyState
 
-from beam_runner_worker.errors import BundleFailed, HarnessError, TimerRefused
-from beam_runner_worker.fnapi.bundle_state import BundleState
+from beam_runner_worker.errors import BundleError, HarnessError, TimerRefused
+from beam_runner_worker.fnapi.bundle_state import BundleStores
 from beam_runner_worker.fnapi.side_inputs import SideInputCoders, SideInputPages, UnsupportedState
 from beam_runner_worker.fnapi.state_coders import StateCoders
 from beam_runner_worker.fnapi.user_state import UserStateCells, is_user_state
@@ -209,10 +209,10 @@ class NoSideInputs:
         raise OSError("the file is gone")
 
 
-def bundle_state(state: ToyState | None) -> BundleState:
+def bundle_state(state: ToyState | None) -> BundleStores:
     coders = SideInputCoders(beam_fn_api_pb2.ProcessBundleDescriptor())
     pages = SideInputPages(NoSideInputs(), coders)  # type: ignore[arg-type]
-    return BundleState(pages, state, coders_of())
+    return BundleStores(pages, state, coders_of())
 
 
 def request(kind: str, state_key: beam_fn_api_pb2.StateKey) -> beam_fn_api_pb2.StateRequest:
@@ -260,7 +260,7 @@ class Slow(ToyState):
     def append(self, cell: StateCell, values: bytes) -> None:
         self._visit()
 
-    def set_timer(self, timer: Timer) -> None:
+    def set_timer(self, timer: StageTimer) -> None:
         self._visit()
 
     def pulled(self) -> Iterator[InputChunk]:
@@ -272,7 +272,7 @@ class Slow(ToyState):
 def test_the_host_is_asked_one_thing_at_a_time():
     state = Slow()
     shared = bundle_state(state)
-    timer = Timer("t", "f", "", b"k", (b"",), 1, 1, b"\x0f")
+    timer = StageTimer("t", "f", "", b"k", (b"",), 1, 1, b"\x0f")
 
     def append() -> None:
         for _ in range(20):
@@ -295,10 +295,10 @@ def test_the_host_is_asked_one_thing_at_a_time():
 
 def test_timer_that_the_host_refuses_is_user_codes_error() -> None:
     class Refusing(ToyState):
-        def set_timer(self, timer: Timer) -> None:
+        def set_timer(self, timer: StageTimer) -> None:
             raise TimerRefused("not now")
 
-    state = BundleState(SideInputPages(None, {}), Refusing(), StateCoders({}, {}))  # type: ignore[arg-type]
-    with pytest.raises(BundleFailed, match="TimerRefused: not now") as raised:
-        state.set_timer(Timer("t", "f", "", b"k", (b"w",), 1, 1, b""))
+    state = BundleStores(SideInputPages(None, {}), Refusing(), StateCoders({}, {}))  # type: ignore[arg-type]
+    with pytest.raises(BundleError, match="TimerRefused: not now") as raised:
+        state.set_timer(StageTimer("t", "f", "", b"k", (b"w",), 1, 1, b""))
     assert raised.value.transform == "t"

@@ -13,7 +13,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
 from beam_runner_model.bundles import MonitoringInfo
-from beam_runner_model.chunks import InputChunk, Settle, Timer, TimerChunk
+from beam_runner_model.chunks import InputChunk, Settle, StageTimer, TimerChunk
 from beam_runner_model.varints import decode_varint
 from beam_runner_urns import metrics as metric_urns
 from desk import Desk
@@ -21,7 +21,7 @@ from last_stage import InThread
 from tiny_host import LAST_ON_TIME_PANE, Chunks, Rows, new_pipeline, pickle_by_value
 from toy_state import StatefulHost, ToyState
 
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 
 pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)
@@ -153,7 +153,7 @@ def test_a_timer_fires_once_with_its_time_and_state(serve, tmp_path):
     assert desk.notes() == ["b event at 10", "a event at 20"]
     assert rung(host) == [(b"\x01b", 10_000), (b"\x01a", 20_000)]
     first, second = host.state.changes
-    assert first == Timer(
+    assert first == StageTimer(
         transform_id=first.transform_id,
         family=EVENT_FAMILY,
         tag="",
@@ -279,8 +279,8 @@ def test_several_timers_fire_in_their_order_with_elements_before_them(serve, tmp
     stage.process_bundle("1", host.inputs(spec), host.outputs(spec), state)
     (set_timer,) = state.changes
 
-    def timer(family: str, tag: str, seconds: int) -> Timer:
-        return Timer(
+    def timer(family: str, tag: str, seconds: int) -> StageTimer:
+        return StageTimer(
             *(set_timer.transform_id, family, tag, set_timer.key, set_timer.windows),
             *(seconds * 1000, seconds * 1000, LAST_ON_TIME_PANE),
         )
@@ -302,7 +302,7 @@ def test_a_timer_that_fails_names_its_transform(serve, tmp_path):
     stage, spec = ready(host, serve)
     for _ in range(2):
         state = ToyState()
-        with pytest.raises(BundleFailed, match="no ringing please") as caught:
+        with pytest.raises(BundleError, match="no ringing please") as caught:
             stage.process_bundle("b", state.fire_all(host.inputs(spec)), host.outputs(spec), state)
         assert caught.value.transform == "Ring"
         assert "timer" in caught.value.element

@@ -12,7 +12,7 @@ from beam_runner_urns import environments as urns
 from last_stage import LastStage
 from tiny_host import Artifacts, Logs, TinyHost, elements, job_with, new_pipeline, pickle_by_value
 
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 from beam_runner_worker.fnapi import stage as stage_module
 from beam_runner_worker.fnapi import vanished
 from beam_runner_worker.fnapi.server import FnApiServer
@@ -47,7 +47,7 @@ def test_a_bundle_that_the_sdk_gives_up_without_a_word_fails(
     while bundle.running and time.monotonic() < deadline:
         last.stage.progress()
         time.sleep(0.1)
-    with pytest.raises(BundleFailed, match=r"given up the bundle.*Fail"):
+    with pytest.raises(BundleError, match=r"given up the bundle.*Fail"):
         bundle.result()
 
 
@@ -60,7 +60,7 @@ def test_our_own_boot_program_sends_such_text() -> None:
     job = job_with(there, environments=host.environment_ids)
     server = FnApiServer(job, Artifacts(), logs)
     try:
-        with pytest.raises(BundleFailed, match=r"ValueError: half a pair: \\ud800.*Fail"):
+        with pytest.raises(BundleError, match=r"ValueError: half a pair: \\ud800.*Fail"):
             host.run(server.harness)
     finally:
         server.close()

@@ -22,12 +22,12 @@ from beam_runner_model.bundles import BundleResult
 from beam_runner_model.chunks import ElementChunk, GroupChunk, InputChunk, KeyedChunk, OutputChunk
 from beam_runner_model.stages import (
     Environment,
+    HarnessStage,
     InputEdge,
     InputKind,
     JobContext,
     OutputEdge,
     OutputKind,
-    StageSpec,
 )
 from beam_runner_urns import side_inputs as access_patterns
 from beam_runner_urns import transforms as urns
@@ -228,7 +228,7 @@ class TinyHost:
                     found[translations.create_buffer_id(pcollection)] = pattern
         return found
 
-    def _spec(self, stage: translations.Stage) -> StageSpec:
+    def _spec(self, stage: translations.Stage) -> HarnessStage:
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
             pcollections=self._components.pcollections,
             coders=self._components.coders,
@@ -256,7 +256,7 @@ class TinyHost:
                 sinks.append(self._output(transform.unique_name, buffer))
         assert source is not None
         number = next(self._numbers)
-        return StageSpec(
+        return HarnessStage(
             stage_id=f"stage-{number}",
             name=stage.name,
             environment_id=stage.environment or self.environment_ids[0],
@@ -274,7 +274,7 @@ class TinyHost:
             return OutputEdge(transform_id, OutputKind.KEYED, keyed_by_element=whole)
         return OutputEdge(transform_id, OutputKind.ELEMENTS)
 
-    def side_inputs(self, spec: StageSpec) -> SideInputs:
+    def side_inputs(self, spec: HarnessStage) -> SideInputs:
         """The side inputs of a stage, as far as they have been computed."""
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
         rows = {}
@@ -285,7 +285,7 @@ class TinyHost:
                 rows[transform_id, tag] = buffer
         return SideInputs(rows)
 
-    def inputs(self, spec: StageSpec) -> list[InputChunk]:
+    def inputs(self, spec: HarnessStage) -> list[InputChunk]:
         """The main input of a stage."""
         buffer = self._reads[spec.input.transform_id]
         if buffer == translations.IMPULSE_BUFFER:
@@ -298,7 +298,7 @@ class TinyHost:
             return list(held.groups())
         return list(held.elements())
 
-    def outputs(self, spec: StageSpec) -> dict[str, Rows | Chunks]:
+    def outputs(self, spec: HarnessStage) -> dict[str, Rows | Chunks]:
         """The ports of a stage's outputs."""
         return {
             edge.transform_id: self.buffers.setdefault(
@@ -308,7 +308,7 @@ class TinyHost:
             for edge in spec.outputs
         }
 
-    def run_stage(self, spec: StageSpec, harness: Harness) -> None:
+    def run_stage(self, spec: HarnessStage, harness: Harness) -> None:
         """Runs one bundle with all the input of a stage, and others while elements are deferred."""
         stage = harness.stage(spec, self.side_inputs(spec))
         inputs = self.inputs(spec)

@@ -9,8 +9,15 @@ import apache_beam as beam
 import attrs
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_model.bundles import BundleResult
-from beam_runner_model.chunks import ElementChunk, InputChunk, Settle, StateCell, Timer, TimerChunk
-from beam_runner_model.stages import StageSpec
+from beam_runner_model.chunks import (
+    ElementChunk,
+    InputChunk,
+    Settle,
+    StageTimer,
+    StateCell,
+    TimerChunk,
+)
+from beam_runner_model.stages import HarnessStage
 from beam_runner_urns import transforms as urns
 from tiny_host import TinyHost
 
@@ -35,8 +42,8 @@ class ToyState:
         self.bags: dict[StateCell, bytes] = defaultdict(bytes)
         self.maps: dict[StateCell, dict[bytes, bytes]] = defaultdict(dict)
         self.lists: dict[StateCell, list[tuple[int, bytes]]] = defaultdict(list)
-        self.timers: dict[TimerId, Timer] = {}
-        self.changes: list[Timer] = []
+        self.timers: dict[TimerId, StageTimer] = {}
+        self.changes: list[StageTimer] = []
         self.gets = 0
 
     def bag(self, cell: StateCell) -> bytes:
@@ -75,7 +82,7 @@ class ToyState:
     def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
         self.lists[cell] = [pair for pair in self.lists[cell] if not start <= pair[0] < end]
 
-    def set_timer(self, timer: Timer) -> None:
+    def set_timer(self, timer: StageTimer) -> None:
         self.changes.append(timer)
         name = (timer.transform_id, timer.family, timer.tag, timer.key, timer.windows)
         self.timers.pop(name, None)
@@ -108,7 +115,7 @@ class StatefulHost(TinyHost):
         self.one_by_one = one_by_one
         self.stateful: BundleResult | None = None
 
-    def run_stage(self, spec: StageSpec, harness: Harness) -> None:
+    def run_stage(self, spec: HarnessStage, harness: Harness) -> None:
         if not is_stateful(spec):
             super().run_stage(spec, harness)
             return
@@ -131,7 +138,7 @@ def _single(chunk: ElementChunk) -> list[InputChunk]:
     return [chunk]
 
 
-def is_stateful(spec: StageSpec) -> bool:
+def is_stateful(spec: HarnessStage) -> bool:
     """Whether a transform of the stage has state or timers."""
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     payloads = [

@@ -64,7 +64,7 @@ class ShardRows:
 
 
 @attrs.frozen
-class Groups:
+class ColumnGroups:
     """Groups in columns; group *i* has the rows from ``starts[i]`` to ``starts[i + 1]`` of ``order``.
 
     Attributes:
@@ -116,7 +116,7 @@ def group(
     batches: Sequence[pa.RecordBatch],
     strategy: WindowingStrategy | None = None,
     merger: WindowMerger | None = None,
-) -> Groups:
+) -> ColumnGroups:
     """Groups rows by key and window.
 
     Args:
@@ -233,7 +233,7 @@ def _window_codes(batches: Sequence[pa.RecordBatch]) -> tuple[Integers | None, l
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
-def _group_sessions(rows: ShardRows) -> Groups:
+def _group_sessions(rows: ShardRows) -> ColumnGroups:
     """Sorts by key and start; a session ends where the next window starts at or after its end."""
     decoded = [decode_window_as_interval(window) for window in rows.windows]
     codes = rows.window_codes
@@ -308,8 +308,8 @@ def _take(
     starts: Integers,
     key_codes: Integers,
     windows: bytes | list[bytes],
-) -> Groups:
-    return Groups(
+) -> ColumnGroups:
+    return ColumnGroups(
         keys=rows.keys.take(pa.array(key_codes)),
         windows=windows,
         starts=starts,
@@ -325,7 +325,7 @@ def runs_of(ordered: Integers) -> Integers:
     return np.concatenate(([0], changes, [len(ordered)])).astype(np.int64)
 
 
-def _output_timestamps(groups: Groups, strategy: WindowingStrategy) -> Integers:
+def _output_timestamps(groups: ColumnGroups, strategy: WindowingStrategy) -> Integers:
     choose = chooses(strategy.timestamp_combiner)
     if groups.timestamps is not None and choose is not None:
         combine = np.minimum if choose is min else np.maximum

@@ -17,7 +17,7 @@ from beam_runner_data.state.store import ShardStore
 _KEPT_STORES = 64
 
 
-class CommittingStore:
+class MergingStore:
     """A shard's store whose commits also start and adopt the larger merges that are due.
 
     Args:
@@ -81,13 +81,13 @@ class ShardStores:
     def __init__(self, folder: Path, own: str = "process") -> None:
         self._folder = folder
         self._merges = StateMerges(folder, own)
-        self._stores: dict[tuple[str, int], CommittingStore] = {}
+        self._stores: dict[tuple[str, int], MergingStore] = {}
 
-    def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> CommittingStore:
+    def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> MergingStore:
         """Returns the store of a shard with exactly these segments."""
         store = self._stores.pop((stage, shard), None)
         if store is None:
-            store = CommittingStore(self._folder, segments, self._merges)
+            store = MergingStore(self._folder, segments, self._merges)
         store.show(segments)
         while len(self._stores) >= _KEPT_STORES:
             self._stores.pop(next(iter(self._stores))).close()
@@ -220,7 +220,7 @@ class LoopStore:
 def _written(
     folder: Path, segments: tuple[Segment, ...], deltas: Mapping[CellId, CellDelta], name: str
 ) -> StateCommit:
-    store = CommittingStore(folder, segments)
+    store = MergingStore(folder, segments)
     try:
         return store.write_commit(deltas, name)
     finally:

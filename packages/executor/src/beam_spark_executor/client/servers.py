@@ -24,7 +24,7 @@ _LEAD_TO_SPARK = frozenset(("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
 _Key = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-class Server(Protocol):
+class RunningServer(Protocol):
     """A job server that answers."""
 
     @property
@@ -35,7 +35,7 @@ class Server(Protocol):
         """Returns why it has exited, in words for the user; empty while it runs, or if the reason is unknown."""
 
 
-class OwnServer(Server, Protocol):
+class OwnServer(RunningServer, Protocol):
     """A server that this program has started."""
 
     @property
@@ -62,7 +62,7 @@ class GivenServer:
         return ""
 
 
-def server_for(options: PipelineOptions) -> Server:
+def server_for(options: PipelineOptions) -> RunningServer:
     """Returns the server that a pipeline's options ask for; starts one for this program if needed.
 
     Raises:

@@ -18,7 +18,7 @@ from beam_runner_runtime.channel.messages import BundleReply, Endpoint, FromWork
 from beam_runner_runtime.memory import section_budget
 from beam_runner_runtime.processes.allocation import keep
 from beam_runner_runtime.sections.ends import SectionEnd
-from beam_runner_runtime.sections.inbox import Inbox
+from beam_runner_runtime.sections.inbox import SectionInbox
 from beam_runner_runtime.sections.plan import SectionPlan, why_not
 from beam_runner_runtime.sections.process import section_process
 from beam_runner_runtime.sections.proof import mixed_level, refusal_text
@@ -187,7 +187,7 @@ class _Gathering:
     sources: int
 
     def __call__(self, parcels: Parcels) -> Iterator[bytes]:
-        inbox = Inbox(Path(os.devnull), sys.maxsize)
+        inbox = SectionInbox(Path(os.devnull), sys.maxsize)
         for parcel in parcels:
             inbox.take(parcel)
         inbox.check(self.last_level, self.sources)

@@ -9,7 +9,7 @@ import enum
 
 import attrs
 from beam_runner_runtime.shutdown.causes import Event
-from beam_runner_runtime.shutdown.transitions import Transition
+from beam_runner_runtime.shutdown.transitions import ShutdownStep
 
 
 @attrs.define
@@ -118,20 +118,20 @@ class SparkDetector(enum.Enum):
 
 
 _J, _D, _E = JavaState, DaemonState, ExecutorState
-SPARK_TRANSITIONS: tuple[Transition, ...] = (
-    Transition(_J.STARTING, Event.BEGUN, _J.SERVING),
-    Transition(_J.STARTING, Event.LATE, _J.GONE),
-    Transition(_J.STARTING, Event.EXITED, _J.GONE),
-    Transition(_J.SERVING, Event.STOP_REQUESTED, _J.STOPPING),
-    Transition(_J.SERVING, Event.EXITED, _J.GONE),
-    Transition(_J.STOPPING, Event.EXITED, _J.GONE),
-    Transition(_J.STOPPING, Event.LATE, _J.GONE),
-    Transition(_D.READY, Event.WORK_DONE, _D.IDLE),
-    Transition(_D.READY, Event.EXITED, _D.GONE),
-    Transition(_D.IDLE, Event.WORK_SENT, _D.READY),
-    Transition(_D.IDLE, Event.LATE, _D.GONE),
-    Transition(_D.IDLE, Event.EXITED, _D.GONE),
-    Transition(_E.WORKING, Event.SENT_AWAY, _E.GONE),
-    Transition(_E.WORKING, Event.EXITED, _E.GONE),
+SPARK_TRANSITIONS: tuple[ShutdownStep, ...] = (
+    ShutdownStep(_J.STARTING, Event.BEGUN, _J.SERVING),
+    ShutdownStep(_J.STARTING, Event.LATE, _J.GONE),
+    ShutdownStep(_J.STARTING, Event.EXITED, _J.GONE),
+    ShutdownStep(_J.SERVING, Event.STOP_REQUESTED, _J.STOPPING),
+    ShutdownStep(_J.SERVING, Event.EXITED, _J.GONE),
+    ShutdownStep(_J.STOPPING, Event.EXITED, _J.GONE),
+    ShutdownStep(_J.STOPPING, Event.LATE, _J.GONE),
+    ShutdownStep(_D.READY, Event.WORK_DONE, _D.IDLE),
+    ShutdownStep(_D.READY, Event.EXITED, _D.GONE),
+    ShutdownStep(_D.IDLE, Event.WORK_SENT, _D.READY),
+    ShutdownStep(_D.IDLE, Event.LATE, _D.GONE),
+    ShutdownStep(_D.IDLE, Event.EXITED, _D.GONE),
+    ShutdownStep(_E.WORKING, Event.SENT_AWAY, _E.GONE),
+    ShutdownStep(_E.WORKING, Event.EXITED, _E.GONE),
 )
 """All transitions of Spark's processes."""

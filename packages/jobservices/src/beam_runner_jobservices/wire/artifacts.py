@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from beam_runner_model.jobs import Artifact
+from beam_runner_model.jobs import StagedArtifact
 
 from beam_runner_jobservices._protos import (
     DecodeError,
@@ -77,7 +77,7 @@ def parse(kind: Any, payload: bytes, where: str) -> Any:
         ) from error
 
 
-def artifact_information(artifact: Artifact) -> Any:
+def artifact_information(artifact: StagedArtifact) -> Any:
     payload = beam_runner_api_pb2.ArtifactFilePayload(path=artifact.path, sha256=artifact.sha256)
     return beam_runner_api_pb2.ArtifactInformation(
         type_urn=artifact.type_urn,
@@ -148,7 +148,7 @@ def resolve_response(replacements: Iterable[Dependency]) -> Any:
     )
 
 
-def get_artifact_request(artifact: Artifact) -> Any:
+def get_artifact_request(artifact: StagedArtifact) -> Any:
     return beam_artifact_api_pb2.GetArtifactRequest(artifact=artifact_information(artifact))
 
 

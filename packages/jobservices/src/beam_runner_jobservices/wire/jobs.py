@@ -13,7 +13,7 @@ from beam_runner_model.jobs import (
     JobMessage,
     JobMetrics,
     JobState,
-    MonitoringInfo,
+    MetricCell,
     OptionType,
     PipelineOption,
     StateEvent,
@@ -45,7 +45,7 @@ describe_request = beam_job_api_pb2.DescribePipelineOptionsRequest
 
 
 @attrs.frozen
-class Prepared:
+class PreparedJob:
     """The answer to Prepare: the endpoint and token for staging artifacts, and the id for Run."""
 
     preparation_id: str
@@ -61,7 +61,7 @@ def prepare_message(job_name: str, pipeline: bytes, options: Mapping[str, Any]) 
     )
 
 
-def prepared_message(prepared: Prepared) -> Any:
+def prepared_message(prepared: PreparedJob) -> Any:
     return beam_job_api_pb2.PrepareJobResponse(
         preparation_id=prepared.preparation_id,
         artifact_staging_endpoint=endpoints_pb2.ApiServiceDescriptor(url=prepared.staging_endpoint),
@@ -69,8 +69,8 @@ def prepared_message(prepared: Prepared) -> Any:
     )
 
 
-def prepared(message: Any) -> Prepared:
-    return Prepared(
+def prepared(message: Any) -> PreparedJob:
+    return PreparedJob(
         message.preparation_id,
         message.artifact_staging_endpoint.url,
         message.staging_session_token,
@@ -190,14 +190,14 @@ def job_metrics(message: Any) -> JobMetrics:
     )
 
 
-def _monitoring_info_message(info: MonitoringInfo) -> Any:
+def _monitoring_info_message(info: MetricCell) -> Any:
     return metrics_pb2.MonitoringInfo(
         urn=info.urn, type=info.type, payload=info.payload, labels=dict(info.labels)
     )
 
 
-def _monitoring_info(message: Any) -> MonitoringInfo:
-    return MonitoringInfo(message.urn, message.type, message.payload, dict(message.labels))
+def _monitoring_info(message: Any) -> MetricCell:
+    return MetricCell(message.urn, message.type, message.payload, dict(message.labels))
 
 
 def options_message(described: Iterable[PipelineOption]) -> Any:

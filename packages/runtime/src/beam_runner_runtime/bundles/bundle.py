@@ -53,7 +53,7 @@ from beam_runner_runtime.channel.messages import (
 )
 
 
-class RunningBundle:
+class LocalBundle:
     """A bundle in this process. ``run`` belongs to one thread, the other methods to any.
 
     Args:

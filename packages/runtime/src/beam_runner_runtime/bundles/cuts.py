@@ -15,11 +15,11 @@ from beam_runner_model.window_coders import SKIP_WINDOW
 from beam_runner_model.windowed_values import TIME_BYTES, skip_windows
 
 from beam_runner_runtime.bundles.bundle_data import RowSource
-from beam_runner_runtime.bundles.inputs import Windows, element_chunks, input_of
+from beam_runner_runtime.bundles.inputs import InputWindows, element_chunks, input_of
 
 
 def uncut_primaries(
-    split: BundleSplit, inputs: Sequence[Input], rows: RowSource, windows: Windows
+    split: BundleSplit, inputs: Sequence[Input], rows: RowSource, windows: InputWindows
 ) -> frozenset[bytes]:
     """Returns the primaries of a split whose restriction is that of the element that was split.
 

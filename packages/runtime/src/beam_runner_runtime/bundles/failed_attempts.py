@@ -13,7 +13,7 @@ from beam_runner_storage.unavailable import (
     disk_unavailable,
     is_disk_unavailable,
 )
-from beam_runner_worker.errors import BundleFailed, PoolUnreachable
+from beam_runner_worker.errors import BundleError, PoolUnreachable
 
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke, UserFailure
 
@@ -28,7 +28,7 @@ def broke(
 ) -> BundleBroke:
     """Returns the record of an attempt that ended with an error.
 
-    An error of user code comes as `BundleFailed`. So all other errors are those of the runner, and
+    An error of user code comes as `BundleError`. So all other errors are those of the runner, and
     an `OSError` is one of its own files.
 
     Args:
@@ -39,7 +39,7 @@ def broke(
         is_loopback: whether the program that submitted the job runs its user code; once that program
             has ended, nobody starts it again.
     """
-    if isinstance(error, BundleFailed):
+    if isinstance(error, BundleError):
         element = "" if hides_elements else error.element
         return BundleBroke(
             attempt, UserFailure(error.transform, error.summary, error.trace, element)

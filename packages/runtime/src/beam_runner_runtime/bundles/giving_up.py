@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 _AGAIN_SECONDS = 0.02
@@ -18,7 +18,7 @@ class GivingUp:
         running: the bundle that the process runs now.
     """
 
-    def __init__(self, running: Callable[[], RunningBundle | None]) -> None:
+    def __init__(self, running: Callable[[], LocalBundle | None]) -> None:
         self._running = running
         self.has_begun = False
         """Whether bundles elsewhere are not to begin any more."""

@@ -59,7 +59,7 @@ def first_elements(inputs: Iterable[Input], count: int) -> tuple[Input, ...]:
 
 
 @attrs.frozen
-class Windows:
+class InputWindows:
     """How the windows of what a stage reads are encoded.
 
     Attributes:
@@ -71,7 +71,7 @@ class Windows:
     told: bool = False
 
 
-GLOBAL = Windows(WindowCoder.GLOBAL)
+GLOBAL = InputWindows(WindowCoder.GLOBAL)
 """Those of an impulse."""
 
 
@@ -104,7 +104,7 @@ def input_of(inputs: Iterable[Input], element: int) -> Input:
 def residuals_of(
     elements: Sequence[ResidualElement],
     name: str,
-    windows: Windows = GLOBAL,
+    windows: InputWindows = GLOBAL,
     *,
     whole: bool = False,
 ) -> tuple[Residual, ...]:
@@ -127,7 +127,7 @@ def split_inputs(
     inputs: Sequence[Input],
     split: BundleSplit,
     name: str,
-    windows: Windows = GLOBAL,
+    windows: InputWindows = GLOBAL,
     *,
     truncated: bool = False,
     uncut: Container[bytes] = (),
@@ -180,7 +180,7 @@ def _part(data: Data, first: int, last: int) -> Data:
     return Data(part, attrs.evolve(data.facts, count=last - first, size=size))
 
 
-def _of_windows(element: bytes, name: str, windows: Windows) -> Iterator[Data]:
+def _of_windows(element: bytes, name: str, windows: InputWindows) -> Iterator[Data]:
     """A windowed value as data; one in each of its windows if they must be told."""
     if not windows.told:
         yield _element(element, name, windows)
@@ -192,11 +192,11 @@ def _of_windows(element: bytes, name: str, windows: Windows) -> Iterator[Data]:
         yield attrs.evolve(data, facts=attrs.evolve(data.facts, windows=window))
 
 
-def _element(element: bytes, name: str, windows: Windows) -> Data:
+def _element(element: bytes, name: str, windows: InputWindows) -> Data:
     time = held_until(time_of(element), _windows_in(element, windows))
     chunk = ElementChunk(1, element, min_timestamp=clamp(time))
     return element_data(name, elements_row(0, chunk))
 
 
-def _windows_in(element: bytes, windows: Windows) -> tuple[bytes, ...]:
+def _windows_in(element: bytes, windows: InputWindows) -> tuple[bytes, ...]:
     return read_windows(element, TIME_BYTES, SKIP_WINDOW[windows.coder])[0]

@@ -27,7 +27,7 @@ _TOGETHER_BYTES = 16 << 20
 _Columns = tuple[list[bytes], list[bytes], list[int], list[bytes]]
 
 
-class Store(CellStore, Protocol):
+class KeyedStore(CellStore, Protocol):
     """The committed state of a shard, and how a bundle adds to it."""
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
@@ -37,7 +37,7 @@ class Store(CellStore, Protocol):
 class Stores(Protocol):
     """Gives stores of key shards."""
 
-    def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> Store:
+    def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> KeyedStore:
         """The store of a shard, whose committed state is in these segments."""
 
 

@@ -24,7 +24,7 @@ from beam_runner_worker.ports import StageHarness
 
 from beam_runner_runtime.bundles.activity import Activity
 from beam_runner_runtime.bundles.begun import BegunBundles
-from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import BundleData, FolderData
 from beam_runner_runtime.bundles.durability import CommittedFiles
 from beam_runner_runtime.bundles.failed_attempts import broke
@@ -39,7 +39,6 @@ from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
 from beam_runner_runtime.channel.births import birth_of
 from beam_runner_runtime.channel.client import ChannelClient
 from beam_runner_runtime.channel.messages import (
-    Abort,
     Beat,
     BundleProgressed,
     BundleReply,
@@ -48,6 +47,7 @@ from beam_runner_runtime.channel.messages import (
     Doing,
     EndJob,
     Endpoint,
+    ExitNow,
     Finalize,
     FromServer,
     GiveUp,
@@ -89,7 +89,7 @@ class WorkerProcess:
         self._finalizers: AwaitingCommit[Attempt, tuple[StageHarness, str]] = AwaitingCommit()
         self._busy = threading.Lock()
         self._splitting = threading.Lock()
-        self._running: RunningBundle | None = None
+        self._running: LocalBundle | None = None
         self._closed = False
         self._giving_up = GivingUp(lambda: self._running)
         self._activity = Activity()
@@ -126,7 +126,7 @@ class WorkerProcess:
                 lambda: Beat(self._activity.now(), self._begun.take_untold()),
             )
         )
-        self.progress: Callable[[RunningBundle], BundleProgressed | None] = RunningBundle.progress
+        self.progress: Callable[[LocalBundle], BundleProgressed | None] = LocalBundle.progress
         self._teller = ProgressTeller(
             lambda: self._running,
             lambda running: self.progress(running),
@@ -178,7 +178,7 @@ class WorkerProcess:
                 self._files.need(order)
                 stage = self.stages.get(order.bundle.stage)
                 stage.side_inputs.show(order.bundle.side_inputs)
-                running = RunningBundle(
+                running = LocalBundle(
                     stage.work if data is None else stage.work.in_section(),
                     order,
                     stage.harness,
@@ -274,7 +274,7 @@ class WorkerProcess:
         # A loop is left first: it would take for failures of the job that nothing begins any more.
         if isinstance(command, RunLoop):
             self._leaves_loop = self._giving_up.has_begun
-        elif isinstance(command, LeaveLoop | GiveUp | Abort):
+        elif isinstance(command, LeaveLoop | GiveUp | ExitNow):
             self._leaves_loop = True
             if looping := self._looping:
                 looping.ask_to_leave()
@@ -286,7 +286,7 @@ class WorkerProcess:
             case GiveUp():
                 self._giving_up.begin()
                 self._requests.put(command)
-            case Abort():
+            case ExitNow():
                 self._giving_up.begin()
                 start_helper(self._giving_up.stop, "giving up").join(LIMITS.give_up_seconds)
                 self._leave(1)

@@ -8,7 +8,7 @@ import attrs
 from beam_runner_model.buffers import BufferPlan
 from beam_runner_planner.plan import StagePlan
 
-from beam_runner_runtime.bundles.inputs import GLOBAL, Windows
+from beam_runner_runtime.bundles.inputs import GLOBAL, InputWindows
 from beam_runner_runtime.channel.messages import JobWork
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.job_options import is_loopback
@@ -42,12 +42,12 @@ class StageWork:
     is_loopback: bool = False
 
     @property
-    def windows(self) -> Windows:
+    def windows(self) -> InputWindows:
         """Those of its input."""
         source = self.input_buffer
         if source is None or source.strategy is None:
             return GLOBAL
-        return Windows(source.strategy.window_coder, told=source.windows)
+        return InputWindows(source.strategy.window_coder, told=source.windows)
 
     @classmethod
     def of(cls, work: JobWork, stage_id: str, clock: ProcessingClock | None = None) -> StageWork:

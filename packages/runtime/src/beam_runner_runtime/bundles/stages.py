@@ -11,7 +11,7 @@ from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 from beam_runner_model.buffers import BufferPlan, MergingPlan
 from beam_runner_planner.plan import StagePlan
 from beam_runner_worker.embedded.harness import EmbeddedHarness
-from beam_runner_worker.fnapi.harness import Limits
+from beam_runner_worker.fnapi.harness import HarnessLimits
 from beam_runner_worker.fnapi.server import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness, StageHarness
@@ -155,8 +155,8 @@ class JobStages:
         self._channel.send(ExternalWorkerStarted(endpoint, worker_id))
 
 
-def _harness_limits() -> Limits:
-    return Limits(
+def _harness_limits() -> HarnessLimits:
+    return HarnessLimits(
         LIMITS.harness_connect_seconds,
         LIMITS.harness_unseen_seconds,
         LIMITS.harness_start_seconds,

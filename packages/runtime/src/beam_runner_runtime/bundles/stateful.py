@@ -26,16 +26,16 @@ from beam_runner_engine.keyed.stateful import (
     WindowExpired,
 )
 from beam_runner_engine.keyed.timers import Timer as DueTimer
-from beam_runner_model.chunks import ElementChunk, InputChunk, Settle, Timer, TimerChunk
+from beam_runner_model.chunks import ElementChunk, InputChunk, Settle, StageTimer, TimerChunk
 from beam_runner_model.panes import NO_FIRING, encode_pane
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_model.window_coders import SKIP_WINDOW
 from beam_runner_model.windowed_values import TIME_BYTES, WINDOWS_AT, moved, skip_windows
 from beam_runner_planner.plan import StatefulPlan
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 
-from beam_runner_runtime.bundles.keyed import ShardCommit, Store, Stores
+from beam_runner_runtime.bundles.keyed import KeyedStore, ShardCommit, Stores
 from beam_runner_runtime.bundles.user_state import ShardUserState
 from beam_runner_runtime.channel.messages import RunBundle
 from beam_runner_runtime.clock import ProcessingClock
@@ -86,7 +86,7 @@ class StatefulBundle:
         time = (bundle.processing_time, bundle.output_watermark, bundle.draining)
         self._now = Now(bundle.input_watermark, *time)
         self._end = Now(bundle.end_watermark, *time)
-        self._store: Store | None = None
+        self._store: KeyedStore | None = None
         if stores is not None:
             self._store = stores.open(bundle.stage, bundle.shard, order.state)
         self.user_state = ShardUserState(plan, bundle.processing_time, clock or ProcessingClock())
@@ -151,7 +151,7 @@ class StatefulBundle:
             )
         except ValueError as error:
             trace = "".join(traceback.format_exception(error))
-            raise BundleFailed(self._plan.transform_id, f"ValueError: {error}", trace) from None
+            raise BundleError(self._plan.transform_id, f"ValueError: {error}", trace) from None
         if not admitted.rows:
             return None
         if strategy.merges:
@@ -174,7 +174,7 @@ class StatefulBundle:
 
     def _due_chunks(self, due: Sequence[Due]) -> Iterator[InputChunk]:
         """What is due for several keys and windows: elements, and after them timers."""
-        timers: list[Timer] = []
+        timers: list[StageTimer] = []
         for one in due:
             match one:
                 case TimerFired(timer):
@@ -186,8 +186,8 @@ class StatefulBundle:
         if timers:
             yield TimerChunk(tuple(timers))
 
-    def _fired(self, timer: DueTimer) -> Timer:
-        return Timer(
+    def _fired(self, timer: DueTimer) -> StageTimer:
+        return StageTimer(
             transform_id=self._plan.transform_id,
             family=timer.family,
             tag=timer.tag,
@@ -198,8 +198,8 @@ class StatefulBundle:
             pane=encode_pane(timer.pane),
         )
 
-    def _expiration(self, expired: WindowExpired) -> Timer:
-        return Timer(
+    def _expiration(self, expired: WindowExpired) -> StageTimer:
+        return StageTimer(
             transform_id=self._plan.transform_id,
             family=self._plan.expiration_family,
             tag="",

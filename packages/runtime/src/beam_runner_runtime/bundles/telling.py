@@ -15,7 +15,7 @@ from beam_runner_engine.dispatch.reporting import SourceReports
 from beam_runner_urns import metrics as urns
 from beam_runner_worker.core_times import core_time
 
-from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.channel.messages import BundleProgressed
 from beam_runner_runtime.slowness import Slowness
 from beam_runner_runtime.tuning import TUNING
@@ -33,13 +33,13 @@ class _Turn:
         seen: how long it had run by then, in seconds.
     """
 
-    running: RunningBundle
+    running: LocalBundle
     reports: SourceReports
     wanted: float | None
     seen: float
 
     @classmethod
-    def beginning(cls, running: RunningBundle, least: float) -> _Turn:
+    def beginning(cls, running: LocalBundle, least: float) -> _Turn:
         """One that is first seen now, where a turn lasts so long (ms) at least."""
         latest = int(1000 * TUNING.progress_seconds)
         told = core_time(running.thread)
@@ -61,8 +61,8 @@ class ProgressTeller:
 
     def __init__(
         self,
-        running: Callable[[], RunningBundle | None],
-        progress: Callable[[RunningBundle], BundleProgressed | None],
+        running: Callable[[], LocalBundle | None],
+        progress: Callable[[LocalBundle], BundleProgressed | None],
         send: Callable[[BundleProgressed], None],
         sources: Container[str],
         *,
@@ -98,12 +98,12 @@ class ProgressTeller:
                     # The bundle's own thread tells what is wrong with it.
                     _LOGGER.debug("no progress of %s", running.bundle_id, exc_info=True)
 
-    def _pause(self, running: RunningBundle | None) -> float:
+    def _pause(self, running: LocalBundle | None) -> float:
         """For how long (s) the bundle that runs, if one does, is not looked at."""
         is_source = running is not None and running.stage_id in self._sources
         return TUNING.source_look_seconds if is_source else TUNING.progress_seconds
 
-    def look(self, running: RunningBundle) -> None:
+    def look(self, running: LocalBundle) -> None:
         """Tells how far the bundle that runs is, if it is time to."""
         if running.stage_id in self._sources:
             self._look_at_source(running)
@@ -114,7 +114,7 @@ class ProgressTeller:
         if progress is not None:
             self._send(progress)
 
-    def _look_at_source(self, running: RunningBundle) -> None:
+    def _look_at_source(self, running: LocalBundle) -> None:
         elapsed, least = running.elapsed, 1000 * self._slowness.turn(0.0)
         turn = self._turn
         if turn is None:

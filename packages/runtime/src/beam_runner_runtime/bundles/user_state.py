@@ -18,7 +18,7 @@ from beam_runner_engine.keyed.state import (
 from beam_runner_engine.keyed.stateful import StatefulShard
 from beam_runner_engine.keyed.timers import TimeDomain
 from beam_runner_engine.keyed.timers import Timer as EngineTimer
-from beam_runner_model.chunks import StateCell, Timer
+from beam_runner_model.chunks import StageTimer, StateCell
 from beam_runner_model.panes import PaneInfo, decode_pane
 from beam_runner_model.times import Timestamp, clamp
 from beam_runner_planner.plan import StatefulPlan
@@ -106,7 +106,7 @@ class ShardUserState:
         """Removes the sort keys from ``start`` to before ``end``."""
         self._cell(cell, OrderedListState).clear_range(start, end)
 
-    def set_timer(self, timer: Timer) -> None:
+    def set_timer(self, timer: StageTimer) -> None:
         """Sets a timer, or clears it.
 
         Raises:

@@ -348,7 +348,7 @@ class GiveUp:
 
 
 @attrs.frozen
-class Abort:
+class ExitNow:
     """Exit at once, whatever user code is doing; what it does in another's process is given up."""
 
 
@@ -368,7 +368,7 @@ FromServer = (
     | TearDown
     | EndJob
     | GiveUp
-    | Abort
+    | ExitNow
     | Goodbye
 )
 

@@ -17,10 +17,10 @@ from beam_runner_storage.journal.codec import FormError
 from beam_runner_runtime.channel.births import kill
 from beam_runner_runtime.channel.endpoints import Endpoints, Tokens, to_job, to_stand_by
 from beam_runner_runtime.channel.messages import (
-    Abort,
     Beat,
     Closed,
     Doing,
+    ExitNow,
     FromServer,
     FromWorker,
     Goodbye,
@@ -32,7 +32,7 @@ from beam_runner_runtime.channel.messages import (
 from beam_runner_runtime.channel.place import ChannelError, ChannelPlace
 from beam_runner_runtime.channel.stand_by import LaneRef, ServeLane, StandByOrder
 from beam_runner_runtime.channel.wire import decode_message, decode_request
-from beam_runner_runtime.shutdown.causes import Event, Message
+from beam_runner_runtime.shutdown.causes import Event, ShutdownMessage
 from beam_runner_runtime.shutdown.detections import Detector, notice
 from beam_runner_runtime.shutdown.life import Life
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -58,7 +58,7 @@ OPTIONS = (
 )
 """Of both ends of the channel."""
 _MAX_STREAMS = 2000
-_ABOUT_SHUTDOWN = Message.__members__
+_ABOUT_SHUTDOWN = ShutdownMessage.__members__
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -91,7 +91,7 @@ class WorkerLink:
     def send(self, command: FromServer) -> None:
         """Sends a command; does nothing if the process is gone.
 
-        One that is told to `Abort` is killed if it does not do so, provided that it runs on this
+        One that is told to `ExitNow` is killed if it does not do so, provided that it runs on this
         machine: user code in C may keep it from hearing anything.
         """
         if isinstance(command, RunBundle | RunLoop):
@@ -99,14 +99,14 @@ class WorkerLink:
         elif message := _ABOUT_SHUTDOWN.get(type(command).__name__):
             self._life.take(message)
         self._commands.put(command)
-        if isinstance(command, Abort):
+        if isinstance(command, ExitNow):
             killer = threading.Timer(LIMITS.kill_seconds, self._insist)
             killer.daemon = True
             killer.start()
 
     def closed(self) -> None:
         """Takes note of `Closed`, and lets the process exit."""
-        self._life.take(Message.Closed)
+        self._life.take(ShutdownMessage.Closed)
         self.send(Goodbye())
 
     def gone(self) -> None:

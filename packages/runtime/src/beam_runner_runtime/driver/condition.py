@@ -33,7 +33,7 @@ from typing import Protocol
 import attrs
 from beam_runner_engine.scheduler.commands import FailJob
 from beam_runner_engine.scheduler.reports import StageReport
-from beam_runner_model.jobs import Importance, MonitoringInfo
+from beam_runner_model.jobs import Importance, MetricCell
 from beam_runner_model.lengths import encode_count
 from beam_runner_model.rendering import render, render_waits
 from beam_runner_model.varints import encode_varint
@@ -46,7 +46,7 @@ from beam_runner_runtime.driver.failure_reports import FailureMessages, OutageMe
 from beam_runner_runtime.driver.kept import Tally
 from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.patient_journal import Outage
-from beam_runner_runtime.driver.ports import JobReporter
+from beam_runner_runtime.driver.ports import RunReporter
 from beam_runner_runtime.driver.processes import Silence
 from beam_runner_runtime.driver.stage_history import StageHistory
 from beam_runner_runtime.driver.waiting import job_waits, neighbour_wait, waits_for_clock
@@ -110,7 +110,7 @@ class JobCondition:
         still: for how many seconds nothing had moved then; 0 below `STILL_SECONDS`.
     """
 
-    def __init__(self, plan: JobPlan, reporter: JobReporter, processes: ProcessesSeen) -> None:
+    def __init__(self, plan: JobPlan, reporter: RunReporter, processes: ProcessesSeen) -> None:
         self._plan = plan
         self._reporter = reporter
         self._processes = processes
@@ -125,7 +125,7 @@ class JobCondition:
         self.waits: tuple[Wait, ...] = ()
         self.still = 0.0
 
-    def metrics(self) -> tuple[MonitoringInfo, ...]:
+    def metrics(self) -> tuple[MetricCell, ...]:
         """Those of all stages, as of the last look; of a job that has ended what became of them."""
         seen = self._seen
         if not seen.time:
@@ -141,7 +141,7 @@ class JobCondition:
                     stage, seen, begun.get(stage, 0) + seen.sections.get(stage, 0)
                 )
             ),
-            MonitoringInfo(LOSSES, metric_urns.SUM_INT64_TYPE, losses, {}),
+            MetricCell(LOSSES, metric_urns.SUM_INT64_TYPE, losses, {}),
         )
 
     def look(self, ledger: Ledger, coordinator: Coordinator, *, asked: bool = False) -> None:
@@ -197,7 +197,7 @@ class JobCondition:
             {} if self._plan.scripts_clock else ledger.opened(),
         )
 
-    def _stage(self, report: StageReport, seen: _Seen) -> Iterator[MonitoringInfo]:
+    def _stage(self, report: StageReport, seen: _Seen) -> Iterator[MetricCell]:
         lag = max(0, seen.time - seen.opened.get(report.stage, seen.time))
         labels = self._labels(report.stage)
         for name, value in (
@@ -210,25 +210,25 @@ class JobCondition:
         ):
             urn = f"beam_spark:stage:{name}:v1"
             payload = encode_varint(seen.time) + encode_varint(value)
-            yield MonitoringInfo(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
+            yield MetricCell(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
 
-    def _totals(self, stage: str, seen: _Seen, begun: int) -> Iterator[MonitoringInfo]:
+    def _totals(self, stage: str, seen: _Seen, begun: int) -> Iterator[MetricCell]:
         """What has become of a stage's bundles."""
         labels = self._labels(stage)
         names = tuple(labels["PTRANSFORM"].split(" + "))
         urn = "beam_spark:stage:transforms:v1"
-        yield MonitoringInfo(urn, metric_urns.SET_STRING_TYPE, _texts(names), labels)
+        yield MetricCell(urn, metric_urns.SET_STRING_TYPE, _texts(names), labels)
         tally = seen.tallies.get(stage, Tally())
         for name, count in (("begun", begun), *attrs.asdict(tally).items()):
             urn = f"beam_spark:stage:bundles_{name}:v1"
             value = encode_varint(count)
-            yield MonitoringInfo(urn, metric_urns.SUM_INT64_TYPE, value, labels)
+            yield MetricCell(urn, metric_urns.SUM_INT64_TYPE, value, labels)
         times = self.history.times.get(stage)
         if times is not None:
             for name, moment in (("began", times.began), ("last_at_work", times.last)):
                 urn = f"beam_spark:stage:{name}:v1"
                 payload = encode_varint(seen.time) + encode_varint(moment)
-                yield MonitoringInfo(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
+                yield MetricCell(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
 
     def _labels(self, stage: str) -> dict[str, str]:
         return {"STAGE": stage, "PTRANSFORM": self._plan.stages[stage].spec.name}

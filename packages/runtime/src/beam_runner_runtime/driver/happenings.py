@@ -41,12 +41,12 @@ class SectionEnded:
 
 
 @attrs.frozen
-class Cancel:
+class CancelAsked:
     """Somebody wants the job to end now."""
 
 
 @attrs.frozen
-class Drain:
+class DrainAsked:
     """Somebody wants the job's sources to end."""
 
 
@@ -60,7 +60,7 @@ class Woken:
     """It may be the job's turn to begin."""
 
 
-Item = Said | Lost | LaneEnded | SectionEnded | Cancel | Drain | Suspend | Woken
+Item = Said | Lost | LaneEnded | SectionEnded | CancelAsked | DrainAsked | Suspend | Woken
 
 
 def is_loss(item: Item) -> bool:

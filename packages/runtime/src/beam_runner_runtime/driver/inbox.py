@@ -6,7 +6,7 @@ import queue
 import time
 from collections import deque
 
-from beam_runner_runtime.driver.happenings import Cancel, Item, Suspend
+from beam_runner_runtime.driver.happenings import CancelAsked, Item, Suspend
 
 
 class Inbox:
@@ -47,7 +47,7 @@ class Inbox:
         All items stay, in their order.
         """
         until = time.monotonic() + seconds
-        while not any(isinstance(item, Cancel | Suspend) for item in self._seen):
+        while not any(isinstance(item, CancelAsked | Suspend) for item in self._seen):
             left = until - time.monotonic()
             if left <= 0:
                 return True

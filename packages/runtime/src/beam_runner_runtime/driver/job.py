@@ -17,7 +17,7 @@ from beam_runner_storage.journal.errors import JournalFenced, JournalUnavailable
 from beam_runner_storage.journal.journal import Journal
 
 from beam_runner_runtime.channel.messages import (
-    Abort,
+    ExitNow,
     FromWorker,
     GiveUp,
     JobWork,
@@ -28,8 +28,8 @@ from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.driver.condition import JobCondition
 from beam_runner_runtime.driver.coordinator import Coordinator
 from beam_runner_runtime.driver.happenings import (
-    Cancel,
-    Drain,
+    CancelAsked,
+    DrainAsked,
     Item,
     LaneEnded,
     Lost,
@@ -44,7 +44,7 @@ from beam_runner_runtime.driver.ledger import Ledger
 from beam_runner_runtime.driver.metrics import MetricsTally
 from beam_runner_runtime.driver.observing import JobObserving
 from beam_runner_runtime.driver.patient_journal import Outage, PatientJournal
-from beam_runner_runtime.driver.ports import JobPlacement, JobReporter
+from beam_runner_runtime.driver.ports import JobPlacement, RunReporter
 from beam_runner_runtime.driver.processes import JobProcesses
 from beam_runner_runtime.driver.remains import JobRemains
 from beam_runner_runtime.driver.reporting import end_text, ending_of, report_logs
@@ -85,7 +85,7 @@ class RunningJob:
         self,
         ledger: Ledger,
         journal: Journal,
-        reporter: JobReporter,
+        reporter: RunReporter,
         placement: JobPlacement,
         slots: JobSlots,
         settings: JobSettings,
@@ -147,11 +147,11 @@ class RunningJob:
 
     def cancel(self) -> None:
         """Stops the job, whatever user code is doing."""
-        self._inbox.put(Cancel())
+        self._inbox.put(CancelAsked())
 
     def drain(self) -> None:
         """Ends the job's sources; what they have given is processed, and the job ends."""
-        self._inbox.put(Drain())
+        self._inbox.put(DrainAsked())
 
     def suspend(self) -> None:
         """Stops the job's work without ending the job: another server goes on with it."""
@@ -305,7 +305,7 @@ class RunningJob:
     def _end_without_journal(self, away: JournalUnavailable) -> None:
         """Ends or leaves the job though the journal takes nothing: nothing that came since counts."""
         wishes = self._inbox.all(0.0)
-        if any(isinstance(item, Cancel) for item in wishes):
+        if any(isinstance(item, CancelAsked) for item in wishes):
             self._ledger.end = self._ledger.end or FinishJob(Outcome.CANCELLED)
         elif any(isinstance(item, Suspend) for item in wishes):
             self._suspended_at = time.monotonic()
@@ -343,11 +343,11 @@ class RunningJob:
                 self._coordinator.lane_ended(number, error)
             case SectionEnded(end):
                 self._coordinator.section_ended(end)
-            case Cancel():
+            case CancelAsked():
                 self._cancelled_at = time.monotonic()
                 self._life.take(Event.CANCEL_REQUESTED)
                 self._coordinator.cancel()
-            case Drain():
+            case DrainAsked():
                 self._coordinator.drain()
             case Suspend():
                 self._suspended_at = time.monotonic()
@@ -374,7 +374,7 @@ class RunningJob:
             wind_up(*parts, LIMITS.abort_seconds, cancel=not in_order, grace=grace)
         # A placement takes a process that is gone before its lane for a crash: it says so, and tries again.
         for link in busy:
-            link.send(Abort())
+            link.send(ExitNow())
         # Nothing comes any more that counts; and while processes tear down there is time.
         totals = self._metrics.totals()
         gone = end_processes(self._processes, self._life)

@@ -19,10 +19,10 @@ from beam_runner_engine.scheduler.events import BundleFailed
 
 from beam_runner_runtime.channel.attempts import Attempt, LanePlace, failed_at
 from beam_runner_runtime.channel.messages import (
-    Abort,
     BundleReply,
     CloseLane,
     Entry,
+    ExitNow,
     FromServer,
     LeaveLoop,
 )
@@ -132,7 +132,7 @@ class Lanes:
 
     def abort_loop(self) -> bool:
         """Ends the process that runs the loop; whether one does, else it will not be run."""
-        return self._tell_loop(Abort())
+        return self._tell_loop(ExitNow())
 
     def leave_loop(self) -> bool:
         """Asks for the loop to be left; whether one runs, else it will not be run."""
@@ -193,7 +193,7 @@ class Lanes:
 
     def give_up(self, link: WorkerLink) -> Loss:
         """Has a process end, and gives its lane up at once."""
-        link.send(Abort())
+        link.send(ExitNow())
         return self.lost(link)
 
     def ended(self, number: int) -> Loss:

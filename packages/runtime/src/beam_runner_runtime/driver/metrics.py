@@ -6,8 +6,7 @@ import threading
 from collections.abc import Iterable
 
 from beam_runner_model.bundles import MonitoringInfo
-from beam_runner_model.jobs import JobMetrics
-from beam_runner_model.jobs import MonitoringInfo as JobMonitoringInfo
+from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_worker.totals import Totals
 
 from beam_runner_runtime.channel.attempts import Attempt
@@ -65,7 +64,5 @@ class MetricsTally:
         )
 
 
-def _to_record(info: MonitoringInfo) -> JobMonitoringInfo:
-    return JobMonitoringInfo(
-        urn=info.urn, type=info.type, payload=info.payload, labels=dict(info.labels)
-    )
+def _to_record(info: MonitoringInfo) -> MetricCell:
+    return MetricCell(urn=info.urn, type=info.type, payload=info.payload, labels=dict(info.labels))

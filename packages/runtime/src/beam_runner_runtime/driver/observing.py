@@ -14,7 +14,7 @@ import attrs
 from beam_runner_model.observation import (
     BundlePlace,
     Execution,
-    RunningBundle,
+    ObservedBundle,
     ThreadStack,
 )
 from beam_runner_model.waits import Wait
@@ -86,7 +86,7 @@ class JobObserving:
                 continue
             stage = self._plan.stages[bundle.stage]
             found.append(
-                RunningBundle(
+                ObservedBundle(
                     stage=bundle.stage,
                     bundle=bundle.number,
                     attempt=bundle.attempt,
@@ -119,11 +119,11 @@ class JobObserving:
             self._seen = attrs.evolve(self._seen, waits=waits)
         self._is_kept = bool(waits)
 
-    def _in_sections(self, sections: Sections, now: float) -> Iterator[RunningBundle]:
+    def _in_sections(self, sections: Sections, now: float) -> Iterator[ObservedBundle]:
         for section in sections.running():
             bundle, tasks = section.bundle, sections.tasks
             titles = [self._plan.stages[stage].spec.name for stage in stages_of(bundle)]
-            yield RunningBundle(
+            yield ObservedBundle(
                 stage=bundle.stage,
                 bundle=bundle.number,
                 attempt=bundle.attempt,

@@ -17,7 +17,7 @@ from beam_runner_runtime.channel.stand_by import StandByOrder
 from beam_runner_runtime.sections.ports import SectionHost
 
 
-class JobReporter(Protocol):
+class RunReporter(Protocol):
     """Where a job reports what becomes of it. Methods may be called from any thread, and never wait for readers."""
 
     def state(

@@ -16,10 +16,10 @@ import attrs
 from beam_runner_worker.fnapi.external import stop_external_worker
 
 from beam_runner_runtime.channel.messages import (
-    Abort,
     Beat,
     Closed,
     EndJob,
+    ExitNow,
     ExternalWorkerStarted,
     FromServer,
     FromWorker,
@@ -74,7 +74,7 @@ class JobProcesses:
         with self._changed:
             self._links.add(link)
             if self._ended:
-                link.send(Abort())
+                link.send(ExitNow())
 
     def detached(self, link: WorkerLink) -> None:
         """A process has ended."""
@@ -154,7 +154,7 @@ class JobProcesses:
         with self._changed:
             self._ended = True
             self._aborted = self._aborted or abort
-            self._tell(Abort() if abort else EndJob())
+            self._tell(ExitNow() if abort else EndJob())
         gone = self._wait_until_gone(seconds)
         self._stop_external_workers()
         return gone

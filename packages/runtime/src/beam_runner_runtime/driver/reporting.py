@@ -15,7 +15,7 @@ from beam_runner_worker.log_records import LogRecord, Severity
 
 from beam_runner_runtime.channel.attempts import FailedStep
 from beam_runner_runtime.driver.failure_reports import failure_of
-from beam_runner_runtime.driver.ports import JobReporter
+from beam_runner_runtime.driver.ports import RunReporter
 
 _IMPORTANCE = {
     Severity.TRACE: Importance.DEBUG,
@@ -31,7 +31,7 @@ _REGISTRY = "_known_urns["
 _KEY_ERROR = re.compile(r"KeyError: '([^'\n]*)'")
 
 
-def report_logs(reporter: JobReporter, records: Iterable[LogRecord], worker: str) -> None:
+def report_logs(reporter: RunReporter, records: Iterable[LogRecord], worker: str) -> None:
     """Puts log records of user code and SDKs into the job's log; `worker` is the process they came from."""
     reporter.log([_line(record, worker) for record in records])
 

@@ -44,7 +44,7 @@ class RetrySettings:
 
 
 @attrs.frozen
-class Tuning:
+class JobTuning:
     """How a job is cut.
 
     Attributes:
@@ -69,7 +69,7 @@ def tuning_of(
     *,
     shares_data: bool = True,
     on_cluster: bool = False,
-) -> Tuning:
+) -> JobTuning:
     """How a new job is cut.
 
     Args:
@@ -98,7 +98,7 @@ def tuning_of(
     few = plan.streaming or plan.one_interpreter
     shards = wishes.key_shards or shards_for(cores, few=few)
     sections = _section_policy(wishes.bulk or bulk, shares_data=shares_data, on_cluster=on_cluster)
-    return Tuning(shards, limits, policy, sections)
+    return JobTuning(shards, limits, policy, sections)
 
 
 def with_retries(

@@ -14,7 +14,7 @@ from beam_runner_runtime.channel.attempts import LostProcess
 from beam_runner_runtime.driver import watchdog
 from beam_runner_runtime.driver.coherence import lost_bundles
 from beam_runner_runtime.driver.coordinator import Coordinator
-from beam_runner_runtime.driver.ports import JobReporter
+from beam_runner_runtime.driver.ports import RunReporter
 from beam_runner_runtime.driver.watchdog import Since
 from beam_runner_runtime.shutdown.detections import Detector, notice
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -34,7 +34,7 @@ class JobWatch:
     def __init__(
         self,
         job_id: str,
-        reporter: JobReporter,
+        reporter: RunReporter,
         worker_stacks: Callable[[], Iterable[ThreadStack]],
     ) -> None:
         self._job_id = job_id

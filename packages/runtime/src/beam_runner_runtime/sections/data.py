@@ -15,7 +15,7 @@ from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.buffers import BufferKind, BufferPlan
 
 from beam_runner_runtime.bundles.bundle_data import BufferWriter, FolderData
-from beam_runner_runtime.sections.inbox import Inbox, Received
+from beam_runner_runtime.sections.inbox import ReceivedRows, SectionInbox
 from beam_runner_runtime.sections.outbox import Outbox
 from beam_runner_runtime.sections.plan import SectionPlan
 
@@ -40,18 +40,18 @@ class SectionData:
     plan: SectionPlan
     source: int
     shards: int
-    inbox: Inbox
+    inbox: SectionInbox
     outbox: Outbox
     outside: FolderData
     scratch: Path
 
-    def rows(self, ref: RowsRef | Received) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
+    def rows(self, ref: RowsRef | ReceivedRows) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
         """See `RowSource`.
 
         Raises:
             RowsError: a file is missing, or not what was written.
         """
-        if isinstance(ref, Received):
+        if isinstance(ref, ReceivedRows):
             return ((kind, data) for kind, _, data in self.inbox.rows(ref.stage))
         return self.outside.rows(ref)
 

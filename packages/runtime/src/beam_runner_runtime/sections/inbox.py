@@ -32,7 +32,7 @@ class _Parcel:
 
 
 @attrs.frozen
-class Received:
+class ReceivedRows:
     """All rows for one stage: what its bundle refers to (`beam_runner_engine.scheduler.Data.ref`).
 
     Attributes:
@@ -50,7 +50,7 @@ class Received:
     last: int | None = None
 
 
-class Inbox:
+class SectionInbox:
     """Takes parcels as Spark gives them, in any order; gives rows when all have come.
 
     Args:
@@ -124,14 +124,14 @@ class Inbox:
         """Whether something is missing, since the section must end."""
         return any(one.broken for one in self._told.values())
 
-    def stages(self) -> dict[int, Received]:
+    def stages(self) -> dict[int, ReceivedRows]:
         """What has come, by the place of the stage that it is for."""
-        found: dict[int, Received] = {}
+        found: dict[int, ReceivedRows] = {}
         for parcel in self._parcels:
             head = parcel.head
-            before = found.get(head.stage, Received(head.stage, 0, 0))
+            before = found.get(head.stage, ReceivedRows(head.stage, 0, 0))
             count, size = before.count + head.count, before.size + head.size
-            found[head.stage] = Received(head.stage, count, size)
+            found[head.stage] = ReceivedRows(head.stage, count, size)
         return found
 
     def rows(self, stage: int) -> Iterator[tuple[RowKind, int, pa.Buffer]]:

@@ -14,7 +14,7 @@ import attrs
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_worker.totals import Totals
 
-from beam_runner_runtime.bundles.bundle import RunningBundle
+from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.channel.attempts import Attempt, BundleBroke
 from beam_runner_runtime.channel.messages import BundleProgressed, BundleReply
 from beam_runner_runtime.tuning import TUNING
@@ -34,7 +34,7 @@ class SectionProgress:
         self._ended = Totals()
         self._told = time.monotonic()
 
-    def of(self, running: RunningBundle) -> BundleProgressed | None:
+    def of(self, running: LocalBundle) -> BundleProgressed | None:
         """How far a bundle is, of a section or not; None if nobody knows."""
         # First: a bundle that ends between the two is told later, not twice.
         before = self._before(running.attempt)

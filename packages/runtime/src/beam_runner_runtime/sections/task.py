@@ -18,7 +18,7 @@ from beam_runner_runtime.bundles.failed_attempts import broke
 from beam_runner_runtime.channel.messages import RunBundle
 from beam_runner_runtime.memory import section_budget
 from beam_runner_runtime.sections.data import SectionData
-from beam_runner_runtime.sections.inbox import Inbox, Received
+from beam_runner_runtime.sections.inbox import ReceivedRows, SectionInbox
 from beam_runner_runtime.sections.outbox import Outbox, Send
 from beam_runner_runtime.sections.plan import SectionPlan, SectionStage, shares
 from beam_runner_runtime.sections.ports import TaskHost
@@ -115,7 +115,7 @@ class SectionTask:
             ExchangeError: Spark did not give what was sent.
             TaskFailedError: it failed from outside, and may be tried again.
         """
-        inbox = Inbox(self._host.scratch / f"{self._name}-rows", self._budget)
+        inbox = SectionInbox(self._host.scratch / f"{self._name}-rows", self._budget)
         try:
             with self._told_of_neighbours():
                 for parcel in parcels:
@@ -148,7 +148,7 @@ class SectionTask:
     def _is_last(self) -> bool:
         return self._level == len(self._plan.levels) - 1
 
-    def _work(self, inbox: Inbox, send: Send) -> None:
+    def _work(self, inbox: SectionInbox, send: Send) -> None:
         shards = 1 if self._is_last else self._section.shards
         outbox = Outbox(self._source, shards, send, self._budget // _WAITING_SHARE)
         seen = (Seen(self._level, inbox.digest, 1),) if self._level else ()
@@ -158,7 +158,7 @@ class SectionTask:
         reply = merge_replies((*inbox.replies, own))
         outbox.finish(reply, broken=inbox.broken or reply.end is not None)
 
-    def _bundles(self, inbox: Inbox, outbox: Outbox) -> SectionReply:
+    def _bundles(self, inbox: SectionInbox, outbox: Outbox) -> SectionReply:
         """Runs the bundles of this task, and hands on what is for later levels."""
         host = self._host
         data = SectionData(
@@ -179,7 +179,7 @@ class SectionTask:
                     outbox.add(self._source, place, Row(self._source, kind, row, count))
         return reply
 
-    def _input(self, stage: SectionStage, rows: Received) -> Input:
+    def _input(self, stage: SectionStage, rows: ReceivedRows) -> Input:
         """Returns all that other tasks have sent for a stage."""
         buffer = stage.plan.input_buffer
         assert buffer is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 
-class Message(enum.Enum):
+class ShutdownMessage(enum.Enum):
     """Messages of the channel that are about shutdown; names are those of the classes in ``channel.messages``.
 
     The value is the meaning.
@@ -41,4 +41,4 @@ class Event(enum.Enum):
     EXITED = "the process exited, or its connection broke"
 
 
-Cause = Message | Event
+Cause = ShutdownMessage | Event

@@ -19,7 +19,7 @@ _LOGGER = logging.getLogger(__name__)
 Kind = TypeVar("Kind", bound=enum.Enum)
 
 
-class IllegalTransition(AssertionError):
+class UnexpectedTransition(AssertionError):
     """The table has no transition for a state and a cause; this is a defect of the runner."""
 
 
@@ -60,6 +60,6 @@ class Life(Generic[Kind]):
         if after is None:
             text = f"{self.name} is {before.name} and can't take {cause.name}: this is a defect of the runner"
             if os.environ.get(VARIABLE):
-                raise IllegalTransition(text)
+                raise UnexpectedTransition(text)
             _LOGGER.error("%s", text, stack_info=True)
         return before

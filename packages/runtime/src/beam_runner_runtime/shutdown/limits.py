@@ -6,7 +6,7 @@ import attrs
 
 
 @attrs.define
-class Limits:
+class ShutdownLimits:
     """All limits. `LIMITS` is the only instance; tests change its fields before the component reads them.
 
     Attributes:
@@ -100,5 +100,5 @@ class Limits:
     repeated_signal_seconds: float = 10.0
 
 
-LIMITS = Limits()
+LIMITS = ShutdownLimits()
 """The limits of every server and its processes."""

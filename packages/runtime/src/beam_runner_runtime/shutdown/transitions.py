@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from beam_runner_runtime.shutdown.causes import Cause, Event, Message
+from beam_runner_runtime.shutdown.causes import Cause, Event, ShutdownMessage
 from beam_runner_runtime.shutdown.states import (
     ForkServerState,
     HarnessState,
@@ -15,14 +15,14 @@ from beam_runner_runtime.shutdown.states import (
     LaneState,
     ProgramState,
     ReaperState,
-    SectionState,
+    SectionLife,
     ServerState,
     WorkerState,
 )
 
 
 @attrs.frozen
-class Transition:
+class ShutdownStep:
     """One row of the table."""
 
     before: enum.Enum
@@ -32,28 +32,28 @@ class Transition:
 
 def _rows(
     before: enum.Enum, *targets: tuple[Cause | Iterable[Cause], enum.Enum]
-) -> list[Transition]:
+) -> list[ShutdownStep]:
     """Returns the rows of one state; a target is one cause or several, and the next state."""
     rows = []
     for causes, after in targets:
         some = (causes,) if isinstance(causes, enum.Enum) else causes
-        rows += [Transition(before, cause, after) for cause in some]
+        rows += [ShutdownStep(before, cause, after) for cause in some]
     return rows
 
 
-def _unchanged(before: enum.Enum, *causes: Cause) -> list[Transition]:
+def _unchanged(before: enum.Enum, *causes: Cause) -> list[ShutdownStep]:
     return _rows(before, (causes, before))
 
 
 def _ends(
     before: WorkerState, *others: tuple[Cause | Iterable[Cause], enum.Enum]
-) -> list[Transition]:
+) -> list[ShutdownStep]:
     """Returns the rows of a state in which a worker process works for a job."""
     return _rows(
         before,
         *others,
-        (Message.Abort, WorkerState.ABORTING),
-        (Message.Closed, WorkerState.CLOSED),
+        (ShutdownMessage.Abort, WorkerState.ABORTING),
+        (ShutdownMessage.Closed, WorkerState.CLOSED),
         (Event.EXITED, WorkerState.GONE),
     )
 
@@ -62,19 +62,33 @@ _W, _J, _S = WorkerState, JobPhase, ServerState
 _WORKERS = (
     *_rows(_W.STANDING_BY, (Event.ASSIGNED, _W.WORKING)),
     *_rows(_W.STANDING_BY, ((Event.SENT_AWAY, Event.EXITED), _W.GONE)),
-    *_unchanged(_W.WORKING, Event.WORK_SENT, Message.LeaveLoop, Message.CloseLane),
-    *_ends(_W.WORKING, (Message.GiveUp, _W.GIVING_UP), (Message.TearDown, _W.TEARING_DOWN)),
-    *_rows(_W.WORKING, (Message.EndJob, _W.ENDING)),
-    *_unchanged(_W.GIVING_UP, Message.GiveUp, Message.CloseLane),
-    *_ends(_W.GIVING_UP, (Message.TearDown, _W.TEARING_DOWN), (Message.EndJob, _W.ENDING)),
-    *_ends(_W.TEARING_DOWN, (Message.CloseLane, _W.TEARING_DOWN), (Message.EndJob, _W.ENDING)),
+    *_unchanged(_W.WORKING, Event.WORK_SENT, ShutdownMessage.LeaveLoop, ShutdownMessage.CloseLane),
+    *_ends(
+        _W.WORKING,
+        (ShutdownMessage.GiveUp, _W.GIVING_UP),
+        (ShutdownMessage.TearDown, _W.TEARING_DOWN),
+    ),
+    *_rows(_W.WORKING, (ShutdownMessage.EndJob, _W.ENDING)),
+    *_unchanged(_W.GIVING_UP, ShutdownMessage.GiveUp, ShutdownMessage.CloseLane),
+    *_ends(
+        _W.GIVING_UP,
+        (ShutdownMessage.TearDown, _W.TEARING_DOWN),
+        (ShutdownMessage.EndJob, _W.ENDING),
+    ),
+    *_ends(
+        _W.TEARING_DOWN,
+        (ShutdownMessage.CloseLane, _W.TEARING_DOWN),
+        (ShutdownMessage.EndJob, _W.ENDING),
+    ),
     *_ends(_W.ENDING),
     # The server may send these before it reads `Closed`.
-    *_unchanged(_W.CLOSED, Event.WORK_SENT, *(m for m in Message if m is not Message.Abort)),
-    *_rows(_W.CLOSED, (Message.Abort, _W.ABORTING), (Event.EXITED, _W.GONE)),
-    *_unchanged(_W.ABORTING, Event.WORK_SENT, *Message),
+    *_unchanged(
+        _W.CLOSED, Event.WORK_SENT, *(m for m in ShutdownMessage if m is not ShutdownMessage.Abort)
+    ),
+    *_rows(_W.CLOSED, (ShutdownMessage.Abort, _W.ABORTING), (Event.EXITED, _W.GONE)),
+    *_unchanged(_W.ABORTING, Event.WORK_SENT, *ShutdownMessage),
     *_rows(_W.ABORTING, (Event.EXITED, _W.GONE)),
-    *_unchanged(_W.GONE, Event.WORK_SENT, *Message),
+    *_unchanged(_W.GONE, Event.WORK_SENT, *ShutdownMessage),
 )
 _JOBS = (
     *_rows(_J.WAITING, (Event.BEGUN, _J.RUNNING)),
@@ -101,27 +115,27 @@ _LANES = (
         LaneState.IDLE,
         (Event.WORK_SENT, LaneState.BUNDLE),
         (Event.LOOP_SENT, LaneState.LOOP),
-        ((Message.CloseLane, Event.EXITED), LaneState.GONE),
+        ((ShutdownMessage.CloseLane, Event.EXITED), LaneState.GONE),
     ),
     *_rows(LaneState.BUNDLE, (Event.WORK_DONE, LaneState.IDLE), (Event.EXITED, LaneState.GONE)),
     *_rows(
         LaneState.LOOP,
-        (Message.LeaveLoop, LaneState.LOOP),
+        (ShutdownMessage.LeaveLoop, LaneState.LOOP),
         (Event.WORK_DONE, LaneState.IDLE),
-        ((Message.Abort, Event.EXITED), LaneState.GONE),
+        ((ShutdownMessage.Abort, Event.EXITED), LaneState.GONE),
     ),
 )
 _SECTIONS = (
-    *_rows(SectionState.RUNNING, (Event.WORK_DONE, SectionState.GONE)),
-    *_rows(SectionState.RUNNING, (Event.AT_ONCE, SectionState.CANCELLED)),
-    *_rows(SectionState.CANCELLED, ((Event.WORK_DONE, Event.LATE), SectionState.GONE)),
+    *_rows(SectionLife.RUNNING, (Event.WORK_DONE, SectionLife.GONE)),
+    *_rows(SectionLife.RUNNING, (Event.AT_ONCE, SectionLife.CANCELLED)),
+    *_rows(SectionLife.CANCELLED, ((Event.WORK_DONE, Event.LATE), SectionLife.GONE)),
 )
 _SERVERS = (
     *_rows(_S.STARTING, (Event.BEGUN, _S.SERVING), (Event.STOP_REQUESTED, _S.STOPPING)),
     *_rows(_S.SERVING, ((Event.STOP_REQUESTED, Event.OWNER_GONE), _S.STOPPING)),
     *_unchanged(_S.STOPPING, Event.STOP_REQUESTED),
     *_rows(_S.STOPPING, ((Event.ALL_GONE, Event.LATE), _S.GONE)),
-    *(Transition(state, Event.EXITED, _S.GONE) for state in _S if state is not _S.GONE),
+    *(ShutdownStep(state, Event.EXITED, _S.GONE) for state in _S if state is not _S.GONE),
 )
 _F, _R, _H = ForkServerState, ReaperState, HarnessState
 _FORK_SERVERS = (
@@ -155,7 +169,7 @@ _HARNESSES = (
 )
 _PROGRAMS = _rows(ProgramState.WORKING, (Event.EXITED, ProgramState.GONE))
 
-TRANSITIONS: tuple[Transition, ...] = (
+TRANSITIONS: tuple[ShutdownStep, ...] = (
     *(*_SERVERS, *_JOBS, *_LANES, *_SECTIONS, *_WORKERS),
     *(*_HARNESSES, *_FORK_SERVERS, *_REAPERS, *_PROGRAMS),
 )

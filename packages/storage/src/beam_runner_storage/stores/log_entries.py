@@ -23,7 +23,7 @@ _BASE = re.compile(r"bases/(\d{8})-(\d{12})-([0-9a-f]{16})-([0-9a-f]{16})")
 
 
 @attrs.frozen(order=True)
-class Place:
+class LogPosition:
     """Where an entry is in the log."""
 
     epoch: int
@@ -35,7 +35,7 @@ class Place:
         return f"entries/{self.epoch:08d}/{self.number:012d}"
 
     @classmethod
-    def of(cls, name: str) -> Place | None:
+    def of(cls, name: str) -> LogPosition | None:
         """That of the entry of this name; None of other objects."""
         found = _ENTRY.fullmatch(name)
         return cls(int(found[1]), int(found[2])) if found else None
@@ -45,7 +45,7 @@ class Place:
 class Base:
     """A copy of the database: the place of the first entry after it, the checksum of the entry before, and its own."""
 
-    place: Place
+    place: LogPosition
     chain: int
     checksum: int
 
@@ -61,7 +61,7 @@ class Base:
         found = _BASE.fullmatch(name)
         if found is None:
             return None
-        place = Place(int(found[1]), int(found[2]))
+        place = LogPosition(int(found[1]), int(found[2]))
         return cls(place, int(found[3], 16), int(found[4], 16))
 
 
@@ -89,7 +89,7 @@ def chain_of(contents: bytes) -> int:
     return int.from_bytes(contents[-_CHECKSUM_BYTES:], "big")
 
 
-def unpacked(place: Place, contents: bytes, before: int) -> Entry:
+def unpacked(place: LogPosition, contents: bytes, before: int) -> Entry:
     """The entry at a place after the one with a checksum.
 
     Raises:

@@ -19,7 +19,7 @@ from beam_runner_storage.durable.logged import LogAway, LogFailed, LogFenced, Tr
 from beam_runner_storage.stores.log_entries import (
     Base,
     Entry,
-    Place,
+    LogPosition,
     chain_of,
     claim,
 )
@@ -61,7 +61,7 @@ class ObjectLog:
         self._deadline = math.inf
         self._away = ""
         self._look = look
-        self._place = Place(0, 0)
+        self._place = LogPosition(0, 0)
         self._chain = 0
         self._changed = threading.Condition()
         self._queue: list[Transaction] = []
@@ -175,7 +175,7 @@ class ObjectLog:
     def _append(self, transactions: Sequence[Transaction]) -> None:
         contents = Entry(self._ownership.writer, self._chain, transactions).packed()
         self._create(contents)
-        self._place = Place(self._place.epoch, self._place.number + 1)
+        self._place = LogPosition(self._place.epoch, self._place.number + 1)
         self._chain = chain_of(contents)
         self._bytes += len(contents)
         self._entries += 1
@@ -238,7 +238,7 @@ class ObjectLog:
         keep = partial(self._keep_beside, self._place, self._chain, copy)
         start_helper(keep, "log-base")
 
-    def _keep_beside(self, place: Place, chain: int, copy: Path) -> None:
+    def _keep_beside(self, place: LogPosition, chain: int, copy: Path) -> None:
         try:
             self._put_base(place, chain, copy)
         except (StoreError, OSError) as error:
@@ -246,14 +246,14 @@ class ObjectLog:
         finally:
             self._keeping = False
 
-    def _put_base(self, place: Place, chain: int, copy: Path) -> None:
+    def _put_base(self, place: LogPosition, chain: int, copy: Path) -> None:
         """Keeps a copy of the database, then removes what is before it, but for the seal that ends each epoch, and its claim."""
         base = Base(place, chain, checksum_of(copy))
         self._base_bytes = copy.stat().st_size
         self._store.put(base.name, copy)
         copy.unlink()
         names = list(self._store.names())
-        entries = [found for found in map(Place.of, names) if found is not None]
+        entries = [found for found in map(LogPosition.of, names) if found is not None]
         seals = {one.epoch: one for one in sorted(entries) if one.epoch < place.epoch}.values()
         old = [one.name for one in entries if one < place and one not in seals]
         bases = [found for found in map(Base.of, names) if found is not None]

@@ -16,7 +16,14 @@ import xxhash
 from beam_runner_model.threads import run_together
 
 from beam_runner_storage.durable.logged import LogFailed, Transaction
-from beam_runner_storage.stores.log_entries import Base, Entry, Place, chain_of, claim, unpacked
+from beam_runner_storage.stores.log_entries import (
+    Base,
+    Entry,
+    LogPosition,
+    chain_of,
+    claim,
+    unpacked,
+)
 from beam_runner_storage.stores.ports import FileStore, MissingFileError
 
 _AT_ONCE = 16
@@ -29,7 +36,7 @@ class TakenOver:
     """What there was: the transactions after the last base; and where this server begins, chained to what."""
 
     transactions: tuple[Transaction, ...]
-    place: Place
+    place: LogPosition
     chain: int
 
 
@@ -56,9 +63,9 @@ def take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
 def _take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
     names = list(store.names())
     base = max((base for base in map(Base.of, names) if base is not None), default=None)
-    place = base.place if base is not None else Place(0, 0)
+    place = base.place if base is not None else LogPosition(0, 0)
     chain = base.chain if base is not None else 0
-    places = [one for one in map(Place.of, names) if one is not None and one >= place]
+    places = [one for one in map(LogPosition.of, names) if one is not None and one >= place]
     contents = _contents(store, places)
     if base is not None:
         _fetch(store, base, path)
@@ -74,25 +81,27 @@ def _take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
                 raise _Gone(place.name)
             seal = Entry(writer, chain, None).packed()
             if store.create(place.name, seal):
-                return TakenOver(tuple(transactions), Place(place.epoch + 1, 0), chain_of(seal))
+                return TakenOver(
+                    tuple(transactions), LogPosition(place.epoch + 1, 0), chain_of(seal)
+                )
             found = _read(store, place)
         entry = unpacked(place, found, chain)
         chain = chain_of(found)
         if entry.transactions is not None:
             transactions += entry.transactions
-            place = Place(place.epoch, place.number + 1)
+            place = LogPosition(place.epoch, place.number + 1)
         else:
-            place = Place(place.epoch + 1, 0)
+            place = LogPosition(place.epoch + 1, 0)
             if entry.writer == writer:
                 return TakenOver(tuple(transactions), place, chain)
 
 
-def _contents(store: FileStore, places: Collection[Place]) -> dict[Place, bytes]:
+def _contents(store: FileStore, places: Collection[LogPosition]) -> dict[LogPosition, bytes]:
     found = run_together(lambda place: _read(store, place), tuple(places), _AT_ONCE, "log")
     return dict(zip(places, found, strict=True))
 
 
-def _read(store: FileStore, place: Place) -> bytes:
+def _read(store: FileStore, place: LogPosition) -> bytes:
     try:
         return store.read(place.name)
     except MissingFileError:

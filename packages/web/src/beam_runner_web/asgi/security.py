@@ -32,7 +32,7 @@ _HEADERS = {
 }
 
 
-class Guard:
+class RequestGuard:
     """ASGI middleware that refuses forbidden requests before the application sees them.
 
     - A Host that isn't this machine's or one of `allowed_hosts`: 421.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from beam_runner_model.observation import BundlePlace, RunningBundle
+from beam_runner_model.observation import BundlePlace, ObservedBundle
 
 from beam_runner_web.texts import duration, number, one_line
 from beam_runner_web.watch.figures import StageFigures
@@ -31,7 +31,7 @@ def _long_bundles(facts: Facts) -> Iterator[Cause]:
     execution = facts.snapshot.execution
     if execution is None:
         return
-    of_stages: dict[str, list[RunningBundle]] = defaultdict(list)
+    of_stages: dict[str, list[ObservedBundle]] = defaultdict(list)
     for one in execution.bundles:
         starts = one.where is BundlePlace.STARTING_HARNESS
         if one.seconds >= OLD_SECONDS and not (starts or is_silent(one)):
@@ -42,7 +42,7 @@ def _long_bundles(facts: Facts) -> Iterator[Cause]:
         yield _of_bundles(facts, stages.get(key), standing or bundles)
 
 
-def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningBundle]) -> Cause:
+def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[ObservedBundle]) -> Cause:
     """Returns the sentence about bundles of one stage, all of them without progress or all of them with progress."""
     tree = facts.snapshot.tree
     one = max(bundles, key=lambda bundle: bundle.seconds)
@@ -74,7 +74,7 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[RunningB
     return Cause(CauseKind.LONG_BUNDLE, Weight.NOTE, text, "stacks", step)
 
 
-def _no_further(facts: Facts, one: RunningBundle, process: str) -> str:
+def _no_further(facts: Facts, one: ObservedBundle, process: str) -> str:
     """Returns for how long a bundle has made no progress, and in which step."""
     for_all = abs(one.seconds - one.still) < STILL_SECONDS
     still = "without coming any further" if for_all else f"no further for {duration(one.still)}"

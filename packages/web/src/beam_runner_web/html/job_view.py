@@ -18,7 +18,7 @@ from beam_runner_web.texts import is_end, is_start
 from beam_runner_web.watch import masking
 from beam_runner_web.watch.figures import StageFigures, StepFigures
 from beam_runner_web.watch.states import ENDED_WELL, StepState, of_stage, step_states
-from beam_runner_web.watch.steps import Step
+from beam_runner_web.watch.steps import StepNode
 from beam_runner_web.watch.timeline import Chart, Timeline, charts_of, timeline_of
 from beam_runner_web.watch.watching import Snapshot, grown
 
@@ -28,7 +28,7 @@ _SORTS = ("name", "in", "out", "rate", "wall")
 
 
 @attrs.frozen
-class Row:
+class StepRow:
     """A step in the table.
 
     Attributes:
@@ -37,7 +37,7 @@ class Row:
         waiting: the number of bytes that wait for the step.
     """
 
-    step: Step
+    step: StepNode
     state: StepState
     figures: StepFigures
     rate: float | None
@@ -133,10 +133,10 @@ class JobView:
         chosen = default_open(self.tree, self.failed_steps) if opened is None else opened
         return view(self.tree, chosen)
 
-    def row(self, key: str, opened: frozenset[str] = frozenset()) -> Row:
+    def row(self, key: str, opened: frozenset[str] = frozenset()) -> StepRow:
         """Returns a step's row of the table."""
         figures = self.figures.steps.get(key, StepFigures())
-        return Row(
+        return StepRow(
             self.tree.steps[key],
             self.states.get(key, StepState.IDLE),
             figures,
@@ -146,7 +146,7 @@ class JobView:
             key in opened,
         )
 
-    def rows(self, seen: View, sort: str = "") -> list[Row]:
+    def rows(self, seen: View, sort: str = "") -> list[StepRow]:
         """Returns the rows of the table: the visible tree, or all steps without parts, sorted."""
         descending = sort.startswith("-")
         by = sort.removeprefix("-")
@@ -158,7 +158,7 @@ class JobView:
         return sorted(known, key=lambda row: _sort_key(row, by), reverse=descending) + unknown
 
     @cached_property
-    def slowest(self) -> list[Row]:
+    def slowest(self) -> list[StepRow]:
         """Returns the steps without parts that took the most time."""
         walls = [
             (figures.wall or 0, key)
@@ -205,7 +205,7 @@ def _behind(stage: StageFigures) -> int:
     return 0 if stage.output_watermark is None else stage.output_watermark
 
 
-def _sort_key(row: Row, by: str) -> Any:
+def _sort_key(row: StepRow, by: str) -> Any:
     match by:
         case "name":
             return row.step.name

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import attrs
-from beam_runner_jobservices.job_log import LogQuery, LogRecord, Logs, select_logs
+from beam_runner_jobservices.job_log import JobLogLine, LogQuery, Logs, select_logs
 from beam_runner_model.jobs import JobMessage
 
 from beam_runner_web.texts import iso, whole_number
-from beam_runner_web.watch.steps import Step
+from beam_runner_web.watch.steps import StepNode
 
 from .job_view import JobView
 
@@ -80,7 +80,7 @@ def last_lines(job: JobView, chosen: LogFilter, most: int = _MOST_LINES) -> LogP
 
 def all_lines(job: JobView, chosen: LogFilter) -> list[LogLine]:
     """Yields all lines that match a filter, oldest first."""
-    parts: list[tuple[LogRecord, ...]] = []
+    parts: list[tuple[JobLogLine, ...]] = []
     query = _query(job, chosen)
     while found := _ask(job, query).lines:
         parts.append(found)
@@ -88,7 +88,7 @@ def all_lines(job: JobView, chosen: LogFilter) -> list[LogLine]:
     return [_line(job, one) for part in reversed(parts) for one in part]
 
 
-def steps_to_choose(job: JobView, chosen: LogFilter, found: LogPart) -> list[Step]:
+def steps_to_choose(job: JobView, chosen: LogFilter, found: LogPart) -> list[StepNode]:
     """Returns the steps to filter by: all steps, or in a large pipeline those with lines, and their composites."""
     steps = job.tree.steps
     if len(steps) <= _MOST_STEPS:
@@ -128,7 +128,7 @@ def _of_stream(job: JobView) -> Iterator[JobMessage]:
         yield attrs.evolve(message, message_id=str(number), transform=name)
 
 
-def _line(job: JobView, record: LogRecord) -> LogLine:
+def _line(job: JobView, record: JobLogLine) -> LogLine:
     time = "" if record.time is None else iso(record.time)
     step = job.tree.find(record.step)
     return LogLine(record.id, time, record.severity, step, record.worker, record.text)

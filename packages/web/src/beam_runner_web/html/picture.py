@@ -12,7 +12,7 @@ from beam_runner_web.graph.graph import Edge, View
 from beam_runner_web.texts import harmless, is_end, is_start, number, one_line, size, watermark
 from beam_runner_web.watch.states import StepState
 
-from .job_view import JobView, Row
+from .job_view import JobView, StepRow
 
 _LINE_CHARACTERS = 29
 _DESCRIBED_CHARACTERS = 1_000
@@ -21,10 +21,10 @@ _CHARACTER = 7.3
 
 
 @attrs.frozen
-class Node:
+class StepBox:
     """A step: its label, its metrics in lines, and the first warning about the step or a part of it."""
 
-    row: Row
+    row: StepRow
     box: Box
     label: str
     lines: tuple[str, ...]
@@ -46,7 +46,7 @@ class Flow:
 class Picture:
     """Nodes, each composite before its parts, and the edges between closed steps."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[StepBox, ...]
     flows: tuple[Flow, ...]
     width: float
     height: float
@@ -74,13 +74,13 @@ def picture(job: JobView, seen: View) -> Picture | None:
     return Picture(nodes, flows, drawn.width, drawn.height)
 
 
-def _around(row: Row, seen: View) -> str:
+def _around(row: StepRow, seen: View) -> str:
     return row.step.parent if row.step.parent in seen.opened else ""
 
 
-def _node(row: Row, box: Box, lines: tuple[str, ...], alarm: str) -> Node:
+def _node(row: StepRow, box: Box, lines: tuple[str, ...], alarm: str) -> StepBox:
     room = box.width - (66 if row.step.children else 38) - (14 if alarm else 0)
-    return Node(row, box, one_line(row.step.label, int(room / _CHARACTER)), lines, alarm)
+    return StepBox(row, box, one_line(row.step.label, int(room / _CHARACTER)), lines, alarm)
 
 
 def _alarms(job: JobView, seen: View) -> dict[str, str]:
@@ -108,7 +108,7 @@ def _fitting(parts: list[str]) -> list[str]:
     return lines
 
 
-def _lines(job: JobView, row: Row) -> tuple[str, ...]:
+def _lines(job: JobView, row: StepRow) -> tuple[str, ...]:
     figures = row.figures
     amounts = []
     if figures.elements_in is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 from beam_runner_jobservices.metric_values import Distribution, Latest, MetricValue, metric_value
-from beam_runner_model.jobs import JobMetrics, MonitoringInfo
+from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_model.waits import Wait, WaitKind
 
 from .samples import URN as SAMPLES
@@ -112,7 +112,7 @@ def figures_of(metrics: JobMetrics, tree: StepTree, waits: Sequence[Wait] = ()) 
     counts: dict[str, int] = defaultdict(int)
     sizes: dict[str, Distribution] = {}
     walls: dict[str, int] = defaultdict(int)
-    stages: dict[str, dict[str, MonitoringInfo]] = defaultdict(dict)
+    stages: dict[str, dict[str, MetricCell]] = defaultdict(dict)
     samples: dict[str, tuple[bytes, ...]] = {}
     others = []
     for info in infos:
@@ -176,7 +176,7 @@ def _sum_of(pcollections: Iterable[str], counts: Mapping[str, int]) -> int | Non
 
 
 def _stage(
-    key: str, found: Mapping[str, MonitoringInfo], tree: StepTree, waits: Sequence[Wait]
+    key: str, found: Mapping[str, MetricCell], tree: StepTree, waits: Sequence[Wait]
 ) -> StageFigures:
     values = {name: metric_value(info) for name, info in found.items()}
     name = next(filter(None, (info.labels.get("PTRANSFORM") for info in found.values())), key)
@@ -234,6 +234,6 @@ def _user_metrics(metrics: JobMetrics, tree: StepTree) -> tuple[UserMetric, ...]
     return tuple(sorted(found.values(), key=lambda one: (one.step, one.namespace, one.name)))
 
 
-def _integer(info: MonitoringInfo) -> int:
+def _integer(info: MetricCell) -> int:
     value = metric_value(info)
     return value if isinstance(value, int) else 0

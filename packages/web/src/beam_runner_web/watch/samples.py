@@ -7,7 +7,7 @@ notation of bytes.
 from __future__ import annotations
 
 from beam_runner_jobservices.metric_values import BROKEN, Payload
-from beam_runner_model.jobs import MonitoringInfo
+from beam_runner_model.jobs import MetricCell
 
 URN = "beam_runner_worker:sampled_elements:v1"
 _MOST = 10
@@ -15,7 +15,7 @@ _LONGEST_BYTES = 200
 _LONGEST_TEXT = 400
 
 
-def samples_of(info: MonitoringInfo) -> tuple[bytes, ...]:
+def samples_of(info: MetricCell) -> tuple[bytes, ...]:
     """Returns the encoded elements of a metric of this URN, oldest first; none if the payload is malformed."""
     try:
         data = Payload(info.payload)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_model.observation import Execution, RunningBundle, ThreadStack
+from beam_runner_model.observation import Execution, ObservedBundle, ThreadStack
 
 from .threads import Thread
 
@@ -17,12 +17,12 @@ OLD_SECONDS = 10.0
 _PAUSE_SECONDS = 10.0
 
 
-def stands(bundle: RunningBundle) -> bool:
+def stands(bundle: ObservedBundle) -> bool:
     """Returns whether a bundle has run for long without progress."""
     return bundle.seconds >= OLD_SECONDS and bundle.still > STILL_SECONDS
 
 
-def is_silent(bundle: RunningBundle) -> bool:
+def is_silent(bundle: ObservedBundle) -> bool:
     """Returns whether the process that runs a bundle no longer answers."""
     return bundle.silent > STILL_SECONDS
 
@@ -62,7 +62,7 @@ class Standing:
             self._asking.release()
 
 
-def thread_of(bundle: RunningBundle, threads: Sequence[Thread]) -> Thread | None:
+def thread_of(bundle: ObservedBundle, threads: Sequence[Thread]) -> Thread | None:
     """Returns the thread whose user code belongs to a bundle; None if several threads are possible."""
     found = [one for one in threads if (one.host, one.pid) == (bundle.host, bundle.pid)]
     found = found or [one for one in threads if one.sdk and one.host == bundle.host]

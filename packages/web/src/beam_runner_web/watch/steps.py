@@ -11,7 +11,7 @@ from beam_runner_jobservices.step_names import StepNames
 
 
 @attrs.frozen
-class Step:
+class StepNode:
     """A step of the tree. `label` is its name within its composite, and `depth` its depth below the top."""
 
     id: str
@@ -38,7 +38,7 @@ class StepTree:
         while len(top) == 1 and (inner := _children(known, top[0])):
             top = list(inner)
         self.top = tuple(top)
-        self.steps: dict[str, Step] = {}
+        self.steps: dict[str, StepNode] = {}
         for root in self.top:
             self._add(root, "", 0)
         self.names = StepNames({step.id: step.name for step in self.steps.values()})
@@ -53,7 +53,9 @@ class StepTree:
                 continue
             children = _children(self.pipeline.steps, key)
             label = _label(described.name, self.pipeline.steps.get(above))
-            self.steps[key] = Step(key, described.name, label, level, above, children, described)
+            self.steps[key] = StepNode(
+                key, described.name, label, level, above, children, described
+            )
             pending += [(child, key, level + 1) for child in reversed(children)]
 
     def find(self, name: str) -> str:

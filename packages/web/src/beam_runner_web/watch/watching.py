@@ -12,7 +12,7 @@ import attrs
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.error_log import Errors, FailureGroup, errors_among
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_jobservices.job_log import LogQuery, LogRecord, Logs
+from beam_runner_jobservices.job_log import JobLogLine, LogQuery, Logs
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobInfo, JobMessage, JobState, StateEvent
 from beam_runner_model.observation import Execution, SeriesPoint
@@ -74,7 +74,7 @@ class Snapshot:
     history: Mapping[str, tuple[SeriesPoint, ...]] = attrs.field(factory=dict)
     threads: tuple[Thread, ...] = ()
     warnings: int = 0
-    last_warning: LogRecord | None = None
+    last_warning: JobLogLine | None = None
 
     @property
     def state(self) -> JobState:
@@ -123,7 +123,7 @@ def grown(name: str) -> Callable[[Figures], int | None]:
     return lambda figures: figures.steps[name].elements_out if name in figures.steps else None
 
 
-class JobWatch:
+class JobFollower:
     """Follower of one job's messages, which requests the other data when a page asks for it.
     Thread-safe.
 
@@ -325,9 +325,9 @@ class Watches:
         self.client = connect()
         self._keep = keep_seconds
         self._lock = threading.Lock()
-        self._watches: dict[str, JobWatch] = {}
+        self._watches: dict[str, JobFollower] = {}
 
-    def get(self, job_id: str) -> JobWatch:
+    def get(self, job_id: str) -> JobFollower:
         """Returns the watch of a job, created if it doesn't exist.
 
         Raises:
@@ -342,7 +342,7 @@ class Watches:
             raise JobApiError("NOT_FOUND", f"no job {job_id!r} on this server")
         feed_client = self._connect()
         try:
-            made = JobWatch(self.client, feed_client, job)
+            made = JobFollower(self.client, feed_client, job)
         except BaseException:
             feed_client.close()
             raise

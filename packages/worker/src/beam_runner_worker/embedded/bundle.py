@@ -12,7 +12,7 @@ from beam_runner_worker.embedded.failures import bundle_failed, original
 from beam_runner_worker.embedded.processor import Processor
 from beam_runner_worker.embedded.runs import is_of_user_code
 from beam_runner_worker.embedded.splits import residual_element
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 from beam_runner_worker.ports import OutputPort
 
 
@@ -90,7 +90,7 @@ def error_for_host(
     if (failed := _host_error(processor)) is not None:
         return failed
     cause = original(error)
-    if isinstance(cause, (BundleFailed, HarnessError)) or not is_of_user_code(cause):
+    if isinstance(cause, (BundleError, HarnessError)) or not is_of_user_code(cause):
         return cause
     ops = processor.ops.values()
     return bundle_failed(error, ops, processor.running, stage_name, context)

@@ -17,7 +17,7 @@ from apache_beam.runners.worker import operations
 from apache_beam.runners.worker.bundle_processor import BeamTransformFactory
 from apache_beam.runners.worker.statesampler import StateSampler
 from apache_beam.utils.counters import CounterFactory
-from beam_runner_model.stages import InputEdge, OutputEdge, OutputKind, StageSpec
+from beam_runner_model.stages import HarnessStage, InputEdge, OutputEdge, OutputKind
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
@@ -40,12 +40,12 @@ class Edges:
     outputs: Mapping[str, OutputEdge]
 
     @classmethod
-    def of(cls, spec: StageSpec) -> Edges:
+    def of(cls, spec: HarnessStage) -> Edges:
         """Returns the edges that a stage names."""
         return cls(spec.input, {edge.transform_id: edge for edge in spec.outputs})
 
 
-def parse_descriptor(spec: StageSpec) -> beam_fn_api_pb2.ProcessBundleDescriptor:
+def parse_descriptor(spec: HarnessStage) -> beam_fn_api_pb2.ProcessBundleDescriptor:
     """Returns the stage's descriptor with the URNs of this package on its edges.
 
     Raises:

@@ -13,7 +13,7 @@ from beam_runner_worker.advice import with_advice
 from beam_runner_worker.embedded.bundle_context import BundleContext
 from beam_runner_worker.embedded.failing_element import failing_element
 from beam_runner_worker.embedded.runs import is_of_user_code
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 
 _STEP = re.compile(r" \[while running '(?P<step>.*)'\]$", re.DOTALL)
 _UNNAMED = {
@@ -59,7 +59,7 @@ def bundle_failed(
     running: operations.Operation | None,
     stage_name: str,
     context: BundleContext | None = None,
-) -> BundleFailed:
+) -> BundleError:
     """Returns the error for the host.
 
     Args:
@@ -74,7 +74,7 @@ def bundle_failed(
     trace = "".join(traceback.format_exception(cause))
     told = None if context is None else context.element_at(cause)
     element = failing_element(error, cause, told)
-    return BundleFailed(transform, with_advice(describe(cause), trace), trace, element)
+    return BundleError(transform, with_advice(describe(cause), trace), trace, element)
 
 
 def describe_failed_build(error: BaseException, stage_name: str) -> BaseException:
@@ -87,7 +87,7 @@ def describe_failed_build(error: BaseException, stage_name: str) -> BaseExceptio
         return error
     trace = "".join(traceback.format_exception(error))
     summary = with_advice(f"{describe(error)} (while loading its functions)")
-    return BundleFailed(stage_name, summary, trace)
+    return BundleError(stage_name, summary, trace)
 
 
 def _transform(

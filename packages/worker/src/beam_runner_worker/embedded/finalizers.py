@@ -65,7 +65,7 @@ def _collecting() -> Iterator[list[Callable[[], object]]]:
             core._BundleFinalizerParam.finalize_bundle = usual
 
 
-class Finalizers:
+class StageFinalizers:
     """The callbacks of one stage's bundles, by bundle. Thread-safe.
 
     Args:

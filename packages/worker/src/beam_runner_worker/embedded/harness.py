@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from apache_beam.runners.worker.data_sampler import DataSampler
-from beam_runner_model.stages import JobContext, StageSpec
+from beam_runner_model.stages import HarnessStage, JobContext
 
 from beam_runner_worker import samples
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
@@ -43,7 +43,7 @@ class EmbeddedHarness:
         artifacts: ArtifactReader,
         logs: LogSink,
         table_bytes: int = TABLE_BYTES,
-        stages: Callable[[], Iterable[StageSpec]] = tuple,
+        stages: Callable[[], Iterable[HarnessStage]] = tuple,
     ) -> None:
         self._table_bytes = table_bytes
         self._setup = ProcessSetup(job, artifacts, logs, lambda: functions_of(stages()))
@@ -53,7 +53,7 @@ class EmbeddedHarness:
         # Without a period the sampler starts no timers. Samples are taken with progress reports.
         self._sampler = DataSampler(samples.MOST_SAMPLES, 0) if wanted else None
 
-    def stage(self, spec: StageSpec, side_inputs: SideInputReader) -> EmbeddedStage:
+    def stage(self, spec: HarnessStage, side_inputs: SideInputReader) -> EmbeddedStage:
         """Returns the stage's harness, created on first use and cached; ``side_inputs`` is fixed by
         then.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import TracebackType
 
-from beam_runner_model.chunks import StateCell, Timer
+from beam_runner_model.chunks import StageTimer, StateCell
 from beam_runner_model.value_pieces import ValuePieces
 
 from beam_runner_worker.errors import TimerRefused
@@ -103,7 +103,7 @@ class WatchedState:
         with self._errors:
             self._state.ordered_remove(cell, start, end)
 
-    def set_timer(self, timer: Timer) -> None:
+    def set_timer(self, timer: StageTimer) -> None:
         """Sets or clears a timer. A refused timer is user code's error, and isn't recorded."""
         refused: TimerRefused | None = None
         with self._errors:

@@ -13,7 +13,7 @@ from beam_runner_model.stages import OutputEdge
 from beam_runner_model.value_pieces import PIECE_BYTES
 
 from beam_runner_worker.embedded.runs import in_each_window
-from beam_runner_worker.embedded.sinks import MAX_ROWS, Encoder, Headers, Run, Sink
+from beam_runner_worker.embedded.sinks import MAX_ROWS, Encoder, HeaderEncoder, Run, Sink
 
 _MIN_MILLIS = MIN_TIMESTAMP.micros // 1000
 
@@ -26,10 +26,10 @@ class KeyedSink(Sink):
         coder = self._windowed_coder.wrapped_value_coder
         self._with_timestamps = edge.timestamps
         self._encode_key = None
-        self._headers: Headers | None = None
+        self._headers: HeaderEncoder | None = None
         if not edge.keyed_by_element:
             if edge.whole_elements and _is_header_and_pair(self._windowed_coder):
-                self._headers = Headers(self._windowed_coder)
+                self._headers = HeaderEncoder(self._windowed_coder)
             self._key_impl = coder.key_coder().get_impl()
             self._encode_key = self._key_impl.encode_to_stream
             coder = coder.value_coder()

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from apache_beam.internal import pickler
 from apache_beam.internal.cloudpickle import cloudpickle
-from beam_runner_model.stages import StageSpec
+from beam_runner_model.stages import HarnessStage
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
@@ -84,7 +84,7 @@ class MainModule(types.ModuleType):
             ) from error
 
 
-def functions_of(stages: Iterable[StageSpec]) -> Iterator[bytes]:
+def functions_of(stages: Iterable[HarnessStage]) -> Iterator[bytes]:
     """Returns the pickled DoFns and CombineFns of stages."""
     for stage in stages:
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)

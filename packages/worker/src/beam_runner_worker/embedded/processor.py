@@ -10,7 +10,7 @@ from apache_beam.runners.worker.bundle_processor import BundleProcessor
 from apache_beam.runners.worker.data_sampler import DataSampler
 from apache_beam.utils.counters import CounterFactory
 from beam_runner_model.bundles import MonitoringInfo
-from beam_runner_model.chunks import Timer
+from beam_runner_model.chunks import StageTimer
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
@@ -87,7 +87,7 @@ class Processor(BundleProcessor):
         """Sets the state that stateful DoFns read and write from now on."""
         self.host.show(user_state)
 
-    def fire(self, timers: Iterable[Timer]) -> None:
+    def fire(self, timers: Iterable[StageTimer]) -> None:
         """Lets user code process timers, in order."""
         for timer in timers:
             self.running = op = self.ops[timer.transform_id]

@@ -29,7 +29,7 @@ from beam_runner_worker.embedded.beam_versions import STAGED_DIRECTORY
 from beam_runner_worker.embedded.failures import describe
 from beam_runner_worker.embedded.logs import LogSinkHandler
 from beam_runner_worker.embedded.main_module import MainModule
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 from beam_runner_worker.missing_modules import with_advice
 from beam_runner_worker.ports import ArtifactReader, LogSink
 
@@ -125,7 +125,7 @@ class ProcessSetup:
         try:
             sdk_worker_main._load_main_session(self._directory)
         except Exception as error:
-            raise BundleFailed(
+            raise BundleError(
                 f"the main session of job {job.job_name}",
                 f"{with_advice(describe(error))} (a package that the main module of the pipeline imports may "
                 "be missing or have another version here)",
@@ -139,7 +139,7 @@ class ProcessSetup:
         try:
             return main_classes.decode(file.read_bytes())
         except ValueError as error:
-            raise BundleFailed(
+            raise BundleError(
                 f"the classes of the main module of job {job.job_name}",
                 f"the staged file {file.name} can't be read: {error}",
                 traceback.format_exc(),

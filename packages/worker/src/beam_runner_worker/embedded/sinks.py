@@ -161,7 +161,7 @@ def _run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
 
         return encode_apart
     encode_value = coder.wrapped_value_coder.get_impl().encode_to_stream
-    header_of = Headers(coder).of
+    header_of = HeaderEncoder(coder).of
 
     def encode(run: Run, stream: coder_impl.create_OutputStream, ends: list[int]) -> None:
         like, values = run
@@ -178,7 +178,7 @@ def _run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
     return encode
 
 
-class Headers:
+class HeaderEncoder:
     """Encoder of the header of windowed values, which encodes only changed headers."""
 
     def __init__(self, coder: coders.WindowedValueCoder) -> None:

@@ -20,7 +20,7 @@ from beam_runner_worker.embedded.elements import ElementDecoder
 from beam_runner_worker.embedded.groups import GroupDecoder
 from beam_runner_worker.embedded.host_errors import HostErrors
 from beam_runner_worker.embedded.runs import Collector, TakesRuns, is_of_user_code, runs_of
-from beam_runner_worker.errors import BundleFailed
+from beam_runner_worker.errors import BundleError
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Source(operations.Operation):
         self.encode: Callable[[WindowedValue], bytes] = windowed_coder.get_impl().encode_nested
         self.claims = Claims()
         self.feeding = False
-        self.failed_split: BundleFailed | None = None
+        self.failed_split: BundleError | None = None
         self._runs: TakesRuns | None = None
         self._decoder: ElementDecoder | GroupDecoder = (
             GroupDecoder(windowed_coder, self.claims, errors)

@@ -13,7 +13,7 @@ from beam_runner_worker.embedded.claims import Held
 from beam_runner_worker.embedded.failures import describe
 from beam_runner_worker.embedded.runs import is_of_user_code
 from beam_runner_worker.embedded.source import Source
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 
 _UNKNOWN_PROGRESS = 0.5
 """The assumed completed fraction of an element that doesn't report its progress."""
@@ -111,5 +111,5 @@ def _split_current(source: Source, held: Held, keep: float) -> BundleSplit | Non
         held.stop = held.claimed
         step = str(source.targets[0].name_context.step_name)
         trace = "".join(traceback.format_exception(error))
-        source.failed_split = BundleFailed(step, f"{describe(error)} (in a split)", trace)
+        source.failed_split = BundleError(step, f"{describe(error)} (in a split)", trace)
         return None

@@ -10,13 +10,13 @@ from apache_beam.runners.worker import statesampler
 from apache_beam.runners.worker.data_sampler import DataSampler
 from beam_runner_model.bundles import BundleProgress, BundleResult, BundleSplit
 from beam_runner_model.chunks import InputChunk
-from beam_runner_model.stages import StageSpec
+from beam_runner_model.stages import HarnessStage
 
 from beam_runner_worker.embedded.bundle import error_for_host, run_bundle
 from beam_runner_worker.embedded.combine_tables import TABLE_BYTES
 from beam_runner_worker.embedded.edges import Edges, parse_descriptor
 from beam_runner_worker.embedded.failures import describe_failed_build
-from beam_runner_worker.embedded.finalizers import Finalizers
+from beam_runner_worker.embedded.finalizers import StageFinalizers
 from beam_runner_worker.embedded.frames import in_one_piece
 from beam_runner_worker.embedded.processor import Processor
 from beam_runner_worker.embedded.sampling import samples_of, take_samples
@@ -42,7 +42,7 @@ class EmbeddedStage:
 
     def __init__(
         self,
-        spec: StageSpec,
+        spec: HarnessStage,
         side_inputs: SideInputReader,
         flush_logs: Callable[[], None],
         sampler: DataSampler | None = None,
@@ -56,7 +56,7 @@ class EmbeddedStage:
         self._table_bytes = table_bytes
         self._processor: Processor | None = None
         self._changing = False
-        self._finalizers = Finalizers()
+        self._finalizers = StageFinalizers()
         self._lock = threading.Lock()
         self._running: Processor | None = None
 

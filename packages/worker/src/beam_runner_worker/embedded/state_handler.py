@@ -8,7 +8,7 @@ from typing import Any, NoReturn, Protocol
 
 from apache_beam.coders import coder_impl
 from apache_beam.runners.worker.sdk_worker import CachingStateHandler
-from beam_runner_model.chunks import Timer
+from beam_runner_model.chunks import StageTimer
 from beam_runner_model.value_pieces import ValuePieces
 
 from beam_runner_worker.embedded.host_errors import HostErrors, WatchedState, watched_pieces
@@ -26,7 +26,7 @@ class Views(Protocol):
 class Cells(Protocol):
     """The state of a stateful transform that user code has read or changed."""
 
-    def to_user_timer(self, timer: Timer) -> Any:
+    def to_user_timer(self, timer: StageTimer) -> Any:
         """Returns a due timer in the form that Beam's operation takes."""
 
     def flush(self) -> None:

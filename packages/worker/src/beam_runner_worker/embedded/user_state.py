@@ -17,7 +17,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo
-from beam_runner_model.chunks import StateCell, Timer
+from beam_runner_model.chunks import StageTimer, StateCell
 
 from beam_runner_worker.embedded.state_handler import StateHandler
 from beam_runner_worker.embedded.state_kinds import RuntimeCell, StoredCell, kind_of_cell
@@ -128,7 +128,7 @@ class UserStateContext(userstate.UserStateContext):
         self, family: str, tag: str, fire_at: int | None, hold: int | None, pane: PaneInfo | None
     ) -> None:
         """Sets or clears a timer of the current key and window; times in ms."""
-        timer = Timer(
+        timer = StageTimer(
             transform_id=self._transform_id,
             family=family,
             tag=tag,
@@ -140,7 +140,7 @@ class UserStateContext(userstate.UserStateContext):
         )
         self._handler.user_state.set_timer(timer)
 
-    def to_user_timer(self, timer: Timer) -> userstate.Timer:
+    def to_user_timer(self, timer: StageTimer) -> userstate.Timer:
         """Returns a due timer in the form that Beam's operation processes."""
         if timer.key != self._key_data or timer.windows[0] != self._window_data:
             self.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from beam_runner_worker.fnapi.starting import Activity
+from beam_runner_worker.fnapi.starting import HarnessActivity
 from beam_runner_worker.process_tree import descendants, processes, threads
 
 _WANT = frozenset("RD")
@@ -27,7 +27,7 @@ class NamedProcess:
         self._process: int | None = None
         self._ran = 0.0
 
-    def activity(self) -> Activity | None:
+    def activity(self) -> HarnessActivity | None:
         """Returns the activity of the process; none after its exit, and None while it hasn't been
         seen.
 
@@ -38,7 +38,7 @@ class NamedProcess:
             self._process = next(filter(self._is_named, processes()), self._process)
         if self._process is None:
             return None
-        found = activity_of(self._process) or Activity(self._ran, wants=False)
+        found = activity_of(self._process) or HarnessActivity(self._ran, wants=False)
         self._ran = found.ran
         return found
 
@@ -50,7 +50,7 @@ class NamedProcess:
             return False
 
 
-def activity_of(process: int) -> Activity | None:
+def activity_of(process: int) -> HarnessActivity | None:
     """Returns the activity of a process and its descendants; None if the process is gone or not
     visible.
 
@@ -61,7 +61,7 @@ def activity_of(process: int) -> Activity | None:
     if not told:
         return None
     ran = sum(int(ticks) for fields in told for ticks in fields[_TIMES]) / os.sysconf("SC_CLK_TCK")
-    return Activity(ran, wants=any(map(_wants, found)))
+    return HarnessActivity(ran, wants=any(map(_wants, found)))
 
 
 def _wants(process: int) -> bool:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from beam_runner_worker.fnapi.launchers import Launcher
-from beam_runner_worker.fnapi.starting import Start, StartLimits, Verdict
+from beam_runner_worker.fnapi.starting import HarnessStart, StartLimits, Verdict
 
 _LOOK_SECONDS = 0.5
 _TELL_SECONDS = 30.0
@@ -33,7 +33,7 @@ class Arrival:
         self._launcher = launcher
         self._limits = limits
         self._tell = tell
-        self._start: Start | None = None
+        self._start: HarnessStart | None = None
         self._look_at = 0.0
         self._tell_after = _TELL_SECONDS
         self.verdict = Verdict.MAY_COME
@@ -47,7 +47,7 @@ class Arrival:
         now = time.monotonic()
         if self._start is None:
             # Most harnesses connect before a scan of all processes is worthwhile.
-            self._start, self._look_at = Start(self._limits, now), now + _LOOK_SECONDS
+            self._start, self._look_at = HarnessStart(self._limits, now), now + _LOOK_SECONDS
         if now < self._look_at:
             return None
         self._look_at = now + _LOOK_SECONDS
@@ -60,7 +60,7 @@ class Arrival:
             self._tell(self._told(self._start))
         return None
 
-    def _given_up(self, start: Start) -> str:
+    def _given_up(self, start: HarnessStart) -> str:
         called, limits = self._launcher.called, self._limits
         match self.verdict:
             case Verdict.STOOD_STILL:
@@ -77,7 +77,7 @@ class Arrival:
                 )
         return f"the SDK did not connect within {limits.unseen:g} seconds"
 
-    def _told(self, start: Start) -> str:
+    def _told(self, start: HarnessStart) -> str:
         began = f"the SDK harness has been starting for {start.elapsed:.0f} s"
         called, whereabouts = self._launcher.called, self._launcher.whereabouts
         if start.seen:

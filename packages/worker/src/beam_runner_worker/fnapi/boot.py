@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if temporary:
             cleanup.callback(shutil.rmtree, directory, ignore_errors=True)
         if not flags.prepared:
-            endpoints = preparing.Endpoints(
+            endpoints = preparing.HarnessEndpoints(
                 provision=flags.provision_endpoint,
                 artifact=flags.artifact_endpoint,
                 logging=flags.logging_endpoint,

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Sequence
 
 import attrs
-from beam_runner_model.chunks import Timer
+from beam_runner_model.chunks import StageTimer
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.bundle_state import BundleState
+from beam_runner_worker.fnapi.bundle_state import BundleStores
 
 _MESSAGES_IN_FLIGHT = 4
 _RECEIVED_BYTES = 32 << 20
@@ -38,14 +38,14 @@ class Received:
     is_last: bool
 
 
-class RunningBundle:
+class SdkBundle:
     """A bundle between its first request and its response.
 
     One thread runs the bundle: it sends, takes received data, and waits in :meth:`wait`. The
     threads of the SDK's streams call the other methods.
     """
 
-    def __init__(self, instruction_id: str, state: BundleState) -> None:
+    def __init__(self, instruction_id: str, state: BundleStores) -> None:
         self.instruction_id = instruction_id
         self.state = state
         self.changed = threading.Condition()
@@ -59,7 +59,7 @@ class RunningBundle:
         """The first message of the input."""
         self.timers = 0
         """The number of sent timers."""
-        self.first_timer: Timer | None = None
+        self.first_timer: StageTimer | None = None
         """The first sent timer."""
         self.processed = 0.0
         """The number of elements that the SDK had processed at the last progress report."""
@@ -139,7 +139,7 @@ class RunningBundle:
             self._in_flight += 1
             self.elements += elements
 
-    def firing(self, timers: Sequence[Timer]) -> None:
+    def firing(self, timers: Sequence[StageTimer]) -> None:
         """Records that timers are about to be sent."""
         self.first_timer = self.first_timer or next(iter(timers), None)
         self.timers += len(timers)

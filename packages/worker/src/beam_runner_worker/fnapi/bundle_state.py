@@ -10,10 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
-from beam_runner_model.chunks import InputChunk, Timer
+from beam_runner_model.chunks import InputChunk, StageTimer
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.errors import BundleFailed, HarnessError, TimerRefused
+from beam_runner_worker.errors import BundleError, HarnessError, TimerRefused
 from beam_runner_worker.fnapi.large_groups import LargeGroups
 from beam_runner_worker.fnapi.side_inputs import SideInputPages, UnsupportedState
 from beam_runner_worker.fnapi.state_coders import StateCoders
@@ -21,7 +21,7 @@ from beam_runner_worker.fnapi.user_state import UserStateCells, is_user_state
 from beam_runner_worker.ports import UserState
 
 
-class BundleState:
+class BundleStores:
     """The side inputs, the values of large groups and the user state of one bundle.
 
     Args:
@@ -102,7 +102,7 @@ class BundleState:
             )
         return self._cells
 
-    def set_timer(self, timer: Timer) -> None:
+    def set_timer(self, timer: StageTimer) -> None:
         """Sets or clears a timer in the host's state.
 
         Raises:
@@ -118,7 +118,7 @@ class BundleState:
             with self._turn:
                 self._state.set_timer(timer)
         except TimerRefused as error:
-            raise BundleFailed(timer.transform_id, f"TimerRefused: {error}", "") from None
+            raise BundleError(timer.transform_id, f"TimerRefused: {error}", "") from None
 
     def in_turn(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
         """Returns the same input, read only while no state request is in progress.

@@ -19,9 +19,9 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.fnapi.bundle import Received, RunningBundle
-from beam_runner_worker.fnapi.bundle_state import BundleState
+from beam_runner_worker.errors import BundleError, HarnessError
+from beam_runner_worker.fnapi.bundle import Received, SdkBundle
+from beam_runner_worker.fnapi.bundle_state import BundleStores
 from beam_runner_worker.missing_modules import missing_module
 
 _LAST_LINES = 20
@@ -54,7 +54,7 @@ class SdkConnection:
         self.instructions: queue.SimpleQueue[beam_fn_api_pb2.InstructionRequest | None] = (
             queue.SimpleQueue()
         )
-        self.outgoing: queue.SimpleQueue[tuple[beam_fn_api_pb2.Elements, RunningBundle] | None] = (
+        self.outgoing: queue.SimpleQueue[tuple[beam_fn_api_pb2.Elements, SdkBundle] | None] = (
             queue.SimpleQueue()
         )
         self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
@@ -68,7 +68,7 @@ class SdkConnection:
         self._streams: set[str] = set()
         self._shuts_down = False
         self._has_worked = False
-        self._bundles: dict[str, RunningBundle] = {}
+        self._bundles: dict[str, SdkBundle] = {}
         self._answers: dict[str, Future[beam_fn_api_pb2.InstructionResponse]] = {}
 
     # Called by the streams.
@@ -145,7 +145,7 @@ class SdkConnection:
             if missing is not None:
                 # For example, the main session can't be loaded. The next SDK would fail for the
                 # same reason.
-                bundle.fail(BundleFailed(f"the environment {self.environment}", missing, lost))
+                bundle.fail(BundleError(f"the environment {self.environment}", missing, lost))
             bundle.lose(lost)
         for answer in answers:
             answer.set_exception(HarnessError(lost))
@@ -194,7 +194,7 @@ class SdkConnection:
             if not self.usable:
                 raise HarnessError(self._lost or "the harness was closed")
 
-    def open_bundle(self, bundle_id: str, descriptor_id: str, state: BundleState) -> RunningBundle:
+    def open_bundle(self, bundle_id: str, descriptor_id: str, state: BundleStores) -> SdkBundle:
         """Asks the SDK to process a bundle; its data may follow.
 
         Raises:
@@ -202,7 +202,7 @@ class SdkConnection:
         """
         # The id must be hard to guess, because old SDKs send no other name on their state stream.
         token = secrets.token_hex(_TOKEN_BYTES)
-        bundle = RunningBundle(f"{bundle_id}#{next(_instruction_numbers)}-{token}", state)
+        bundle = SdkBundle(f"{bundle_id}#{next(_instruction_numbers)}-{token}", state)
         with self._changed:
             if self._lost is not None or self._closing:
                 raise HarnessError(self._lost or "the harness is closed")
@@ -217,12 +217,12 @@ class SdkConnection:
         )
         return bundle
 
-    def send(self, bundle: RunningBundle, data: beam_fn_api_pb2.Elements, count: int) -> None:
-        """Sends ``count`` elements for a bundle; see :meth:`RunningBundle.has_room`."""
+    def send(self, bundle: SdkBundle, data: beam_fn_api_pb2.Elements, count: int) -> None:
+        """Sends ``count`` elements for a bundle; see :meth:`SdkBundle.has_room`."""
         bundle.sending(count)
         self.outgoing.put((data, bundle))
 
-    def close_bundle(self, bundle: RunningBundle) -> None:
+    def close_bundle(self, bundle: SdkBundle) -> None:
         """Removes a bundle. A bundle without a response is removed when the response arrives, and its
         data is dropped.
         """
@@ -232,7 +232,7 @@ class SdkConnection:
                 return
         bundle.abandon()
 
-    def bundle(self, instruction_id: str) -> RunningBundle | None:
+    def bundle(self, instruction_id: str) -> SdkBundle | None:
         """Returns the running bundle of an instruction."""
         return self._bundles.get(instruction_id)
 

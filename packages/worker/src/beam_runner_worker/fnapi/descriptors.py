@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from beam_runner_model.stages import InputKind, StageSpec
+from beam_runner_model.stages import HarnessStage, InputKind
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, endpoints_pb2
@@ -20,7 +20,7 @@ from beam_runner_worker.fnapi.cutting import EdgeCoder, compile_edge
 from beam_runner_worker.fnapi.keyed_cutting import cutter_for
 from beam_runner_worker.fnapi.large_groups import read_as_state
 from beam_runner_worker.fnapi.side_inputs import SideInputCoders
-from beam_runner_worker.fnapi.stateful import StatefulPlan, prepare_stateful
+from beam_runner_worker.fnapi.stateful import StatefulPart, prepare_stateful
 from beam_runner_worker.writers import writer_of
 
 _WITH_RESTRICTIONS = frozenset(
@@ -29,7 +29,7 @@ _WITH_RESTRICTIONS = frozenset(
 
 
 @attrs.frozen
-class StagePlan:
+class SdkStagePlan:
     """A stage as the Fn API harness runs it.
 
     Attributes:
@@ -43,21 +43,21 @@ class StagePlan:
         stateful: the layout of state and timers.
     """
 
-    spec: StageSpec
+    spec: HarnessStage
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor
     input: EdgeCoder | None
     large_groups: bool
     heads: frozenset[str]
     edges: Mapping[str, EdgeCoder]
     side_inputs: SideInputCoders
-    stateful: StatefulPlan
+    stateful: StatefulPart
 
     def writer_of(self, sink: str) -> str:
         """Returns the full name of the transform that writes to a data sink."""
         return writer_of(self.descriptor, sink)
 
 
-def plan_stage(spec: StageSpec, endpoint: str) -> StagePlan:
+def plan_stage(spec: HarnessStage, endpoint: str) -> SdkStagePlan:
     """Completes the descriptor and compiles the coders of its edges.
 
     Args:
@@ -97,7 +97,7 @@ def plan_stage(spec: StageSpec, endpoint: str) -> StagePlan:
         port = _open_port(descriptor, edge.transform_id, urns.DATA_SINK, endpoint)
         edges[edge.transform_id] = compile_edge(port.coder_id, descriptor.coders, edge.transform_id)
         cutter_for(edge, edges[edge.transform_id])
-    return StagePlan(
+    return SdkStagePlan(
         spec=spec,
         descriptor=descriptor,
         input=layout,

@@ -23,7 +23,7 @@ from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.demand import Demand
 from beam_runner_worker.fnapi.peers import common_process, process_listening
 from beam_runner_worker.fnapi.pool_watch import PoolWatch
-from beam_runner_worker.fnapi.starting import Activity
+from beam_runner_worker.fnapi.starting import HarnessActivity
 
 _CALL_SECONDS = 30.0
 _STOP_SECONDS = 15.0
@@ -120,7 +120,7 @@ class ExternalWorker:
         """A phrase for messages: the worker and its pool."""
         return f"worker of the pool at {self._pool}"
 
-    def activity(self) -> Activity | None:
+    def activity(self) -> HarnessActivity | None:
         """Returns the activity of the worker's process, which is found by the worker's name, or of the
         pool's processes.
 

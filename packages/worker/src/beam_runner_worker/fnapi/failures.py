@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from beam_runner_model.texts import encodable, shown_bytes, shown_timer
 
 from beam_runner_worker.advice import with_advice
-from beam_runner_worker.errors import BundleFailed
-from beam_runner_worker.fnapi.bundle import RunningBundle
+from beam_runner_worker.errors import BundleError
+from beam_runner_worker.fnapi.bundle import SdkBundle
 
 # The length of names is bounded, so that the search takes time linear in the text.
 _RUNNING = re.compile(r" \[while running '(?P<transform>.{,5000}?)'\]", re.DOTALL)
@@ -40,7 +40,7 @@ def bundle_failed(
     element: str = "",
     *,
     in_a_pool: bool = False,
-) -> BundleFailed:
+) -> BundleError:
     """Returns the error of a bundle.
 
     Args:
@@ -58,7 +58,7 @@ def bundle_failed(
         in_go = _GO_RUNNING.search(text)
         transform = transform_names.get(in_go["id"], stage_name) if in_go else stage_name
     summary = with_advice(_summary(text), text, in_a_pool=in_a_pool)
-    return BundleFailed(transform, summary, text, element)
+    return BundleError(transform, summary, text, element)
 
 
 def _summary(text: str) -> str:
@@ -88,7 +88,7 @@ def _python_exception(lines: list[str]) -> str:
     return lines[-1]
 
 
-def which_element(text: str, bundle: RunningBundle) -> str:
+def which_element(text: str, bundle: SdkBundle) -> str:
     """Returns what is known of the element or timer at which an SDK failed, because SDKs don't report
     it.
 
@@ -104,7 +104,7 @@ def which_element(text: str, bundle: RunningBundle) -> str:
     return ", or ".join(part for part in parts if part)
 
 
-def _elements(bundle: RunningBundle) -> str:
+def _elements(bundle: SdkBundle) -> str:
     given, data = bundle.elements, bundle.first_data
     if given == 0:
         return ""
@@ -118,7 +118,7 @@ def _elements(bundle: RunningBundle) -> str:
     return f"{shown_bytes(data)} (encoded, with its time, windows and pane)"
 
 
-def _timers(bundle: RunningBundle) -> str:
+def _timers(bundle: SdkBundle) -> str:
     timer = bundle.first_timer
     if timer is None:
         return ""

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import partial
 
 import attrs
-from beam_runner_model.stages import Environment, StageSpec
+from beam_runner_model.stages import Environment, HarnessStage
 from beam_runner_model.threads import start_helper
 from beam_runner_urns import environments as urns
 
-from beam_runner_worker.errors import BundleFailed, HarnessError
+from beam_runner_worker.errors import BundleError, HarnessError
 from beam_runner_worker.fnapi.arrival import Arrival
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.descriptors import plan_stage
@@ -32,7 +32,7 @@ _GOING_SECONDS = 1.0
 
 
 @attrs.frozen
-class Limits:
+class HarnessLimits:
     """Time limits for SDK harnesses, in seconds.
 
     Attributes:
@@ -101,7 +101,7 @@ class FnApiHarness:
     _workers: Workers
     _endpoint: str
     _logs: LogSink
-    _limits: Limits
+    _limits: HarnessLimits
     _on_external_worker: Callable[[str, str], None]
     _sampling: bool = attrs.field(kw_only=True, default=False)
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
@@ -109,7 +109,7 @@ class FnApiHarness:
     _running: _RunningSdk | None = attrs.field(init=False, default=None)
     _closed: bool = attrs.field(init=False, default=False)
 
-    def stage(self, spec: StageSpec, side_inputs: SideInputReader) -> FnApiStage:
+    def stage(self, spec: HarnessStage, side_inputs: SideInputReader) -> FnApiStage:
         """Returns the stage's harness; see :class:`beam_runner_worker.ports.Harness`.
 
         Raises:
@@ -149,7 +149,7 @@ class FnApiHarness:
                 self._let_go(running)
             if arrival.verdict is Verdict.ENDLESS:
                 where = f"the environment {self._environment_id}"
-                raise BundleFailed(where, arrival.reason, str(error)) from error
+                raise BundleError(where, arrival.reason, str(error)) from error
             if hopeless or running.connection.missing_module():
                 raise self._not_prepared(running.connection, str(error)) from error
             raise
@@ -168,12 +168,12 @@ class FnApiHarness:
         told = f"{text}; environment {self._environment_id!r}"
         self._logs.log([LogRecord(Severity.NOTICE, time.time_ns() // 1_000_000, told)])
 
-    def _not_prepared(self, connection: SdkConnection, trace: str) -> BundleFailed:
+    def _not_prepared(self, connection: SdkConnection, trace: str) -> BundleError:
         last = [line for line in connection.last_lines if line.strip()]
         errors = [line for line in last if line.startswith("ERROR")]
         told = (errors or last or ["it says nothing more"])[-1]
         why = connection.missing_module() or told
-        return BundleFailed(
+        return BundleError(
             f"the environment {self._environment_id}", f"it can't be prepared: {why}", trace
         )
 

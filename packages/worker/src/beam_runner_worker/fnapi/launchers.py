@@ -24,7 +24,7 @@ from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.docker import DockerWorker
 from beam_runner_worker.fnapi.external import ExternalWorker
 from beam_runner_worker.fnapi.process import ProcessWorker, command_of
-from beam_runner_worker.fnapi.starting import Activity
+from beam_runner_worker.fnapi.starting import HarnessActivity
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink
 
@@ -60,7 +60,7 @@ class Launcher(Protocol):
             limit: how long to wait for the end of the harness, in seconds.
         """
 
-    def activity(self) -> Activity | None:
+    def activity(self) -> HarnessActivity | None:
         """Returns the activity of its processes; None if they aren't visible, or are gone."""
 
     @property

@@ -16,7 +16,7 @@ from beam_runner_model.value_pieces import PIECE_BYTES
 _PAGED_AT_ONCE = 4
 
 
-class Pages:
+class Pager:
     """A cache of values that are being read in pages; for one thread at a time."""
 
     def __init__(self) -> None:

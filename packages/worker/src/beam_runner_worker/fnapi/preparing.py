@@ -37,7 +37,7 @@ _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_l
 
 
 @attrs.frozen
-class Endpoints:
+class HarnessEndpoints:
     """The addresses that a harness is started with. All except ``provision`` apply only if that service names none."""
 
     provision: str
@@ -46,7 +46,7 @@ class Endpoints:
     control: str
 
 
-def prepare(worker_id: str, endpoints: Endpoints, directory: Path) -> None:
+def prepare(worker_id: str, endpoints: HarnessEndpoints, directory: Path) -> None:
     """Asks for the provision info, fetches the artifacts, and sets the variables that the SDK harness
     reads.
 
@@ -125,7 +125,7 @@ def _staged_name(artifact: beam_runner_api_pb2.ArtifactInformation, number: int)
 
 
 def _environment(
-    endpoints: Endpoints, info: beam_provision_api_pb2.ProvisionInfo, directory: Path
+    endpoints: HarnessEndpoints, info: beam_provision_api_pb2.ProvisionInfo, directory: Path
 ) -> dict[str, str]:
     """Returns the environment variables that the SDK harness reads."""
     options = directory / "pipeline_options.json"

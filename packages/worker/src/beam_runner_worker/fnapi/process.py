@@ -14,7 +14,7 @@ from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
 from beam_runner_worker.fnapi.activity import activity_of
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.guarded import GuardedProcess
-from beam_runner_worker.fnapi.starting import Activity
+from beam_runner_worker.fnapi.starting import HarnessActivity
 
 CANNOT_PREPARE = os.EX_CONFIG
 """The exit code of a boot program that can't install what the environment needs."""
@@ -81,7 +81,7 @@ class ProcessWorker(OwnProcess):
         super().__init__(f"process {shlex.join(self._command)!r}", on_output)
         self._directory: str | None = None
 
-    def activity(self) -> Activity | None:
+    def activity(self) -> HarnessActivity | None:
         """Returns the activity of the command and its descendants."""
         process = self._process.pid
         return None if process is None else activity_of(process)

@@ -16,7 +16,7 @@ from beam_runner_worker._protos import (
     beam_fn_api_pb2_grpc,
     beam_provision_api_pb2_grpc,
 )
-from beam_runner_worker.fnapi.harness import FnApiHarness, Limits
+from beam_runner_worker.fnapi.harness import FnApiHarness, HarnessLimits
 from beam_runner_worker.fnapi.provisioning import ArtifactService, ProvisionService
 from beam_runner_worker.fnapi.services import (
     ControlService,
@@ -66,12 +66,12 @@ class FnApiServer:
         artifacts: ArtifactReader,
         logs: LogSink,
         *,
-        limits: Limits | None = None,
+        limits: HarnessLimits | None = None,
         on_external_worker: Callable[[str, str], None] = lambda endpoint, worker_id: None,
     ) -> None:
         self._job = job
         self._logs = logs
-        self._limits = limits or Limits()
+        self._limits = limits or HarnessLimits()
         self._on_external_worker = on_external_worker
         self._workers = Workers()
         self._lock = threading.Lock()

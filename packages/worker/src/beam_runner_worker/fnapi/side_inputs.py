@@ -10,7 +10,7 @@ from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
 from beam_runner_urns import coders as coder_urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_worker.fnapi.paging import Pages, page_end
+from beam_runner_worker.fnapi.paging import Pager, page_end
 from beam_runner_worker.fnapi.skipping import (
     UnknownCoder,
     compile_skip,
@@ -67,7 +67,7 @@ class SideInputPages:
     def __init__(self, reader: SideInputReader, coders: SideInputCoders) -> None:
         self._reader = reader
         self._coders = coders
-        self._pages = Pages()
+        self._pages = Pager()
         self._pieced: OrderedDict[bytes, ValuePieces] = OrderedDict()
         self._last: tuple[bytes, int, bytes] = _NO_PIECE
 

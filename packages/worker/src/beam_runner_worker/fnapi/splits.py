@@ -11,9 +11,9 @@ from beam_runner_model.bundles import BundleSplit, ResidualElement
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.bundle import RunningBundle
+from beam_runner_worker.fnapi.bundle import SdkBundle
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.descriptors import StagePlan
+from beam_runner_worker.fnapi.descriptors import SdkStagePlan
 
 _SPLIT_SECONDS = 5.0
 
@@ -50,7 +50,7 @@ def residual(
 
 def bundle_split(
     response: beam_fn_api_pb2.ProcessBundleSplitResponse,
-    plan: StagePlan,
+    plan: SdkStagePlan,
     end: int,
     points: Container[int] = (),
 ) -> BundleSplit | None:
@@ -112,9 +112,9 @@ class Splitter:
 
     def __init__(
         self,
-        plan: StagePlan,
+        plan: SdkStagePlan,
         connection: SdkConnection,
-        bundle: RunningBundle,
+        bundle: SdkBundle,
         warn: Callable[[str], None],
     ) -> None:
         self._plan = plan

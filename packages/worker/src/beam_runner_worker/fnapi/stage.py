@@ -17,10 +17,10 @@ from beam_runner_model.bundles import (
 from beam_runner_model.chunks import InputChunk
 
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.bundle import RunningBundle
-from beam_runner_worker.fnapi.bundle_state import BundleState
+from beam_runner_worker.fnapi.bundle import SdkBundle
+from beam_runner_worker.fnapi.bundle_state import BundleStores
 from beam_runner_worker.fnapi.connection import SdkConnection
-from beam_runner_worker.fnapi.descriptors import StagePlan
+from beam_runner_worker.fnapi.descriptors import SdkStagePlan
 from beam_runner_worker.fnapi.failures import bundle_failed, which_element
 from beam_runner_worker.fnapi.finalization import Finalizations
 from beam_runner_worker.fnapi.messages import DataChunk, segments
@@ -89,7 +89,7 @@ class _Running:
     """The SDK bundle that runs, with what those before it in the same bundle have said."""
 
     sdk: Sdk
-    bundle: RunningBundle
+    bundle: SdkBundle
     splitter: Splitter
     vanished: VanishedBundle
     earlier_elements: int
@@ -111,7 +111,7 @@ class FnApiStage:
     """
 
     def __init__(
-        self, plan: StagePlan, side_inputs: SideInputReader, source: SdkSource, logs: LogSink
+        self, plan: SdkStagePlan, side_inputs: SideInputReader, source: SdkSource, logs: LogSink
     ) -> None:
         self._plan = plan
         self._side_inputs = side_inputs
@@ -147,16 +147,16 @@ class FnApiStage:
             self._finalizations.remember(bundle_id, sdk.connection, done.to_finalize)
         return done.result()
 
-    def _state(self, state: UserState | None) -> BundleState:
+    def _state(self, state: UserState | None) -> BundleStores:
         """What a bundle reads and writes on the state channel."""
         pages = SideInputPages(self._side_inputs, self._plan.side_inputs)
-        return BundleState(pages, state, self._plan.stateful.state)
+        return BundleStores(pages, state, self._plan.stateful.state)
 
     def _process(
         self,
         sdk: Sdk,
         bundle_id: str,
-        state: BundleState,
+        state: BundleStores,
         inputs: Iterator[DataChunk],
         outputs: Mapping[str, OutputPort],
         done: _Done,
@@ -194,7 +194,7 @@ class FnApiStage:
             done.to_finalize.append(bundle.instruction_id)
         return more
 
-    def _failed(self, error: str, bundle: RunningBundle, *, in_a_pool: bool) -> Exception:
+    def _failed(self, error: str, bundle: SdkBundle, *, in_a_pool: bool) -> Exception:
         names = {
             transform_id: transform.unique_name
             for transform_id, transform in self._plan.descriptor.transforms.items()

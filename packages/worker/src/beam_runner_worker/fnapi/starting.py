@@ -24,7 +24,7 @@ class Verdict(enum.Enum):
 
 
 @attrs.frozen
-class Activity:
+class HarnessActivity:
     """The activity of a harness's processes.
 
     Attributes:
@@ -51,7 +51,7 @@ class StartLimits:
     most: float
 
 
-class Start:
+class HarnessStart:
     """The start of one harness. The caller passes the time, in seconds of any monotonic clock.
 
     Attributes:
@@ -67,7 +67,7 @@ class Start:
         self.seen = False
         self.elapsed = self.stood = 0.0
 
-    def look(self, now: float, activity: Activity | None) -> Verdict:
+    def look(self, now: float, activity: HarnessActivity | None) -> Verdict:
         """Returns the current judgement; must be called about every second.
 
         Args:

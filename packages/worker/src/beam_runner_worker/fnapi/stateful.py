@@ -22,7 +22,7 @@ _GO_DOFN = "beam:go:transform:dofn:v1"
 
 
 @attrs.frozen
-class StatefulPlan:
+class StatefulPart:
     """The stateful part of a stage; empty for most stages.
 
     Attributes:
@@ -42,7 +42,7 @@ def prepare_stateful(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
     heads: Container[str],
     edge_coder_id: str,
-) -> StatefulPlan:
+) -> StatefulPart:
     """Sets the edge's coders in stateful transforms, and returns how to read what they send.
 
     Args:
@@ -76,7 +76,7 @@ def prepare_stateful(
         unended |= _unended(payload, families)
         transform.spec.payload = payload.SerializeToString()
     present = bool(specs or timers)
-    return StatefulPlan(present, StateCoders(specs, descriptor.coders), timers, frozenset(unended))
+    return StatefulPart(present, StateCoders(specs, descriptor.coders), timers, frozenset(unended))
 
 
 def _key_and_window(

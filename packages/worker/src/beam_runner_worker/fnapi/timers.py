@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
-from beam_runner_model.chunks import Timer, TimerChunk
+from beam_runner_model.chunks import StageTimer, TimerChunk
 from beam_runner_model.lengths import Skip, encode_count
 from beam_runner_model.panes import skip_pane
 from beam_runner_model.times import MAX_TIMESTAMP
@@ -38,7 +38,7 @@ class TimerCoder:
     window: Skip
 
 
-def encode_timer(timer: Timer) -> bytes:
+def encode_timer(timer: StageTimer) -> bytes:
     """Returns the encoded timer for an SDK."""
     tag = timer.tag.encode()
     head = (
@@ -94,7 +94,7 @@ class TimerReader:
         self._stage_name = stage_name
         self._rests: dict[FamilyId, bytes] = {}
 
-    def read(self, family: FamilyId, data: bytes, is_last: bool) -> Iterator[Timer]:
+    def read(self, family: FamilyId, data: bytes, is_last: bool) -> Iterator[StageTimer]:
         """Yields the timers that ``data`` completes, in the order in which they were set or cleared.
 
         Raises:
@@ -122,7 +122,7 @@ class TimerReader:
             )
 
 
-def _decode(family: FamilyId, coder: TimerCoder, data: bytes, begin: int) -> tuple[Timer, int]:
+def _decode(family: FamilyId, coder: TimerCoder, data: bytes, begin: int) -> tuple[StageTimer, int]:
     """Returns the timer at a position, and the position after it; IndexError if it is truncated."""
     end_of_key = coder.key(data, begin)
     length, begin_of_tag = decode_varint(data, end_of_key)
@@ -140,7 +140,7 @@ def _decode(family: FamilyId, coder: TimerCoder, data: bytes, begin: int) -> tup
         end = skip_pane(data, position)
         if end > len(data):
             raise CutOff("the data ends within a timer")
-    timer = Timer(
+    timer = StageTimer(
         transform_id=family[0],
         family=family[1],
         tag=data[begin_of_tag : begin_of_tag + length].decode(),

@@ -13,10 +13,10 @@ from beam_runner_model.chunks import TimerChunk
 
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.bundle import Received, RunningBundle
+from beam_runner_worker.fnapi.bundle import Received, SdkBundle
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.cutting import CHUNK_BYTES, Cutter
-from beam_runner_worker.fnapi.descriptors import StagePlan
+from beam_runner_worker.fnapi.descriptors import SdkStagePlan
 from beam_runner_worker.fnapi.keyed_cutting import cutter_for
 from beam_runner_worker.fnapi.messages import DataChunk, input_messages
 from beam_runner_worker.fnapi.timers import FamilyId, TimerReader, timer_messages
@@ -38,9 +38,9 @@ class Transfer:
 
     def __init__(
         self,
-        plan: StagePlan,
+        plan: SdkStagePlan,
         connection: SdkConnection,
-        bundle: RunningBundle,
+        bundle: SdkBundle,
         outputs: Mapping[str, OutputPort],
     ) -> None:
         self._plan = plan
@@ -161,7 +161,7 @@ class Transfer:
             self._open.discard(part.transform_id)
 
 
-def end_of_input(plan: StagePlan, bundle: RunningBundle) -> beam_fn_api_pb2.Elements:
+def end_of_input(plan: SdkStagePlan, bundle: SdkBundle) -> beam_fn_api_pb2.Elements:
     """Returns one message with the end of the input and of all timer families.
 
     The Go SDK must have all data before it sees the first end.
@@ -180,7 +180,7 @@ def end_of_input(plan: StagePlan, bundle: RunningBundle) -> beam_fn_api_pb2.Elem
 
 
 def _data(
-    plan: StagePlan, bundle: RunningBundle, **fields: bytes | bool
+    plan: SdkStagePlan, bundle: SdkBundle, **fields: bytes | bool
 ) -> beam_fn_api_pb2.Elements.Data:
     return beam_fn_api_pb2.Elements.Data(
         instruction_id=bundle.instruction_id,

@@ -14,7 +14,7 @@ from beam_runner_model.lengths import Skip, encode_count, skip_delimited
 from beam_runner_model.varints import decode_varint, encode_varint, skip_varint
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.fnapi.paging import Pages
+from beam_runner_worker.fnapi.paging import Pager
 from beam_runner_worker.fnapi.side_inputs import UnsupportedState
 from beam_runner_worker.fnapi.skipping import skip_counted, skip_sequence
 from beam_runner_worker.fnapi.state_coders import StateCoders
@@ -29,7 +29,7 @@ class UserStateCells:
     def __init__(self, state: UserState, coders: StateCoders) -> None:
         self._state = state
         self._coders = coders
-        self._pages = Pages()
+        self._pages = Pager()
 
     def page(self, key: beam_fn_api_pb2.StateKey, token: bytes) -> tuple[bytes, bytes]:
         """Returns a page of the data that ``key`` names, and the token of the next page (empty after

@@ -7,8 +7,8 @@ it is asked about others.
 
 from __future__ import annotations
 
-from beam_runner_worker.errors import BundleFailed, HarnessError
-from beam_runner_worker.fnapi.bundle import RunningBundle
+from beam_runner_worker.errors import BundleError, HarnessError
+from beam_runner_worker.fnapi.bundle import SdkBundle
 from beam_runner_worker.fnapi.connection import SdkConnection, SdkRefused
 from beam_runner_worker.fnapi.progress import progress_request
 
@@ -28,7 +28,7 @@ class VanishedBundle:
         stage_name: for the error.
     """
 
-    def __init__(self, connection: SdkConnection, bundle: RunningBundle, stage_name: str) -> None:
+    def __init__(self, connection: SdkConnection, bundle: SdkBundle, stage_name: str) -> None:
         self._connection = connection
         self._bundle = bundle
         self._stage_name = stage_name
@@ -48,7 +48,7 @@ class VanishedBundle:
                 "the SDK has given up the bundle without saying why: most likely the text of an "
                 "exception can't be encoded; the log of the SDK's process may have it"
             )
-            self._bundle.fail(BundleFailed(self._stage_name, why, ""))
+            self._bundle.fail(BundleError(self._stage_name, why, ""))
 
     def _answers_otherwise(self) -> bool:
         try:

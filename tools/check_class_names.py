@@ -1,0 +1,31 @@
+"""Refuses a class name that two modules of our packages define: one name stands for one class.
+
+Names that begin with an underscore are seen in their module alone, so they may repeat.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def repeated_names(root: Path) -> Iterator[str]:
+    """Yields the class names that are defined more than once, with their modules."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted(root.glob("packages/*/src/**/*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(root)))
+    for name, paths in sorted(homes.items()):
+        if len(paths) > 1:
+            yield f"the class name `{name}` is defined in {' and '.join(paths)}: rename one"
+
+
+if __name__ == "__main__":
+    found = list(repeated_names(ROOT))
+    print("\n".join(found) or "Every class name stands for one class.")
+    sys.exit(1 if found else 0)
