@@ -131,10 +131,11 @@ def environment(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, likely bugs, banned names of each layer, limits of size, and tests that look at nothing."""
+    """Style, likely bugs, banned names of each layer, limits of size, tests that look at nothing, and the words that people read."""
     session.install(*group("lint"))
     session.run("python", "tools/check_sizes.py")
     session.run("python", "tools/check_tests.py")
+    session.run("python", "tools/check_words.py")
     session.run("ruff", "check", "--no-cache", ".")
     session.run("ruff", "format", "--no-cache", "--check", ".")
 
