@@ -1,4 +1,4 @@
-"""Writes docs/capabilities.md from what tests came to: ``python tools/capabilities.py --write RESULTS.xml ...``.
+"""Writes docs/reference/capabilities.md from what tests came to: ``python tools/capabilities.py --write RESULTS.xml ...``.
 
 The results are JUnit files of sessions that ran whole pipelines. ``tests/capabilities.toml`` says which
 tests show which part of the Beam model; a name there that no test has is an error, and so is, without
@@ -21,10 +21,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "capabilities.toml"
-PAGE = ROOT / "docs" / "capabilities.md"
+PAGE = ROOT / "docs" / "reference" / "capabilities.md"
 PASSES = "passes"
 # Where pipelines ran: user code in Spark's workers, in the process that submitted, in a process of its own, Go's SDK over
-# LOOPBACK; bundles on lanes only, without the loop inside a task; on two executors.
+# LOOPBACK; bundles on lanes only, without the loop inside a task; on three executors.
 COLUMNS = ("embedded", "LOOPBACK", "PROCESS", "Go", "lanes", "cluster")
 _OF_FILE = {"go": "Go", "lanes": "lanes", "cluster": "cluster"}
 _OF_ENVIRONMENT = {"LOOPBACK": "LOOPBACK", "PROCESS": "PROCESS"}
@@ -34,10 +34,10 @@ _INTRODUCTION = """\
 # Capabilities
 
 What of the Beam model works, and the tests that show it: each runs whole pipelines against the server. Suites of others, and what depends on
-whose processes run it, run on Spark; the rest of `tests/pipelines` runs here on [plain processes](adr/0019-placements.md), and on Spark by `nox -s pipelines`.
+whose processes run it, run on Spark; the rest of `tests/pipelines` runs here on [plain processes](../adr/0019-placements.md), and on Spark by `nox -s pipelines`.
 `fn_runner`, `test_stream`, `validates_runner`, `userstate`, `trigger` and `transforms_of_beam` are suites of Beam's own, `go` is its Go SDK's; the
 other names are files in `tests/pipelines`. A column says how many of the tests pass in one kind of environment: *embedded* in the runner's own workers, over
-*LOOPBACK*, in a *PROCESS* of the SDK, *Go* over LOOPBACK, embedded with the loop inside a task switched off (*lanes*), and on a *cluster* of two executors.
+*LOOPBACK*, in a *PROCESS* of the SDK, *Go* over LOOPBACK, embedded with the loop inside a task switched off (*lanes*), and on a *cluster* of three executors.
 
 CI compares this page with what its own sessions came to (`nox -s capabilities`); `nox -s capabilities -- --write` writes it. Which
 test shows what is said in `tests/capabilities.toml`.

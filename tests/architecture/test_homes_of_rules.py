@@ -47,7 +47,7 @@ def test_each_rule_has_one_home() -> None:
 
 
 def test_places_in_the_glossary_are_there() -> None:
-    page = (ROOT / "docs" / "glossary.md").read_text()
+    page = (ROOT / "docs" / "reference" / "glossary.md").read_text()
     places = re.findall(r"`([\w/]+\.py)`", page)
     assert len(places) > 20
     missing = {place for place in places if not list(ROOT.glob(f"packages/*/src/*/{place}"))}

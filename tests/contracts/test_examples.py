@@ -27,8 +27,8 @@ EXAMPLES = {
 }
 WITH_A_HOST = {
     "docs/engine/scheduler.md",
-    "docs/operating.md",
-    "docs/ways-in.md",
+    "docs/how-to/monitoring.md",
+    "docs/how-to/submit-jobs.md",
     "packages/jobservices/README.md",
     "packages/worker/README.md",
 }
@@ -99,7 +99,7 @@ def test_a_job_is_served_looked_at_and_drained(
             _ = pipeline | beam.Impulse()
             job_id = client.submit(pipeline.to_runner_api().SerializeToString())
             names: dict[str, Any] = {"job_id": job_id}
-            for block in EXAMPLES["docs/operating.md"]:
+            for block in EXAMPLES["docs/how-to/monitoring.md"]:
                 exec(block.replace("localhost:8099", server.address), names)
             client.cancel(job_id)
             states.append(client.wait_until_finish(job_id))

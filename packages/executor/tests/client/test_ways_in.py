@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 import beam_spark_executor
 
-PAGE = Path(__file__).parents[4] / "docs" / "ways-in.md"
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "submit-jobs.md"
 
 
 class Built(PipelineRunner):

@@ -1,6 +1,6 @@
 """The numbers by which is decided what of a job runs next, where, and for how long.
 
-Results are the same with any of them. ``docs/tuning.md`` has them as a table, made of this record.
+Results are the same with any of them. ``docs/reference/scheduling-constants.md`` has them as a table, made of this record.
 """
 
 from __future__ import annotations
