@@ -25,7 +25,7 @@ from typing import NoReturn
 from beam_runner_runtime.processes import reaper
 
 SERVER_VARIABLE = "BEAM_SPARK_SERVER"
-"""Names the job server in the environment of all that it starts: process id, a dot, and at random."""
+"""Internal: name of the job server in the environment of the processes that it starts, `PID.RANDOM`."""
 
 _ATTEMPTS = 3
 _HAND_OVER_SECONDS = 10.0

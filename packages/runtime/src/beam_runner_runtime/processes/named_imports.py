@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterator
 
 VARIABLE = "BEAM_RUNNER_IMPORTS"
+"""Modules, separated by commas, that are imported once before worker processes are forked; for the server and executors."""
 _TRIAL_SECONDS = 60
 _TOLD_BYTES = 4096
 _GOOD = "good"
