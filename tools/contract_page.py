@@ -33,7 +33,13 @@ def _rows(contract: configparser.SectionProxy) -> Iterator[str]:
     about = contract.get("package") or ", ".join(_items(contract.get("containers", "")))
     yield f"Type `{kind}`" + (f", `{about}`" if about else "") + "."
     yield ""
-    for key in ("standard_library", "third_party", "source_modules", "forbidden_modules", "modules"):
+    for key in (
+        "standard_library",
+        "third_party",
+        "source_modules",
+        "forbidden_modules",
+        "modules",
+    ):
         if key in contract:
             yield f"- {key.replace('_', ' ')}: {', '.join(f'`{item}`' for item in _items(contract[key]))}"
     if "layers" in contract:
@@ -48,7 +54,9 @@ def page() -> str:
     parser = configparser.ConfigParser()
     parser.read_string((ROOT / ".importlinter").read_text("utf-8"))
     contracts = [parser[name] for name in parser.sections() if ":contract:" in name]
-    return (_ABOUT + "\n".join(row for contract in contracts for row in _rows(contract))).rstrip() + "\n"
+    return (
+        _ABOUT + "\n".join(row for contract in contracts for row in _rows(contract))
+    ).rstrip() + "\n"
 
 
 def main(words: list[str]) -> int:
