@@ -12,7 +12,10 @@ SOURCES = ROOT / "packages"
 OF_BEAM = {
     "--runner",
     "--job_endpoint",
+    "--environment_config",
     "--environment_type",
+    "--requirements_file",
+    "--streaming",
     "--setup_file",
     "--spark_master_url",
     "--sdk_worker_parallelism",

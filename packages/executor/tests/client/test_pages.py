@@ -1,4 +1,4 @@
-"""The examples of the page on ways in can be built as they stand; no server is asked to run them."""
+"""Tests that the examples about submission, tables and streams build pipelines, without a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 import beam_spark_executor
 
-PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "submit-jobs.md"
+FOLDER = Path(__file__).parents[4] / "docs" / "how-to"
+PAGES = [FOLDER / f"{name}.md" for name in ("submit-jobs", "spark-tables", "spark-streams")]
 
 
 class Built(PipelineRunner):
@@ -65,7 +66,7 @@ class Options(SparkSession.Builder):
         return dict(self._options)
 
 
-def test_ways_in_are_built_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_of_pages_build_their_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beam_spark_executor, "BeamSparkRunner", Built)
     monkeypatch.setattr(Built, "pipelines", [])
     # Another test's session would be asked for the columns of tables that are in examples alone.
@@ -79,9 +80,9 @@ def test_ways_in_are_built_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
         "session": session,
         "counts": "counts",
     }
-    examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S)
-    for example in examples:
-        exec(compile(example, PAGE.name, "exec", dont_inherit=True), names)
+    text = "".join(page.read_text("utf-8") for page in PAGES)
+    for example in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S):
+        exec(compile(example, "page", "exec", dont_inherit=True), names)
     assert importlib.import_module(names["spark"]["spark.python.daemon.module"])
     assert collected == ["counts"]
     empty, tables, catalog, database, frames, streams, kafka = Built.pipelines
