@@ -6,6 +6,7 @@ import sys
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pvalue import AsDict
 
 
 def main(output: str, *options: str) -> None:
@@ -15,10 +16,7 @@ def main(output: str, *options: str) -> None:
             pipeline
             | "Sales" >> beam.Create([("apple", 2), ("pear", 1), ("apple", 1)])
             | "Pay"
-            >> beam.MapTuple(
-                lambda fruit, count, prices: (fruit, count * prices[fruit]),
-                prices=beam.pvalue.AsDict(prices),
-            )
+            >> beam.Map(lambda sale, prices: (sale[0], sale[1] * prices[sale[0]]), AsDict(prices))
             | "Sum" >> beam.CombinePerKey(sum)
             | "Format" >> beam.MapTuple(lambda fruit, total: f"{fruit} {total}")
             | "Write" >> beam.io.WriteToText(output)

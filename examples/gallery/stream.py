@@ -12,6 +12,12 @@ from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark
 from apache_beam.transforms.window import FixedWindows, GlobalWindows
 
 
+def save(line, output):
+    """Writes a file whose name comes from the data, so that a retry overwrites the same file."""
+    with open(f"{output}-{line}", "w") as file:
+        print(line, file=file)
+
+
 def main(output: str, *options: str) -> None:
     begin = int(time.time())
     count = beam.CombineGlobally(beam.combiners.CountCombineFn()).without_defaults()
@@ -24,7 +30,7 @@ def main(output: str, *options: str) -> None:
             | "Count" >> count
             | "Global" >> beam.WindowInto(GlobalWindows(), **at_the_end)
             | "Sum" >> beam.CombineGlobally(sum).without_defaults()
-            | "Write" >> beam.io.WriteToText(output)
+            | "Write" >> beam.Map(save, output)
         )
 
 

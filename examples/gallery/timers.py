@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import apache_beam as beam
-from apache_beam.coders import StrUtf8Coder, VarIntCoder
+from apache_beam.coders import StrUtf8Coder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
@@ -20,7 +20,7 @@ READINGS = [("a", 1, 1), ("b", 5, 2), ("a", 2, 8), ("a", 10, 12)]
 
 
 class SumPerWindow(beam.DoFn):
-    SUM = CombiningValueStateSpec("sum", VarIntCoder(), sum)
+    SUM = CombiningValueStateSpec("sum", sum)
     NAME = ReadModifyWriteStateSpec("name", StrUtf8Coder())
     END = TimerSpec("end", TimeDomain.WATERMARK)
 
