@@ -40,7 +40,7 @@ def _rows(parser: argparse.ArgumentParser, *, skipped: frozenset[str]) -> Iterat
         name = action.option_strings[-1] if action.option_strings else action.dest
         if name in skipped or action.help == argparse.SUPPRESS:
             continue
-        value = formatter._format_args(action, action.metavar or action.dest.upper())
+        value = formatter._format_args(action, str(action.metavar or action.dest.upper()))
         shown = f"`{name} {value}`" if value else f"`{name}`"
         yield f"| {_cell(shown)} | {_cell(formatter._expand_help(action) if action.help else '')} |"
 
@@ -62,12 +62,13 @@ def variables(root: Path) -> dict[str, str]:
         body = ast.parse(file.read_text("utf-8")).body
         for node, after in zip(body, [*body[1:], None], strict=True):
             value = node.value if isinstance(node, ast.Assign) else None
-            if not (isinstance(value, ast.Constant) and VARIABLE.fullmatch(str(value.value))):
+            name = str(value.value) if isinstance(value, ast.Constant) else ""
+            if not VARIABLE.fullmatch(name):
                 continue
             text = after.value if isinstance(after, ast.Expr) else None
             if not isinstance(text, ast.Constant):
-                raise ValueError(f"{file}:{node.lineno}: {value.value} has no docstring below it")
-            found[str(value.value)] = str(text.value).replace("``", "`")
+                raise ValueError(f"{file}:{node.lineno}: {name} has no docstring below it")
+            found[name] = str(text.value).replace("``", "`")
     return dict(sorted(found.items()))
 
 

@@ -102,7 +102,9 @@ def _docstring(node: ast.AST, *, is_test: bool) -> Iterator[Text]:
         return
     line = node.body[0].lineno
     decorators = (
-        ast.unparse(node.decorator_list) if isinstance(node, ast.ClassDef | Function) else ""
+        " ".join(map(ast.unparse, node.decorator_list))
+        if isinstance(node, ast.ClassDef | Function)
+        else ""
     )
     called = isinstance(node, Function) and not re.search(r"property|fixture|setter", decorators)
     for index, (offset, paragraph) in enumerate(_paragraphs(text)):
