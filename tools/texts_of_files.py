@@ -12,7 +12,7 @@ from dataclasses import dataclass
 CODE_SPAN = re.compile(r"``.+?``|`[^`]+`", re.DOTALL)
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)\s]*\)")
 HTML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s")
+LIST_ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s")
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 FILE_METHODS = frozenset({"seek", "read", "write"})
 DIRECTIVE = re.compile(r"#\s*(?:noqa|type:|!|-\*-|///|fmt:|pragma)")

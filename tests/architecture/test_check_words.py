@@ -60,13 +60,13 @@ def test_method_tell_of_a_file_class_is_exempt() -> None:
 
 
 def test_markdown_page_yields_paragraphs_items_and_cells_without_code() -> None:
-    page = "# Title\nA line\nof [text](told.md).\n\n- One `told`\n  item\n- two\n\n| a | b |\n|---|---|\n| c | d |\n\n```sh\ntold\n```\nEnd <!-- told -->\n"
+    page = "# Title\nA line\nof [text](told.md).\n\n- One `told`\n  item\n- two 1. * x\n\n| a | b |\n|---|---|\n| c | d |\n\n```sh\ntold\n```\nEnd <!-- told -->\n"
     found = [(text.line, text.text) for text in texts_of_markdown(page)]
     assert [text for _, text in found] == [
         "Title",
         "A line of text.",
         "One X item",
-        "two",
+        "two 1. * x",
         "a",
         "b",
         "c",
