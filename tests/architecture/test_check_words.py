@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tools import check_words
 from tools.check_words import ALLOWED, RULES, Area, Rule, main, read_allowed, read_areas, read_rules
