@@ -36,6 +36,17 @@ INDEXED = (
     "engine",
     "adr",
 )
+OPTIONS = DOCS / "reference" / "options.md"
+OTHER_FLAGS = {
+    *(
+        "--job-endpoint",
+        "--job-tls-ca",
+        "--job-tls-cert",
+        "--job-tls-key",
+        "--job-token-file",
+    ),  # beam-runner-web
+    *("--py-files", "--test-pipeline-options", "--tls-ca"),  # Spark, Beam, the relay
+}
 _LINK = re.compile(
     r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"|^```\{image\} (\S+)", re.M
 )
@@ -101,6 +112,32 @@ def test_folder_has_an_index_of_all_its_pages(folder: str) -> None:
     listed = {(index.parent / target.partition("#")[0]).resolve() for target in targets(index)}
     pages = set((DOCS / folder).glob("*.md")) - {index, DOCS / folder / "template.md"}
     assert pages - listed == set()
+
+
+def unknown_options(text: str, known: str) -> set[str]:
+    """Returns the flags with dashes, the runner's pipeline options and the variables that aren't in the reference."""
+    named = set(
+        re.findall(
+            r"(?<![\w-])--(?:beam_spark_\w+|[a-z]+-[a-z-]*[a-z])|BEAM_(?:RUNNER|SPARK)_[A-Z_]+",
+            text,
+        )
+    )
+    return named - OTHER_FLAGS - set(re.findall(r"`(--[\w-]+|BEAM_\w+)", known))
+
+
+@pytest.mark.parametrize("folder", ["tutorial", "how-to", "reference", "explanation"])
+def test_options_in_documents_are_in_the_reference(folder: str) -> None:
+    known = OPTIONS.read_text("utf-8")
+    texts = {page.name: page.read_text("utf-8") for page in (DOCS / folder).glob("*.md")}
+    assert {
+        name: found for name, text in texts.items() if (found := unknown_options(text, known))
+    } == {}
+
+
+def test_unknown_options_are_found() -> None:
+    text = "`--state-dir`, --stat-dir=x, --beam_spark_x, `BEAM_RUNNER_X`, --streaming, --py-files"
+    found = unknown_options(text, "| `--state-dir DIR` |")
+    assert found == {"--stat-dir", "--beam_spark_x", "BEAM_RUNNER_X"}
 
 
 def test_site_navigation_has_every_page() -> None:
