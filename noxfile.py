@@ -159,12 +159,13 @@ def types(session: nox.Session) -> None:
 
 @nox.session(requires=needs("wheels"))
 def docs(session: nox.Session) -> None:
-    """The documents as a site, with a reference made from docstrings, in .nox/site; no link leads nowhere."""
+    """Builds the site in .nox/site, with a reference from docstrings; fails if a link or picture leads to no file."""
     install(session, distribution("executor"), *group("docs"), compiled=False)
     # What they import of Beam writes remarks to the standard error, which are no warnings of Sphinx's.
     build = ("sphinx-build", "-j", "auto", "--fail-on-warning", "--keep-going", "-q", "-E")
     site = ("-c", "docs/site", ".", str(ROOT / ".nox" / "site"))
     session.run(*build, *site, env={"PYTHONPATH": ""})
+    session.run("python", "tools/check_site.py", str(ROOT / ".nox" / "site"))
 
 
 @nox.session

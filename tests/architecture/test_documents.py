@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tools import contract_page
+from tools import check_site, contract_page
 from tools.texts_of_files import texts_of_markdown
 
 ROOT = Path(__file__).parents[2]
@@ -150,3 +150,18 @@ def test_site_navigation_has_every_page() -> None:
 
 def test_page_of_import_contracts_is_current() -> None:
     assert contract_page.PAGE.read_text("utf-8") == contract_page.page(), contract_page.COMMAND
+
+
+def test_missing_files_of_the_site_are_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check_site.main(tmp_path) == 1
+    page = tmp_path / "a.html"
+    page.write_text(
+        '<a href="b%20c.html#x">b</a><a href="https://example.com/d">d</a><img src="e.png">'
+    )
+    (tmp_path / "b c.html").write_text("<a href='#y'>y</a>")
+    assert check_site.main(tmp_path) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "a.html: e.png"
+    (tmp_path / "e.png").touch()
+    assert check_site.main(tmp_path) == 0
