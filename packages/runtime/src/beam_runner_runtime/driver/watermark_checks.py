@@ -7,7 +7,7 @@ import os
 from beam_runner_runtime.driver.ledger import Ledger
 
 VARIABLE = "BEAM_SPARK_CHECK_WATERMARKS"
-"""In the environment of a server: if it is there and not empty, jobs fail where a watermark overtakes data."""
+"""If not empty, a job fails if a watermark passes data that was on time; for the server."""
 
 
 def are_checked() -> bool:
