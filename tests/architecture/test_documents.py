@@ -17,7 +17,11 @@ from tools.texts_of_files import texts_of_markdown
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 MOST_WORDS = 1500
-GENERATED = {"docs/reference/capabilities.md", "docs/reference/options.md"}
+GENERATED = {
+    "docs/reference/capabilities.md",
+    "docs/reference/options.md",
+    "docs/reference/shutdown.md",
+}
 PAGES = sorted(
     [
         *ROOT.glob("*.md"),
