@@ -1,4 +1,6 @@
-"""Every constant equals the one in Beam's protos, and no constant of the model is missing."""
+"""Tests that compare every constant with Beam's protos, so that no constant of the model is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ from beam_runner_urns import (
     windows,
 )
 
-# The one name of a metric's encoding that lacks the ending which its siblings have.
+# Beam lacks the suffix "_TYPE" in the name of this encoding only.
 _RENAMED_ENCODINGS = {"HISTOGRAM": "HISTOGRAM_TYPE"}
 
 
@@ -41,7 +43,7 @@ def constants(module: ModuleType) -> dict[str, Any]:
 
 
 def urns_of(*enums: Any, prefix: str = "") -> dict[str, str]:
-    """Name -> URN of the enums that Beam generates from its protos."""
+    """Returns the URN of each member of the enums that Beam generates from its protos, by name."""
     return {
         prefix + name: value.urn
         for enum in enums
@@ -166,7 +168,7 @@ def test_every_module_is_compared() -> None:
         requirements,
         resource_hints,
         side_inputs,
-        spark,  # nobody else has these
+        spark,  # Beam doesn't define these URNs.
         state,
         timestamps,
         transforms,
