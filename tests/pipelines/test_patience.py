@@ -91,7 +91,7 @@ def test_stream_whose_step_raises_for_some_seconds_gives_the_exact_result(
     assert failed.step == "Fails"
     assert f"ValueError: not yet: {COUNT // 2}" in failed.error
     assert job.wait() is JobState.DONE
-    found = [text for text in texts(job) if "failed, and it is tried again in" in text]
+    found = [text for text in texts(job) if "and will be retried in" in text]
     assert 2 <= len(found) <= 6, "with pauses of 1, 2 and 4 s"
     assert any("not yet" in text and "Fails" in text for text in found)
 

@@ -1,4 +1,4 @@
-"""What records say of themselves."""
+"""Tests of the titles of stages."""
 
 from __future__ import annotations
 

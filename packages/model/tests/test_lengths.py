@@ -1,4 +1,4 @@
-"""Counts and lengths are those that Beam's coders put in front of values."""
+"""Tests that counts and lengths equal the prefixes that Beam's coders write."""
 
 from __future__ import annotations
 

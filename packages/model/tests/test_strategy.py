@@ -1,4 +1,4 @@
-"""A strategy knows its windows' coder and when they expire; triggers refuse what makes no sense."""
+"""Tests of window coders, window expiry and trigger validation."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def test_strategies_are_values() -> None:
 def test_triggers_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 1, not 0"):
         AfterCount(0)
-    with pytest.raises(ValueError, match="AfterAny needs at least one trigger"):
+    with pytest.raises(ValueError, match="AfterAny needs at least one subtrigger"):
         AfterAny(())

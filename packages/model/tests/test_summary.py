@@ -1,4 +1,4 @@
-"""A summary tells its holds earliest first, however they were given."""
+"""Tests that a summary sorts its holds."""
 
 from __future__ import annotations
 

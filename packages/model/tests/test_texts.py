@@ -1,4 +1,4 @@
-"""Whatever text user code makes, it can be written down."""
+"""Tests that every text from user code can be encoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bounds of time are the model's, and arithmetic stays inside them."""
+"""Tests that the bounds of time equal the bounds of Beam's model, and that arithmetic is clamped."""
 
 from __future__ import annotations
 

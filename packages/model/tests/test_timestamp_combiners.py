@@ -1,4 +1,4 @@
-"""Timestamp combiners give the model's output times, and combining twice is combining once."""
+"""Tests that timestamp combiners compute the output times of Beam's model and are associative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is known of a trigger before it runs; that it keeps to it is in `keyed/test_triggers.py`."""
+"""Tests of static trigger properties. `keyed/test_triggers.py` tests that triggers have these
+properties.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The encodings are those of Beam's own coders."""
+"""Tests that windows are encoded as Beam's coders encode them."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def test_opaque_windows_are_encoded_as_custom_windows(inner: bytes, latest: int)
     ("coder", "data", "message"),
     [
         (WindowCoder.INTERVAL, b"123", "8 bytes"),
-        (WindowCoder.INTERVAL, b"12345678", "variable-length"),
-        (WindowCoder.GLOBAL, b"x", "1 bytes follow"),
-        (WindowCoder.CUSTOM, encode_instant(0) + b"\x05abc", "has 3 of 5 bytes"),
+        (WindowCoder.INTERVAL, b"12345678", "varint"),
+        (WindowCoder.GLOBAL, b"x", "1 extra bytes"),
+        (WindowCoder.CUSTOM, encode_instant(0) + b"\x05abc", "3 of 5 bytes remain"),
     ],
 )
 def test_bytes_that_are_no_window_are_refused(

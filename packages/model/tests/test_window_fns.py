@@ -1,4 +1,4 @@
-"""Windows are assigned as Beam's own window functions assign them."""
+"""Tests that windows are assigned as Beam's window functions assign them."""
 
 from __future__ import annotations
 

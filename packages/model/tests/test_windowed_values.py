@@ -1,4 +1,4 @@
-"""Windowed values are laid out as Beam's `WindowedValueCoder` writes them."""
+"""Tests that windowed values have the layout that Beam's `WindowedValueCoder` writes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ def test_known_headers_do_not_grow_without_end() -> None:
 
 @pytest.mark.parametrize("coder", WindowCoder)
 def test_bytes_that_are_no_header_are_not_counted_up_to(coder: WindowCoder) -> None:
-    """Without a limit of its own this would take hours where a window has no bytes."""
+    """Checks the limit on the number of windows. Without the limit, the call takes hours if windows
+    have no bytes.
+    """
     data = b"\x7f" * 100
     for read in (read_windows, skip_windows):
         with pytest.raises(IndexError):

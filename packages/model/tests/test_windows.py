@@ -1,4 +1,4 @@
-"""Windows are values: equal, hashable, picklable; and their last timestamps are the model's."""
+"""Tests that windows are hashable and picklable values, with the last timestamps of Beam's model."""
 
 from __future__ import annotations
 

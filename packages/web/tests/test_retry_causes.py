@@ -88,7 +88,7 @@ def test_bundle_that_waits_for_a_neighbour_names_it(
     job.runs = Execution(failed=(attrs.evolve(AWAY, away=away),))
     found, text = first_cause(web, job, "a bundle of Count waits for the disk of /s")
     assert found == weight
-    assert "is tried again in 15 s" in text
+    assert "will be retried in 15 s" in text
     assert kinds(web, job) == [WaitKind.NEIGHBOUR]
 
 

@@ -1,4 +1,6 @@
-"""Timestamp combiners: the timestamp of a grouped output, from those of the elements in it."""
+"""Timestamp combiners, which compute the timestamp of a grouped output from the elements'
+timestamps.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from beam_runner_model.windows import Window
 
 
 class TimestampCombiner(enum.Enum):
-    """`OutputTime` in Beam's model."""
+    """Timestamp combiner of a windowing strategy (`OutputTime` in Beam's model)."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -19,7 +21,9 @@ class TimestampCombiner(enum.Enum):
 
 
 def chooses(combiner: TimestampCombiner) -> Callable[..., Any] | None:
-    """Returns `min` or `max`, which chooses among the timestamps; None if they don't matter."""
+    """Returns `min` or `max`, which selects a timestamp; None if the combiner ignores the
+    timestamps.
+    """
     return _CHOOSES[combiner]
 
 
@@ -33,10 +37,10 @@ _CHOOSES: dict[TimestampCombiner, Callable[..., Any] | None] = {
 def combine_timestamps(
     combiner: TimestampCombiner, window: Window, timestamps: Iterable[Timestamp]
 ) -> Timestamp:
-    """Returns the output timestamp (ms) of elements with these timestamps (ms) in this window.
+    """Returns the output timestamp (ms) for elements with these timestamps (ms) in this window.
 
-    No timestamps at all give the end of the window. Combining combined timestamps is the same as
-    combining all.
+    Without timestamps, the result is the end of the window. Combining combined timestamps gives the
+    same result as combining all timestamps at once.
     """
     end = window.max_timestamp()
     choose = chooses(combiner)
