@@ -1,8 +1,8 @@
-"""Beam's rules for elements, watermarks, windows, triggers, state and timers, as a state machine.
+"""Beam's rules for elements, watermarks, windows, triggers, state and timers, as state machines.
 
-All public names are here, those that `dispatch` and `scheduler` list included, and in
-`beam_runner_engine.testing` for those who implement the engine's ports; `public_api.txt` beside the
-package's `pyproject.toml` spells them out.
+This module exports all public names, including the names of `dispatch` and `scheduler`.
+`beam_runner_engine.testing` has contract tests for implementations of the engine's protocols.
+`public_api.txt` lists the signatures of all public names.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ from beam_runner_engine.keyed.state import (
     State,
     ValueState,
 )
-from beam_runner_engine.keyed.stateful import (
+from beam_runner_engine.keyed.stateful import StatefulShard
+from beam_runner_engine.keyed.stateful_records import (
     Admitted,
     Due,
     ElementsSorted,
-    StatefulShard,
     StatefulSpec,
     TimerFired,
     WindowExpired,

@@ -1,6 +1,6 @@
-"""Spells out the public API: every public name with its signature, one a line.
+"""Generator of the public API listing: each public name with its signature, one per line.
 
-python packages/engine/tests/api/public_api.py > packages/engine/public_api.txt
+Run `python packages/engine/tests/api/public_api.py > packages/engine/public_api.txt`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _spell_class(name: str, cls: type) -> Iterator[str]:
 
 
 def _signature(thing: Any) -> str:
-    """Returns a signature as it is written, with types as in the source."""
+    """Returns the signature of a callable, with types as written in the source."""
     try:
         signature = inspect.signature(thing)
     except ValueError:
@@ -81,7 +81,7 @@ def _signature(thing: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Returns text without what differs between versions of Python and attrs."""
+    """Returns text without differences between versions of Python and attrs."""
     for noise in ("beam_runner_engine.", "typing.", "collections.abc."):
         text = text.replace(noise, "")
     text = re.sub(r"ForwardRef\((.*?)\)", r"\1", text)

@@ -1,4 +1,4 @@
-"""The public API is the one that is written down, and there is no other."""
+"""Tests that the public API equals its listing and that release notes cover each change."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ PACKAGE = Path(__file__).parents[2]
 
 
 def test_public_api_is_written_down() -> None:
-    """A change needs a new `public_api.txt`, whose header says how, and a note."""
+    """Checks the listing. A change of the API needs a new `public_api.txt`, see its header, and a
+    release note.
+    """
     written = (PACKAGE / "public_api.txt").read_text()
     assert written.splitlines() == public_api().splitlines()
 
 
 def undeclared(listing: str, *notes: str) -> str | None:
-    """Returns what release notes, the newest first, lack for this listing of the API, None if nothing.
+    """Returns an error text if the release notes don't cover this listing of the API, otherwise
+    None.
 
-    They tell the digest of the listing they speak of, and the newest that does counts. So a change of
-    the API can't come without a note.
+    Release notes contain the digest of the listing that they describe, and the newest digest
+    counts. Therefore, a change of the API requires a note. `notes` are ordered from newest to
+    oldest.
     """
     digest = hashlib.sha256(listing.encode()).hexdigest()[:16]
     told = re.search(r"^(?:- )?Public API: `(\w+)`$", "\n".join(notes), re.MULTILINE)

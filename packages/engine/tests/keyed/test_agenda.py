@@ -1,4 +1,4 @@
-"""An agenda is a sorted set, in and over bundles, that reads only its beginning."""
+"""Tests that an agenda is a sorted set within and across bundles, and reads only its first entries."""
 
 from __future__ import annotations
 

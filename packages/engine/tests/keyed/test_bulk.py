@@ -1,4 +1,4 @@
-"""The plain grouper keeps the contract, asks for merges once, and costs what a dict loop costs."""
+"""Tests of bulk grouping: contract, merging of windows, and cost."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ CUSTOM = WindowingStrategy(OpaqueWindows("some:fn"), merge_status=MergeStatus.NE
 
 
 class _EvenMerger:
-    """Merges all windows of a key that end at an even time into one at 100."""
+    """Merger that merges all windows of a key with an even end into a window that ends at 100."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -135,7 +135,7 @@ def test_custom_windows_are_merged_by_the_host_in_one_question() -> None:
 
 
 def test_custom_windows_need_a_host_that_merges() -> None:
-    with pytest.raises(ValueError, match="no WindowMerger"):
+    with pytest.raises(ValueError, match="pass a WindowMerger"):
         bulk_grouper(CUSTOM)
 
 

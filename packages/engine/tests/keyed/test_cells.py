@@ -1,4 +1,4 @@
-"""Deltas compose, and tentative cells read as the store would after the commit."""
+"""Tests that deltas compose, and that tentative cells read like a store after the commit."""
 
 from __future__ import annotations
 

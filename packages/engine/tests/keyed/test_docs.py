@@ -1,4 +1,4 @@
-"""The page about the keyed half is true: its tables are the code's, its examples run."""
+"""Tests that the documentation of the keyed half has correct tables and running examples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_tables_are_drawn_from_the_code() -> None:
 
 
 def _run_examples(page: str) -> int:
-    """Runs a page's Python blocks, one after the other; returns how many there are."""
+    """Runs all Python blocks of a page in order, and returns their number."""
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {}
     for block in blocks:

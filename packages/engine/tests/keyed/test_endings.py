@@ -1,4 +1,4 @@
-"""Timers past the end of their window: they ring before the window expires, and loops of them stop."""
+"""Tests of timers past the end of their window: firing before the expiry, and the end of loops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState
-from beam_runner_engine.keyed.stateful import Due, StatefulSpec, TimerFired, WindowExpired
+from beam_runner_engine.keyed.stateful_records import (
+    Due,
+    StatefulSpec,
+    TimerFired,
+    WindowExpired,
+)
 from beam_runner_engine.keyed.timers import Timer, TimerTable
 
 from .stateful_host import DATA, KEY, Host, rung, started, timer
@@ -53,7 +58,7 @@ one_bundle_or_many = pytest.mark.parametrize("commits", [False, True], ids=["one
 def test_event_timer_rings_when_its_window_expires_at_the_latest(
     strategy: WindowingStrategy, calls_back: bool, fire_time: int, rings_at: int, hold: int
 ) -> None:
-    """It is told the time it was set for, and its hold doesn't go beyond the expiry."""
+    """Checks that the timer keeps its firing time and that its hold is limited to the expiry."""
     host = started(
         strategy, DATA, timer(fire_time, hold=fire_time), on_window_expiration=calls_back
     )
@@ -106,7 +111,7 @@ def test_timers_past_the_end_ring_by_domain_and_time(commits: bool) -> None:
 
 
 def test_timers_past_the_end_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not again for each of them: their number may be large."""
+    """Checks that the lookup isn't repeated for each timer, because a window can have many timers."""
     asked: list[bytes] = []
     of_window = TimerTable.of_window
 
@@ -178,10 +183,11 @@ def test_processing_timer_wakes_its_shard_at_the_end_of_its_window(
 
 @attrs.frozen
 class Relay:
-    """User code that collects elements in a bag, and shows it after a row of timers.
+    """User code that collects elements in a bag and outputs the bag after a chain of timers.
 
-    Each hop sets the timer of the next, of a family and domain of its own: `later` ms ahead, in event
-    time from the time of the element or timer, in the other from the clock. The last hop shows.
+    Each hop sets the timer of the next hop, in a separate family and time domain. The timer fires
+    `later` ms after the time of the element or timer, or after the processing time. The last hop
+    outputs the bag.
     """
 
     hops: tuple[tuple[bool, int], ...]
@@ -189,7 +195,7 @@ class Relay:
     def play(
         self, strategy: WindowingStrategy, times: list[int], nows: list[Now], *, commits: bool
     ) -> list[int]:
-        """Returns all values shown, of elements at these times and then of time as it goes on."""
+        """Returns all output values after elements at these times and a sequence of time updates."""
         host = Host(StatefulSpec(strategy, {"bag": BagState}))
         shown: list[int] = []
 
@@ -258,7 +264,7 @@ def test_bag_comes_out_whole_with_and_without_a_drain(
     draining: bool,
     commits: bool,
 ) -> None:
-    """Timers that set timers in both domains, while time goes on and when it is at its end."""
+    """Uses timers in both domains that set each other, before and at the end of time."""
     strategy = _strategy(window_fn, lateness)
     nows = [Now(0, 0)]
     for watermark, clock in steps:
@@ -276,7 +282,7 @@ def test_bag_comes_out_whole_with_and_without_a_drain(
 def test_timers_past_the_end_ring_one_by_one(
     strategy: WindowingStrategy, data: bytes, draining: bool
 ) -> None:
-    """So the chain that a timer continues is known when it is set."""
+    """Checks that timers fire one at a time, so that the chain of each new timer is known."""
     places = [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2"), ("a", "3")]
     timers = [
         timer(time, tag, family=family, processing=True)

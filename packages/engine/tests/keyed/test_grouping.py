@@ -1,4 +1,6 @@
-"""Grouping with triggers: bundles don't matter, nothing leaks, holds keep, closing and dropping."""
+"""Tests of grouping with triggers: independence of bundle boundaries, state release, holds, closing
+and dropping.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def test_where_bundles_end_does_not_matter(
     at_once, other = run_ours(strategy, schedule, one_bundle=True)
     other.commit()
     assert at_once == one_by_one
-    if not strategy.merges:  # merged windows keep their values in bags that bundles number
+    if (
+        not strategy.merges
+    ):  # Merged windows keep their values in bags whose numbers depend on the bundles.
         assert other.store.cells() == run.store.cells()
     assert (other.dropped, other.summary) == (run.dropped, run.summary)
 
@@ -154,7 +158,7 @@ def test_late_pane_has_no_element_that_was_on_time(
 def test_what_fires_is_not_behind_the_output_watermark_unless_it_came_late(
     strategy: WindowingStrategy, schedule: list[Step]
 ) -> None:
-    """The output watermark follows the input as far as holds let it."""
+    """Uses an output watermark that follows the input watermark as far as holds allow."""
     run = OurRun(strategy)
     output_watermark = run.now.output_watermark
     late: set[int] = set()
@@ -228,7 +232,7 @@ def test_windows_with_nothing_new_fire_at_closing_if_they_always_must() -> None:
     run.element(1, 3)
     (on_time,) = run.time(watermark=10)
     assert on_time.pane == _pane(True, False, PaneTiming.ON_TIME, 0, 0)
-    # Downstream, where the window has closed beyond that, the last pane would be dropped.
+    # A final pane after this time would be dropped downstream, where the window has closed.
     assert run.summary.min_hold == 14
     (closing,) = run.time(watermark=15)
     assert (closing.pane, list(closing.values)) == (_pane(False, True, PaneTiming.LATE, 1, 1), [])
@@ -303,7 +307,7 @@ def test_a_store_that_lost_a_window_is_told() -> None:
     run.element(1, 3)
     for cell in [cell for cell in run.store.cells() if cell.name == "~window"]:
         del run.store._cells[cell]
-    with pytest.raises(ValueError, match="the store has lost it"):
+    with pytest.raises(ValueError, match="no record of it"):
         run.time(watermark=10)
 
 

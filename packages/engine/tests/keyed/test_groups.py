@@ -61,7 +61,7 @@ def test_many_panes_are_not_many_objects_for_the_garbage_collector() -> None:
         columns = [b"%d" % n for n in range(count)], [window] * count, [0] * count, [b"v"] * count
         return grouper.process(*columns, Now(0))
 
-    panes()  # What is made once stays: caches.
+    panes()  # Create cached objects before the measurement.
     gc.collect()
     before = len(gc.get_objects())
     groups = panes()

@@ -1,4 +1,4 @@
-"""Holds are counted over bundles; a release without a hold is an error."""
+"""Tests that holds are counted across bundles, and that releasing a missing hold is an error."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def test_only_the_earliest_are_told() -> None:
 
 
 def test_releasing_what_is_not_held_is_an_error() -> None:
-    with pytest.raises(ValueError, match="a hold at 5 ms is released that nothing had added"):
+    with pytest.raises(ValueError, match="the watermark hold at 5 ms"):
         _bundle(MemoryStore(), (5, None))

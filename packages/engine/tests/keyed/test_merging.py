@@ -1,4 +1,4 @@
-"""Session windows merge as Beam merges them, whatever order they come in."""
+"""Tests that session windows merge as in Beam, independent of their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows that the host merges: they become what it says, alone or together."""
+"""Tests of custom windows, which the host merges."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MERGING = WindowingStrategy(OpaqueWindows("some:windows"), merge_status=MergeSta
 
 
 class _JoinAll:
-    """Merges all windows of a key into one that ends last."""
+    """Merger that merges all windows of a key into the window that ends last."""
 
     def merge(
         self, windows_of_keys: Sequence[Collection[Window]]
@@ -68,7 +68,9 @@ def test_a_custom_window_that_is_alone_becomes_what_the_host_says() -> None:
 
 
 class _BeamMerger(SessionMerger):
-    """Refuses a window that comes twice, which Beam's `WindowFn.merge` would remove twice."""
+    """Merger that rejects duplicate windows, because Beam's `WindowFn.merge` would remove such a
+    window twice.
+    """
 
     def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
         for windows in windows_of_keys:
@@ -96,5 +98,5 @@ def test_custom_window_that_is_open_already_is_given_to_the_merger_once() -> Non
 
 def test_custom_windows_need_a_host_that_merges() -> None:
     strategy = WindowingStrategy(OpaqueWindows("some:fn"), merge_status=MergeStatus.NEEDS_MERGE)
-    with pytest.raises(ValueError, match="no WindowMerger"):
+    with pytest.raises(ValueError, match="pass a WindowMerger"):
         TriggeredGrouper(strategy, MemoryStore())

@@ -1,4 +1,4 @@
-"""What happens when time is at a moment, and what when it is beyond: one table for timers and panes."""
+"""Tests of due times at a time and after the time, for timers and panes in one table."""
 
 from __future__ import annotations
 

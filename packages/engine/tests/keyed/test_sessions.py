@@ -1,4 +1,4 @@
-"""Sessions in triggered grouping: which windows an element meets, and what merging loses."""
+"""Tests of sessions in grouping with triggers: which windows merge, and which panes result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ GAP = 7
 GROWING = st.lists(
     st.integers(-4, 5) | st.sampled_from([1, 1, 1, 30, -30]), min_size=5, max_size=60
 )
-"""How far each element is from the one before: most come to the session of that one."""
+"""Distance of each element from the previous element; most elements extend the session of the
+previous element.
+"""
 
 
 def sessions(
@@ -53,7 +55,7 @@ def sessions(
 def test_sessions_do_not_tell_who_came_with_whom(
     strategy: WindowingStrategy, steps: list[int], size: int
 ) -> None:
-    """Sessions grow and meet, in one call or several, and fire at the end."""
+    """Uses sessions that grow and merge, in one call or several calls, and fire at the end."""
     strategy = attrs.evolve(strategy, window_fn=Sessions(GAP), merge_status=MergeStatus.NEEDS_MERGE)
     times = list(accumulate(steps))
     windows = [encode_window(IntervalWindow(time, time + GAP)) for time in times]
@@ -148,7 +150,9 @@ def test_session_whose_trigger_has_finished_merges_with_none(
     one_bundle: bool,
     custom: bool,
 ) -> None:
-    """As with Java's runners; an element in exactly its window is dropped."""
+    """Checks the behavior of Java's runners. An element with exactly the finished window is
+    dropped.
+    """
     strategy = attrs.evolve(sessions(), trigger=trigger, allowed_lateness=1000)
     if custom:
         strategy = attrs.evolve(strategy, window_fn=OpaqueWindows("sessions of an SDK's own"))
@@ -184,7 +188,9 @@ def test_an_ended_session_that_is_extended_waits_for_its_new_end_in_each() -> No
 
 
 def test_a_session_meets_only_those_it_overlaps() -> None:
-    """Among many sessions of a key, out of order: one that bridges two, one that is in one."""
+    """Uses many sessions of a key, out of order, including an element that connects two sessions
+    and an element inside a session.
+    """
     run = OurRun(
         WindowingStrategy(
             Sessions(10), merge_status=MergeStatus.NEEDS_MERGE, trigger=t.AfterCount(10**6)

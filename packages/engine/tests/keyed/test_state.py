@@ -1,4 +1,4 @@
-"""Every kind of state, over bundles: values, laziness, ranges, and what merging does."""
+"""Tests of every kind of state across bundles: values, lazy reads, ranges and merging."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CELL = CellId("state", b"key", b"window")
 
 
 class Bundles:
-    """A store, and views of one of its cells that commit when told."""
+    """Store with views of one of its cells; the test commits explicitly."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -35,7 +35,7 @@ class Bundles:
         return kind(self.cells, CellId("state", b"key", window))
 
     def commit(self) -> None:
-        """Commits, and begins the next bundle."""
+        """Commits, and starts the next bundle."""
         self.store.commit(self.cells.deltas())
         self.cells = TentativeCells(self.store)
         self.store.reads = 0
@@ -156,5 +156,5 @@ def test_two_single_values_do_not_merge() -> None:
     merge_state(bundles.cells, "state", b"key", [b"1"], b"2", single=True)
     assert bundles.state(ValueState, b"2").read() == b"1"
     bundles.state(ValueState, b"3").write(b"3")
-    with pytest.raises(ValueError, match="single values can't be merged"):
+    with pytest.raises(ValueError, match="a ValueState can't be merged"):
         merge_state(bundles.cells, "state", b"key", [b"3"], b"2", single=True)

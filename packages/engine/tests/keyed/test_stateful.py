@@ -1,4 +1,4 @@
-"""Stateful shards: order of timers, loops, holds, expiry, sorted input, laziness."""
+"""Tests of stateful shards: timer order, holds, expiry, sorted input and lazy reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState, State, ValueState
-from beam_runner_engine.keyed.stateful import (
+from beam_runner_engine.keyed.stateful_records import (
     Due,
     ElementsSorted,
     StatefulSpec,
@@ -111,7 +111,7 @@ def test_expiry_runs_user_code_then_releases_everything() -> None:
     def user(due: Due) -> None:
         assert due == WindowExpired(KEY, DATA, 99)
         seen.extend(host.shard.state(BagState, "seen", KEY, DATA).read())
-        with pytest.raises(ValueError, match="while its window expires"):
+        with pytest.raises(ValueError, match="its window is expiring"):
             host.shard.set_timer(timer(105))
 
     assert len(host.run(Now(110), user)) == 1
@@ -207,7 +207,7 @@ def test_sorted_input_waits_for_those_that_may_still_come_late() -> None:
 
 
 def test_sorted_input_beyond_its_window_goes_on_before_the_window_expires() -> None:
-    """What timers and groups put out may have such a timestamp, in any window."""
+    """Uses timestamps after the window, which outputs of timers and groups can have."""
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True, time_sorted_input=True))
     host.admit(500, 20, 300, now=Now(0))
     host.commit()
@@ -238,7 +238,7 @@ def test_state_must_be_declared() -> None:
     host = Host(StatefulSpec(FIXED, STATES))
     with pytest.raises(ValueError, match="'seen' is not declared as ValueState"):
         host.shard.state(ValueState, "seen", KEY, DATA)
-    with pytest.raises(ValueError, match="the engine's own"):
+    with pytest.raises(ValueError, match="reserved for the engine"):
         StatefulSpec(FIXED, {"~mine": BagState})
 
 
@@ -249,5 +249,5 @@ def test_a_store_that_lost_a_timer_is_told() -> None:
     host.commit()
     for cell in [cell for cell in host.store.cells() if cell.name == "~timers"]:
         del host.store._cells[cell]
-    with pytest.raises(ValueError, match="is due but the store has lost it"):
+    with pytest.raises(ValueError, match="no record of it"):
         host.run(Now(50))

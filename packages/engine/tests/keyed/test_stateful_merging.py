@@ -1,4 +1,4 @@
-"""State, timers and waiting elements of a key whose windows merge."""
+"""Tests of state, timers and buffered elements of keys whose windows merge."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from beam_runner_model.windows import IntervalWindow, Window
 from beam_runner_engine.keyed.merging import SessionMerger
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState
-from beam_runner_engine.keyed.stateful import Due, ElementsSorted, StatefulSpec, TimerFired
+from beam_runner_engine.keyed.stateful_records import (
+    Due,
+    ElementsSorted,
+    StatefulSpec,
+    TimerFired,
+)
 
 from .stateful_host import KEY, Host, timer
 
@@ -30,7 +35,7 @@ def _session(start: int, end: int | None = None) -> bytes:
 
 
 def _told(due: Due) -> tuple[bytes, int | str]:
-    """The window of what is due, and the time of elements or the tag of a timer."""
+    """Returns the window of due work, with the timestamp of elements or the tag of a timer."""
     if isinstance(due, ElementsSorted):
         return due.window, due.timestamp
     assert isinstance(due, TimerFired)
@@ -74,7 +79,7 @@ def test_rows_are_admitted_into_the_window_they_end_up_in() -> None:
 
 
 class _OnceEach(SessionMerger):
-    """Merges windows as sessions, and refuses a window that comes twice."""
+    """Merger of sessions that rejects duplicate windows."""
 
     def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
         for windows in windows_of_keys:
@@ -92,7 +97,7 @@ def test_merger_of_stateful_windows_is_given_each_window_once() -> None:
 
 
 class _JoinAs:
-    """Merges all windows of a key; the calls after the first take the names from a list."""
+    """Merger of all windows of a key, which takes the merged windows from a list."""
 
     def __init__(self, *names: Window) -> None:
         self._names = list(names)
@@ -104,7 +109,7 @@ class _JoinAs:
 
 
 def test_stateful_window_that_comes_back_as_a_merged_one_is_current() -> None:
-    """The merged window of the second merge is one that the first merge took away."""
+    """Uses a second merge whose result is a window that the first merge removed."""
     a, b, c = (IntervalWindow(start, 100) for start in (0, 10, 20))
     host = Host(StatefulSpec(CUSTOM, {"seen": BagState}), _JoinAs(a, b, a))
     windows = [encode_window(window) for window in (a, b, c)]

@@ -1,4 +1,4 @@
-"""What a stateful shard gives together: the first thing that is due for each key and window."""
+"""Tests of work that a stateful shard returns together: the first due work of each key and window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState, State
-from beam_runner_engine.keyed.stateful import StatefulSpec, TimerFired, WindowExpired
+from beam_runner_engine.keyed.stateful_records import StatefulSpec, TimerFired, WindowExpired
 
 from .stateful_host import DATA, KEY, Host, timer
 
@@ -100,7 +100,7 @@ def test_state_of_windows_that_expire_together_is_there_for_each() -> None:
     bags = [host.shard.state(BagState, "seen", key, DATA) for key in keys]
     assert [list(bag.read()) for bag in bags] == [[b"a"], [b"b"]]
     for key in keys:
-        with pytest.raises(ValueError, match="while its window expires"):
+        with pytest.raises(ValueError, match="its window is expiring"):
             host.shard.set_timer(timer(105, key=key))
     host.commit()
     assert host.store.cells() == {}

@@ -1,4 +1,4 @@
-"""Timers do what a plain list of them would do."""
+"""Tests that timers behave like a plain list of timers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.records import read_record
-from beam_runner_engine.keyed.stateful import StatefulSpec, TimerFired
+from beam_runner_engine.keyed.stateful_records import StatefulSpec, TimerFired
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 
 from .stateful_host import KEY, Host, timer
@@ -30,7 +30,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_timers_do_what_a_plain_list_of_them_does(steps: list[tuple[Any, ...]]) -> None:
-    """In the global window, where nothing expires; against the obvious model."""
+    """Uses the global window, which never expires, and a list as the model."""
     host = Host(StatefulSpec(WindowingStrategy()))
     model: dict[str, Timer] = {}
     now = Now(0, 0)
@@ -75,7 +75,9 @@ def test_a_timer_that_fires_in_the_bundle_that_sets_it_is_never_written() -> Non
 
 
 def test_timer_that_no_other_has_led_to_is_stored_as_ever() -> None:
-    """A store may have records of timers without their chain, which is written behind the rest."""
+    """Checks the format without a chain, because stores can contain records from before chains
+    existed.
+    """
     host = Host(StatefulSpec(WindowingStrategy()))
     host.shard.set_timer(timer(50, hold=40, window=b""))
     (written,) = (

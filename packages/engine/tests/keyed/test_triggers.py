@@ -1,4 +1,4 @@
-"""Each trigger on its own: when it is ready, when it is finished, what merging makes of it."""
+"""Tests of each trigger's state machine: readiness, finishing and merging."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ EACH = t.Repeatedly(t.AfterCount(1))
 
 
 def _firings(trigger: Trigger, *steps: Instant | int) -> str:
-    """Adds as many elements as a number says; an instant changes the time. Returns a letter each:
+    """Runs a trigger and returns one letter per step: `.` not ready, `f` fired, `!` fired and
+    finished.
 
-    `.` not ready, `f` fired, `!` fired and finished.
+    An integer step adds this number of elements, and an `Instant` step changes the time.
     """
     of_trigger = machine(trigger)
     state, at, out = of_trigger.initial, BEFORE, ""
@@ -218,7 +219,7 @@ def test_each_goes_back_no_further_than_to_the_first_part_that_is_open_again() -
 def test_each_within_each_is_one(
     a: Trigger, b: Trigger, c: Trigger, steps: list[Instant | int]
 ) -> None:
-    """As Beam's Java SDK says of `AfterEach`."""
+    """Checks the equivalence that Beam's Java SDK documents for `AfterEach`."""
     flat = _firings(t.AfterEach((a, b, c)), *steps)
     assert _firings(t.AfterEach((t.AfterEach((a, b)), c)), *steps) == flat
     assert _firings(t.AfterEach((a, t.AfterEach((b, c)))), *steps) == flat
@@ -238,7 +239,7 @@ def test_machines_and_their_states_can_be_pickled(trigger: Trigger) -> None:
 def test_before_the_end_elements_fire_only_triggers_that_may_fire_early(
     trigger: Trigger, merged: list[int], time: int
 ) -> None:
-    """Whatever the elements and merges so far, and whenever they came."""
+    """Uses any number and order of elements and merges."""
     if may_fire_early(trigger):
         return
     of_trigger = machine(trigger)

@@ -13,12 +13,8 @@ from beam_runner_engine.keyed.state import (
     OrderedListState,
     ValueState,
 )
-from beam_runner_engine.keyed.stateful import (
-    StatefulShard,
-    StatefulSpec,
-    TimerFired,
-    WindowExpired,
-)
+from beam_runner_engine.keyed.stateful import StatefulShard
+from beam_runner_engine.keyed.stateful_records import StatefulSpec, TimerFired, WindowExpired
 from beam_runner_engine.keyed.timers import TimeDomain
 from beam_runner_engine.testing.stores import MemoryStore
 from beam_runner_model.chunks import StateCell, Timer

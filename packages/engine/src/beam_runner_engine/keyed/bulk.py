@@ -1,9 +1,9 @@
-"""Bulk grouping: bounded data whose windows fire once, without an object or a state cell per
+"""Bulk grouping of bounded data whose windows fire once, without an object or a state cell per
 element.
 
-When all input is there before any of it is grouped, the watermark goes from the beginning of time
-to its end in one step. Many triggers then fire each window exactly once, on time, and grouping
-needs no trigger, timer or state: see `fires_once`.
+If all input is available before grouping starts, the watermark advances from the minimum to the
+maximum timestamp in one step. Many triggers then fire each window exactly once, on time. Grouping
+then needs no trigger state, timers or state cells. See `fires_once`.
 """
 
 from __future__ import annotations
@@ -34,19 +34,28 @@ from beam_runner_engine.keyed.ports import BulkGrouper, WindowMerger
 
 
 def bulk_grouper(strategy: WindowingStrategy, merger: WindowMerger | None = None) -> BulkGrouper:
-    """Returns an empty grouper in dictionaries, for hosts that have no columns of their own.
+    """Returns an empty grouper that uses dictionaries, for hosts without a columnar grouper.
 
-    `merger` asks the SDK to merge windows the engine can't. Raises ValueError if it is needed and
-    None, or if the strategy's windows may fire more than once.
+    Args:
+        strategy: the windowing strategy of the input.
+        merger: merges custom windows with the SDK; required if only the SDK can merge the windows.
+
+    Raises:
+        ValueError: If a window can fire more than once, or if a required `merger` is None.
     """
     if not fires_once(strategy.trigger):
-        raise ValueError(f"{strategy.trigger} may fire a window of bounded input more than once")
+        raise ValueError(
+            f"Can't group in bulk: {strategy.trigger} can fire a window of bounded input more than once"
+        )
     merging = merger_for(strategy, merger)
     return _PlainGrouper(strategy) if merging is None else _MergingGrouper(strategy, merging)
 
 
 class _PlainGrouper:
-    """Groups by window, then key: elements that come together are mostly in the same window."""
+    """Grouper for windows that don't merge.
+
+    The outer dictionary is keyed by window, because consecutive elements mostly share a window.
+    """
 
     def __init__(self, strategy: WindowingStrategy) -> None:
         self._strategy = strategy
@@ -81,7 +90,9 @@ class _PlainGrouper:
 
 
 class _MergingGrouper:
-    """Groups by key, and merges the windows of each key when all of them are known."""
+    """Grouper for merging windows. The grouper merges the windows of each key after all input
+    arrived.
+    """
 
     def __init__(self, strategy: WindowingStrategy, merger: WindowMerger) -> None:
         self._strategy = strategy

@@ -1,6 +1,7 @@
-"""Triggers made of triggers: their state machines, and the machine of any trigger.
+"""State machines of composite triggers, and the factory of the state machine for any trigger.
 
-Each asks its parts and combines the answers; the state of each holds the states of its parts.
+A composite machine delegates to its subtriggers and combines their results. Its state contains the
+states of its subtriggers.
 """
 
 from __future__ import annotations
@@ -37,14 +38,15 @@ from beam_runner_engine.keyed.triggers import (
 
 
 class ParallelMachine:
-    """After all, after any, or finally: parts that see every element; the state is theirs, in a
-    tuple.
+    """Machine of `AfterAll`, `AfterAny` and `OrFinally`, whose subtriggers all see every element.
 
-    | trigger | ready when ready are | finished by firing when finished by it are |
+    The state is a tuple of the subtriggers' states.
+
+    | trigger | ready if these are ready | finished after firing if these finish |
     |---|---|---|
-    | after all | all parts | all parts |
-    | after any | any part | any part |
-    | or finally | any part | any part |
+    | `AfterAll` | all subtriggers | all subtriggers |
+    | `AfterAny` | any subtrigger | any subtrigger |
+    | `OrFinally` | any subtrigger | any subtrigger |
     """
 
     def __init__(self, parts: Sequence[Machine], combine: Callable[[Iterable[bool]], bool]) -> None:
@@ -73,7 +75,12 @@ class ParallelMachine:
         return tuple(p.merge(column, at) for p, column in zip(self._parts, columns, strict=True))
 
     def reopened(self, at: Instant) -> tuple[State] | None:
-        """Which parts were finished is not known: where one is enough, it may be any that stays so."""
+        """Returns the state after windows merge in which the trigger was finished, or None if the
+        trigger stays finished.
+
+        The state doesn't record which subtriggers finished. `AfterAny` and `OrFinally` therefore
+        stay finished if any subtrigger would stay finished.
+        """
         stays = self._combine([part.reopened(at) is None for part in self._parts])
         return None if stays else (self.initial,)
 
@@ -82,7 +89,9 @@ class ParallelMachine:
 
 
 class EachMachine:
-    """After each: the state is the number of the current part and that part's state."""
+    """Machine of `AfterEach`. The state consists of the index of the current subtrigger and its
+    state.
+    """
 
     def __init__(self, parts: Sequence[Machine]) -> None:
         self._parts = tuple(parts)
@@ -107,8 +116,11 @@ class EachMachine:
         return (index + 1, self._parts[index + 1].initial), False
 
     def merge(self, states: Sequence[State], at: Instant) -> State:
-        """The window that is furthest says which part is current, or an earlier part that this
-        opens again: one that waited for the end of the window, if that is ahead now.
+        """Merges states: the current subtrigger is the furthest current subtrigger, or an earlier
+        one that reopens.
+
+        A subtrigger reopens if it waits for the end of the window and the merged window has not
+        ended.
         """
         furthest = max(state[0] for state in states)
         reopened = self._reopened(furthest, at)
@@ -123,7 +135,7 @@ class EachMachine:
         return None if state is None else (state,)
 
     def _reopened(self, stop: int, at: Instant) -> State | None:
-        """The state of the first part below `stop` that is open again, with its number."""
+        """Returns the index and state of the first subtrigger below `stop` that reopens, or None."""
         for number, part in enumerate(self._parts[:stop]):
             if (of_part := part.reopened(at)) is not None:
                 return (number, of_part[0])
@@ -138,7 +150,9 @@ class EachMachine:
 
 
 class RepeatMachine:
-    """Repeatedly: the state is its part's, from the start again whenever that is finished."""
+    """Machine of `Repeatedly`. The state is the subtrigger's state, which resets whenever the
+    subtrigger finishes.
+    """
 
     def __init__(self, part: Machine) -> None:
         self._part = part
@@ -158,13 +172,15 @@ class RepeatMachine:
 
 
 class EndOfWindowMachine:
-    """After end of window: the state is whether that has fired, and the early and late states.
+    """Machine of `AfterEndOfWindow`.
 
-    | end fired | end passed | who decides | finished by firing |
+    The state consists of a flag for the on-time firing, the early state and the late state.
+
+    | on-time firing done | end of window passed | ready if | finished after firing |
     |---|---|---|---|
-    | no | no | early, repeatedly | no |
-    | no | yes | ready | unless there is late |
-    | yes | yes | late, repeatedly | no |
+    | no | no | the early trigger is ready | no |
+    | no | yes | always | if there is no late trigger |
+    | yes | yes | the late trigger is ready | no |
     """
 
     watches_end = True
@@ -198,7 +214,9 @@ class EndOfWindowMachine:
         return (False, self._early.fire(early, at)[0], late), False
 
     def merge(self, states: Sequence[State], at: Instant) -> State:
-        """A window that has fired its end goes back when the merged window's end is ahead."""
+        """Merges states. If the merged window has not ended, the merged state has no on-time firing
+        yet.
+        """
         early = self._early.merge([state[1] for state in states], at)
         late = None if self._late is None else self._late.merge([s[2] for s in states], at)
         if not at.ended:

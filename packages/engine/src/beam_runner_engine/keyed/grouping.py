@@ -1,8 +1,9 @@
-"""Grouping with triggers: a shard's elements go in, panes of its keys' windows come out.
+"""Grouping with triggers: the elements of a shard are added, and the panes of its windows are
+returned.
 
-Triggers are evaluated when elements have come, when the watermark passes the end of a window, and
-when processing time reaches what a trigger waits for. A window closes when the watermark is beyond
-its end and the allowed lateness.
+A trigger is evaluated when elements arrive, when the watermark passes the end of a window, and when
+a processing-time delay of the trigger elapses. A window closes when the watermark passes the end of
+the window plus the allowed lateness.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ from beam_runner_engine.keyed.window_tables import SeparateWindows, Windows
 
 
 class TriggeredGrouper:
-    """Groups the elements of one shard by key and window, for the length of one bundle.
+    """Grouper of one shard's elements by key and window, for one bundle.
 
-    Reads the state of the keys it is given from the store, and of others only when they are due.
-    The elements of one call of `process` come at once, and triggers are evaluated after all of them:
-    how a host cuts its calls is part of what it promises its users.
-    Raises ValueError if windows must be merged by a `WindowMerger` that is None.
+    The grouper reads the state of keys only if they have elements or due windows. All elements of a
+    `process` call arrive together, and triggers are evaluated after all of them. The host's choice
+    of batches is therefore visible to users.
+
+    Raises:
+        ValueError: If only the SDK can merge the windows and `merger` is None.
     """
 
     def __init__(
@@ -85,11 +88,24 @@ class TriggeredGrouper:
         values: Sequence[Any],
         now: Now,
     ) -> Groups:
-        """Adds elements, as columns of one length, and returns the panes that fire.
+        """Adds elements and returns the panes that fire.
 
-        Keys and windows are encoded, timestamps in ms. What is due by `now` fires before the
-        elements are added. The panes of a key's window come in the order they fired in. Elements
-        whose window has closed are dropped and counted.
+        Everything that is due at `now` fires before the elements are added. Elements of closed
+        windows are dropped and counted.
+
+        Args:
+            keys: the encoded keys.
+            windows: the encoded windows.
+            timestamps: the event times (ms).
+            values: the values, which the engine doesn't inspect. All four columns have the same
+                length.
+            now: the current watermarks and processing time.
+
+        Returns:
+            The panes; the panes of a key's window are in firing order.
+
+        Raises:
+            ValueError: If the columns differ in length.
         """
         check_lengths(keys, windows, timestamps, values)
         out = self.advance(now)
@@ -101,7 +117,7 @@ class TriggeredGrouper:
         return out
 
     def advance(self, now: Now) -> Groups:
-        """Returns the panes that fire because time has come to `now`, in order of time."""
+        """Returns the panes that fire because time advances to `now`, in order of time."""
         firing = self._firing
         firing.now = now
         firing.out = Groups()
@@ -123,7 +139,7 @@ class TriggeredGrouper:
         return firing.out
 
     def commit(self) -> KeyedCommit:
-        """Ends the bundle: returns what changed, and the shard's new summary."""
+        """Finishes the bundle, and returns the changes and the new summary of the shard."""
         for window in self._table.windows():
             self._firing.save_values(window)
         self._table.save()
@@ -183,7 +199,9 @@ class TriggeredGrouper:
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
     ) -> Iterable[OpenWindow]:
-        """Merges windows once for all elements of a key, and returns those that changed."""
+        """Merges windows once for all elements of a key, adds the elements and returns the changed
+        windows.
+        """
         if not values:
             return ()
         window_of = table.enter_all(key, windows)
@@ -199,9 +217,11 @@ class TriggeredGrouper:
         return touched.values()
 
     def _without_late(self, rows: KeyColumns) -> KeyColumns:
-        """The rows of a key but for those whose window has closed, which are counted.
+        """Returns the rows of a key without the rows of closed windows, which are counted as
+        dropped.
 
-        Encoded windows sort by their end: if the first is not late, none is.
+        Encoded windows sort by their end. If the smallest encoded window is open, all windows are
+        open.
         """
         windows = rows[0]
         if not self._is_late(min(windows)):
@@ -219,7 +239,9 @@ class TriggeredGrouper:
         key, data = reference
         window = self._table.get(key, data)
         if window is None:
-            raise ValueError(f"the window {data!r} of key {key!r} is due but the store has lost it")
+            raise ValueError(
+                f"Window {data!r} of key {key!r} is due, but the state store has no record of it"
+            )
         return window
 
     def _merge(self, parts: list[OpenWindow], into: OpenWindow) -> None:
@@ -228,7 +250,7 @@ class TriggeredGrouper:
             self._release(part)
 
     def _settle(self, window: OpenWindow) -> None:
-        """Brings agenda and holds in line with what the window waits for now."""
+        """Updates the agenda and the holds after a window changed."""
         trigger = self._firing.machine
         if window.finished and not isinstance(self._table, SeparateWindows):
             self._table.retire(window)
@@ -258,16 +280,18 @@ class TriggeredGrouper:
         window.wake, window.process_wake, window.hold = wake, process_wake, hold
 
     def _hold(self, window: OpenWindow) -> Timestamp | None:
-        """Returns the time the output watermark must not pass until the window fires.
+        """Returns the event time (ms) that the output watermark must not pass until the window
+        fires; None for no hold.
 
-        That is the output timestamp of the elements on time that wait in it, its end if it may fire
-        there, and its expiry if all that waits is late, or if it fires anyway when it closes, so
-        that what comes out then is not dropped downstream.
+        The hold is the output timestamp of pending on-time elements. Without such elements, the
+        hold is the end of the window if the window can fire there. Otherwise, it is the expiry of
+        the window if late elements are pending or if the window always emits a closing pane. The
+        hold prevents the pane from being dropped downstream.
         """
         if window.finished:
             return None
         if window.timestamp is not None:
-            # Times may be beyond the window they are in: see `held_until` of windowed values.
+            # A timestamp can be after the end of its window, see `held_until` in `windowed_values`.
             return min(window.timestamp, window.max_timestamp)
         if not window.ended and (window.fresh or self._awaits_end):
             return window.max_timestamp

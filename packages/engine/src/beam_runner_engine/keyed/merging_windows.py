@@ -1,8 +1,8 @@
-"""The open windows of keys whose windows merge: a record per key, since a new element may merge any
-of them.
+"""Open windows of keys whose windows merge, with one record per key.
 
-A window's values stay in the bags they are in, and it knows the addresses of its bags. Sessions,
-which the engine merges itself, are in `session_windows`.
+A new element can merge any windows of its key, so the record holds all of them. When windows merge,
+their values stay in their bag cells, and the merged window records the addresses of these cells.
+`session_windows` handles sessions, which the engine merges without an SDK.
 """
 
 from __future__ import annotations
@@ -27,20 +27,27 @@ from beam_runner_engine.keyed.window_tables import Windows
 _WINDOWS = "~windows"
 
 MergeInto: TypeAlias = Callable[[list[OpenWindow], OpenWindow], None]
-"""Called with the windows of a key that are merged, and the window they become part of. Without
-any, that window grew by itself.
+"""Callback for a merge: takes the merged windows of a key and the window that absorbs them.
+
+If the list is empty, the window grew without absorbing other windows.
 """
 
 Leave: TypeAlias = Callable[[OpenWindow], None]
-"""Called with a window that is about to become a larger one."""
+"""Callback that is called with a window before the window grows."""
 
 
 class KeyWindows:
-    """The windows of one key by their bytes, and the number the next bag of values gets.
+    """Windows of one key, by encoded window.
 
-    Windows whose trigger has not finished are also in `in_order`, by their ends, which are `ends`:
-    only these merge. The others are `retired`: they are kept until they close, so that what comes
-    for exactly them is dropped.
+    Only windows whose trigger is unfinished merge. The other windows are stored until they close,
+    so that elements with exactly these windows are dropped.
+
+    Attributes:
+        windows: all windows, by encoded window.
+        next_address: the number of the next bag cell for values.
+        ends: the last timestamps (ms) of the windows in `in_order`.
+        in_order: the windows with an unfinished trigger, ordered by end.
+        retired: the encoded windows with a finished trigger.
     """
 
     __slots__ = ("ends", "in_order", "next_address", "retired", "windows")
@@ -53,11 +60,11 @@ class KeyWindows:
         self.retired: set[bytes] = set()
 
     def place(self, window: OpenWindow) -> int:
-        """Returns which of the windows in order it is."""
+        """Returns the index of a window in `in_order`."""
         return self.in_order.index(window, bisect_left(self.ends, window.max_timestamp))
 
     def add(self, window: OpenWindow) -> None:
-        """Adds a window that opened, or that an earlier bundle has left."""
+        """Adds a new window or a stored window."""
         self.windows[window.encoded] = window
         if window.finished:
             self.retired.add(window.encoded)
@@ -67,13 +74,13 @@ class KeyWindows:
         self.in_order.insert(place, window)
 
     def remove(self, window: OpenWindow) -> None:
-        """Removes a window that closed or became part of another one."""
+        """Removes a window that closed or merged into another window."""
         self.retire(window)
         self.retired.discard(window.encoded)
         del self.windows[window.encoded]
 
     def retire(self, window: OpenWindow) -> None:
-        """Takes a window out of those that merge; does nothing to one that is out already."""
+        """Excludes a window from merging. Has no effect on a retired window."""
         if window.encoded not in self.retired:
             self.retired.add(window.encoded)
             place = self.place(window)
@@ -81,7 +88,7 @@ class KeyWindows:
 
 
 class MergingWindows(ABC):
-    """The table of open windows that merge, whoever merges them."""
+    """Table of open windows that merge. Subclasses decide which windows merge."""
 
     def __init__(
         self, cells: TentativeCells, windows: Windows, merge_into: MergeInto, leave: Leave
@@ -94,40 +101,41 @@ class MergingWindows(ABC):
 
     @abstractmethod
     def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
-        """Returns the window of a key that elements in each of the windows `column` belong to.
+        """Returns the window of a key that elements with each of the encoded windows `column`
+        belong to.
 
-        Merges them all at once, which comes to the same as one after the other.
+        All windows merge at once, with the same result as merging one window after another.
         """
 
     def take_out(self, window: OpenWindow) -> None:
-        """Takes a window out, so that it may grow; `put_back` follows."""
+        """Removes a window before the window grows; the caller must call `put_back` afterwards."""
         self._leave(window)
         self._keys[window.key].remove(window)
 
     def put_back(self, window: OpenWindow) -> None:
-        """Puts a window back that was taken out."""
+        """Adds a window after it grew."""
         window.closes = self._windows.closes(window.window)
         self._evict(window.key, window.encoded)
         self._keys[window.key].add(window)
 
     def retire(self, window: OpenWindow) -> None:
-        """Takes a window whose trigger has finished out of those that merge."""
+        """Excludes a window with a finished trigger from merging."""
         self._keys[window.key].retire(window)
 
     def get(self, key: bytes, data: bytes) -> OpenWindow | None:
-        """Returns a window of a key if it is open."""
+        """Returns a window of a key, or None if the window is not open."""
         return self._load(key).windows.get(data)
 
     def close(self, window: OpenWindow) -> None:
-        """Forgets a window."""
+        """Removes a closed window."""
         self._keys[window.key].remove(window)
 
     def windows(self) -> Iterator[OpenWindow]:
-        """Returns the open windows of the keys that were looked at."""
+        """Returns the open windows of the keys that this bundle accessed."""
         return (w for of_key in self._keys.values() for w in of_key.windows.values())
 
     def save(self) -> None:
-        """Writes the windows of the keys that were looked at."""
+        """Writes the windows of the keys that this bundle accessed."""
         for key, of_key in self._keys.items():
             cell = CellId(_WINDOWS, key, b"")
             if of_key.windows:
@@ -150,7 +158,7 @@ class MergingWindows(ABC):
         return of_key
 
     def _evict(self, key: bytes, data: bytes) -> None:
-        """Forgets a window whose trigger has finished, for another window that becomes the same."""
+        """Removes a retired window if another window becomes equal to it."""
         of_key = self._keys[key]
         if data in of_key.retired:
             self._leave(of_key.windows[data])
@@ -165,7 +173,7 @@ class MergingWindows(ABC):
 
 
 class CustomWindows(MergingWindows):
-    """The table for windows that a `WindowMerger` merges."""
+    """Table of open windows that a `WindowMerger` merges."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
-"""The open sessions of keys, which merge when they overlap.
+"""Open sessions of keys, which merge if they overlap.
 
-A session grows as elements come to it, without being made anew for each of them. Sessions of a key
-that merge never overlap, so each element concerns those next to it only. Sessions whose trigger has
-finished don't merge.
+A session grows in place when elements arrive. The open sessions of a key never overlap, so a new
+element affects only adjacent sessions. Sessions with a finished trigger don't merge.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from beam_runner_engine.keyed.window_tables import Windows
 
 
 class SessionWindows(MergingWindows):
-    """The table for sessions."""
+    """Table of open sessions."""
 
     def __init__(
         self, cells: TentativeCells, windows: Windows, merge_into: MergeInto, leave: Leave
@@ -38,7 +37,8 @@ class SessionWindows(MergingWindows):
             for start, end, _ in hulls
             if (window := self._reach(of_key, key, start, end)) is not None
         }
-        # Only now, since a session that was reached first may have become part of another one.
+        # Look up the sessions only after all merges: a later merge can absorb a session found
+        # earlier.
         return {
             data: finished.get(start) or of_key.in_order[bisect_left(of_key.ends, start)]
             for start, _, members in hulls
@@ -48,9 +48,12 @@ class SessionWindows(MergingWindows):
     def _reach(
         self, of_key: KeyWindows, key: bytes, start: Timestamp, end: Timestamp
     ) -> OpenWindow | None:
-        """Makes a session of the key hold these times, one with all that it overlaps.
+        """Extends or creates a session that covers an interval (ms), and merges all sessions that
+        overlap the interval.
 
-        Returns the session of exactly these times if its trigger has finished, and does nothing then.
+        Returns:
+            The session with exactly this interval if its trigger is finished; the call then changes
+                nothing. Otherwise, None.
         """
         first = stop = bisect_left(of_key.ends, start)
         while stop < len(of_key.ends) and self._span(of_key.in_order[stop].encoded)[0] < end:

@@ -1,4 +1,6 @@
-"""Time-sorted input: elements wait until none before them can come, then go on in order of time."""
+"""Time-sorted input: a buffer that releases elements in timestamp order when no earlier element can
+arrive.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,15 @@ from beam_runner_engine.keyed.tentative import TentativeCells
 
 _SORTED = "~sorted"
 ELEMENTS = b"element"
-"""What references of waiting elements begin with on an agenda; sorts before those of timers."""
+"""First part of agenda references for buffered elements; sorts before the first part for timers."""
 
 
 class SortedInput:
-    """Elements that wait, by key, window and timestamp; each timestamp that waits is a hold.
+    """Buffered elements by key, window and timestamp. Each buffered timestamp holds the watermark.
 
-    They wait for the watermark to pass their timestamp by the allowed lateness, since until then
-    an earlier element that is not dropped may come. Elements whose timestamp is beyond their window
-    wait until it expires. `expiry` returns the last time an encoded window is open.
+    Elements are due when the watermark passes their timestamp plus the allowed lateness, because an
+    earlier element can arrive until then. If this time is after the expiry of the window, elements
+    are due at the expiry. `expiry` returns the last time (ms) at which an encoded window is open.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class SortedInput:
         self._expiry = expiry
 
     def add(self, key: bytes, window: bytes, timestamp: Timestamp, value: Any) -> None:
-        """Lets an element wait."""
+        """Buffers an element."""
         cell = CellId(_SORTED, key, window)
         subkey = encode_instant(timestamp)
         if self._cells.read(cell, subkey) is None:
@@ -50,7 +52,9 @@ class SortedInput:
         self._cells.append(cell, (value,), subkey)
 
     def take(self, key: bytes, window: bytes, timestamp: Timestamp) -> Sequence[Any]:
-        """Takes the elements of one timestamp, whose entry was taken from the agenda."""
+        """Removes and returns the elements of one timestamp, whose agenda entry was already
+        removed.
+        """
         cell = CellId(_SORTED, key, window)
         subkey = encode_instant(timestamp)
         values = self._cells.read(cell, subkey) or ()
@@ -59,7 +63,7 @@ class SortedInput:
         return values
 
     def move(self, key: bytes, window: bytes, into: bytes) -> None:
-        """Moves what waits in a window to the one it was merged into."""
+        """Moves the buffered elements of a window to the window that absorbs it."""
         source, target = CellId(_SORTED, key, window), CellId(_SORTED, key, into)
         for subkey, values in list(self._cells.scan(source)):
             timestamp = decode_instant(subkey)

@@ -1,6 +1,7 @@
-"""Merging windows of stateful processing: state, timers and waiting elements go along.
+"""Merging windows in stateful processing: state, timers and buffered elements move to the merged
+window.
 
-Beam's SDK for Java refuses user state in merging windows; that for Python lets it pass.
+Beam's Java SDK rejects user state in merging windows. The Python SDK allows it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _OPEN = "~open windows"
 
 
 class StatefulWindows:
-    """The open windows of each key; entering a new one may merge them."""
+    """Open windows of each key. A new window can merge with existing windows."""
 
     def __init__(
         self,
@@ -45,9 +46,10 @@ class StatefulWindows:
         self._merged: dict[bytes, dict[Window, Window]] = {}
 
     def enter(self, key: bytes, data: bytes) -> list[bytes]:
-        """Opens an encoded window of a key, and merges the key's windows if that asks for it.
+        """Opens an encoded window of a key, and merges the key's windows.
 
-        Returns the encoded windows that are no more because they became part of another.
+        Returns:
+            The encoded windows that merged into another window.
         """
         open_windows = self._load(key)
         window = decode_window(self._coder, data)
@@ -62,7 +64,7 @@ class StatefulWindows:
             if into != source:
                 merged = self._merged.setdefault(key, {})
                 merged[source] = into
-                # A custom WindowFn may bring back a window that an earlier merge took away.
+                # A custom WindowFn can return a window that an earlier merge removed.
                 merged.pop(into, None)
                 if open_windows.pop(source, 0) is None:
                     gone.append(encode_window(source))
@@ -70,7 +72,7 @@ class StatefulWindows:
         return gone
 
     def current(self, key: bytes, data: bytes) -> bytes:
-        """Returns the encoded window that a window of this bundle's elements has become part of."""
+        """Returns the encoded window that absorbed a window of this bundle, or the window itself."""
         window = decode_window(self._coder, data)
         merged = self._merged.get(key, {})
         while window in merged:
@@ -78,11 +80,11 @@ class StatefulWindows:
         return encode_window(window)
 
     def close(self, key: bytes, data: bytes) -> None:
-        """Forgets an encoded window that has expired."""
+        """Removes an encoded window that has expired."""
         self._load(key).pop(decode_window(self._coder, data), None)
 
     def save(self) -> None:
-        """Writes the open windows of the keys that were touched."""
+        """Writes the open windows of the keys that this bundle accessed."""
         for key, windows in self._keys.items():
             cell = CellId(_OPEN, key, b"")
             if windows:

@@ -1,17 +1,19 @@
-"""Triggers that stand alone, as state machines whose states are plain immutable values.
+"""State machines of simple triggers; the states are immutable plain values.
 
-Every machine answers the same questions about a state; `composite_triggers` puts them together. An
-`Instant` tells all that a trigger may know about time. The methods:
+All machines implement the protocol `Machine`, and `composite_triggers` combines them. An `Instant`
+holds everything that a trigger knows about time. The members of a machine:
 
 - `initial`: the state before the first element.
-- `add(state, count, at)`: the state after `count` more elements.
-- `ready(state, at)`: whether the trigger fires now.
-- `fire(state, at)`: the state after it fired, and whether the trigger is finished.
-- `merge(states, at)`: the state of the window that windows in these states merge into.
-- `reopened(at)`: what is its state where windows merge in which it was finished, in a tuple; None if
-  it stays finished. One that never is finished has a state.
-- `wake(state)`: the next processing time (ms) that may make it ready, None if none may.
-- `watches_end`: whether passing the end of the window may make it ready.
+- `add(state, count, at)`: returns the state after `count` more elements.
+- `ready(state, at)`: returns whether the trigger fires now.
+- `fire(state, at)`: returns the state after a firing, and whether the trigger is finished.
+- `merge(states, at)`: returns the state of a merged window, from the states of the windows that
+  merge.
+- `reopened(at)`: returns the state, in a tuple, if the trigger was finished in windows that merge;
+  None if the trigger stays finished. A trigger that never finishes returns a state.
+- `wake(state)`: returns the next processing time (ms) at which the trigger can become ready; None
+  if there is no such time.
+- `watches_end`: whether the trigger can become ready at the end of the window.
 """
 
 from __future__ import annotations
@@ -30,18 +32,18 @@ from beam_runner_model.triggers import (
 )
 
 State: TypeAlias = Any
-"""A machine's state: None, a number, or a tuple of states."""
+"""State of a machine: None, a number, or a tuple of states."""
 
 
 class Instant(NamedTuple):
-    """What a trigger knows of time: whether its window has ended, and processing time (ms)."""
+    """Time as a trigger sees it: whether the window has ended, and the processing time (ms)."""
 
     ended: bool
     processing_time: Timestamp
 
 
 class Machine(Protocol):
-    """What every trigger's state machine can do; the module says what the members mean."""
+    """State machine of a trigger. The module docstring describes the members."""
 
     @property
     def initial(self) -> State: ...
@@ -61,11 +63,11 @@ STATELESS: dict[type, tuple[bool, bool]] = {
     AfterSynchronizedProcessingTime: (True, True),
     Never: (False, False),
 }
-"""Whether a trigger that remembers nothing is ready before and after the end of the window."""
+"""Readiness of each stateless trigger before and after the end of the window."""
 
 
 class Stateless:
-    """The machine of triggers that remember nothing and are never finished; see `STATELESS`."""
+    """Machine of triggers without state that never finish, see `STATELESS`."""
 
     initial: State = None
 
@@ -93,7 +95,7 @@ class Stateless:
 
 
 class CountMachine:
-    """After count: the state is the number of elements so far."""
+    """Machine of `AfterCount`. The state is the number of elements so far."""
 
     initial: State = 0
     watches_end = False
@@ -121,8 +123,8 @@ class CountMachine:
 
 
 class ProcessingTimeMachine:
-    """After processing time: the state is the time (ms) it fires at, None before the first
-    element.
+    """Machine of `AfterProcessingTime`. The state is the firing time (processing time, ms), or None
+    before the first element.
     """
 
     initial: State = None

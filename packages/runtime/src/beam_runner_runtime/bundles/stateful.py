@@ -17,10 +17,10 @@ from beam_runner_data.grouping.key_runs import Part, elements_of, parts_by_key
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
-from beam_runner_engine.keyed.stateful import (
+from beam_runner_engine.keyed.stateful import StatefulShard
+from beam_runner_engine.keyed.stateful_records import (
     Due,
     ElementsSorted,
-    StatefulShard,
     StatefulSpec,
     TimerFired,
     WindowExpired,
