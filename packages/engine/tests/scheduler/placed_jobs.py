@@ -1,4 +1,4 @@
-"""A simulated job in places, by a clock of its own: what the engine says of what runs next, where, and who gives way."""
+"""Simulated job in slots with a simulated clock, which uses the engine's dispatch rules."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ PATIENCE = Patience(blocked=0.7, preparing=10.0, unheard=3.0)
 
 @attrs.define(eq=False)
 class StartedPlace(Place):
-    """A place that begins some time after it was asked for."""
+    """Slot whose process starts after a delay."""
 
     is_starting: bool = True
 
 
 class PlacedJob:
-    """Runs a simulated job in places, with a clock of its own (s)."""
+    """Simulated job in slots, with its own clock (seconds)."""
 
     def __init__(self, job: Job, at_work: Parallelism) -> None:
         self.host = job.host
@@ -43,7 +43,7 @@ class PlacedJob:
         self.host.start(job.roots)
 
     def take_in(self) -> None:
-        """Takes in what was opened."""
+        """Queues newly opened bundles."""
         for answer in self.host.answers[self._answers :]:
             for command in answer:
                 if isinstance(command, OpenBundles):
@@ -52,7 +52,7 @@ class PlacedJob:
         self._answers = len(self.host.answers)
 
     def give(self) -> None:
-        """Gives bundles to places."""
+        """Assigns queued bundles to slots."""
         idle = [place for place in self.places if place.is_idle]
         for _ in range(min(self._may_begin(), len(idle), len(self.waiting))):
             bundle = self.waiting.take()
@@ -61,14 +61,16 @@ class PlacedJob:
             place.begin(bundle, self.now)
 
     def ask(self, spare: float) -> list[StartedPlace]:
-        """The places more that it is worth, which have not begun."""
+        """Adds and returns the additional slots that the job should request, which have not
+        started.
+        """
         lacking = self.at_work.lacking(self.places, len(self.waiting), spare, self.now)
         asked = [StartedPlace() for _ in range(lacking)]
         self.places += asked
         return asked
 
     def ask_sources(self, keep: int) -> None:
-        """Has sources give way, and answers for them at once."""
+        """Asks sources to yield, and answers for them immediately."""
         for place in in_the_way(self.places, self.waiting, self._may_begin):
             if turn_ends(place, TURN) <= self.now:
                 assert place.running is not None
@@ -79,7 +81,7 @@ class PlacedJob:
                     self.host.answer_split(number, keep)
 
     def end_one(self, which: int) -> None:
-        """Commits a bundle that runs, or lets the scheduler's time go by if there is none."""
+        """Commits a running bundle, or advances processing time if no bundle is running."""
         busy = [place for place in self.places if place.running is not None]
         if busy:
             place = busy[which % len(busy)]
@@ -92,7 +94,7 @@ class PlacedJob:
             self.host.tick(self.host.scheduler.next_wake)
 
     def in_line(self) -> list[int]:
-        """All bundles that run or wait to."""
+        """Returns the numbers of all running and queued bundles."""
         running = [place.running.number for place in self.places if place.running is not None]
         return sorted([*running, *(one.number for one in self.waiting)])
 

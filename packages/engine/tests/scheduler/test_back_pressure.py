@@ -1,4 +1,4 @@
-"""Residuals wait while a reader of their output is busy and has much waiting, and no longer."""
+"""Tests of back pressure: residuals wait while a busy consumer has a large backlog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ GRAPH = GraphSpec(
 
 
 def throttled() -> Scheduler:
-    """The sink is at `x` and `y` waits for it; so `rest 2` of the source waits too."""
+    """Returns a scheduler whose sink runs `x` and has `y` queued, so that residual `rest 2` of the
+    source waits.
+    """
     scheduler = Scheduler(GRAPH, Limits(bundles_per_stage=1, backlog_bytes=5))
     scheduler.handle(Start(roots=(Output("root", data("all")),)))
     for read, out, rest in ((0, "x", "rest 1"), (1, "y", "rest 2")):

@@ -1,4 +1,4 @@
-"""Bundles that go on while a side input is updated are asked to leave the rest to another one."""
+"""Tests of checkpoint requests for bundles whose side input is updated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def updating(
     readiness: SideInputReadiness = SideInputReadiness.FIRST_PANE,
     kind: StageKind = StageKind.ORDINARY,
 ) -> tuple[Scheduler, Bundle]:
-    """`update` writes the side input of `use`, which is at work on its elements since time 1000."""
+    """Returns a scheduler in which `update` writes the side input of `use`. A bundle of `use` has
+    run since time 1000.
+    """
     side = SideInputSpec("s", "side", readiness=readiness, replaces=True)
     keyed = kind is not StageKind.ORDINARY
     stages = (

@@ -1,4 +1,4 @@
-"""Jobs of a host that asks the engine what runs next, in how many places, and which source gives way."""
+"""Property tests of dispatch: a host uses the engine to select bundles, slots and yielding sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from .placed_jobs import PATIENCE, PlacedJob
 def test_jobs_end_in_few_places(
     job: Job, cores: int, takes_turns: bool, script: list[tuple[float, int, int]]
 ) -> None:
-    """All that is open runs in one place or waits, something always runs if anything is open, and jobs end."""
+    """Checks that every open bundle runs once or waits, that some bundle always runs, and that jobs
+    end.
+    """
     placed = PlacedJob(job, Parallelism(cores, 2 * cores, PATIENCE, takes_turns))
     for step in range(400):
         pause, which, keep = script[step % len(script)]

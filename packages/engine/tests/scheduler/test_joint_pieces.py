@@ -1,4 +1,6 @@
-"""Small pieces of elements share a bundle in their order, and are given to idle slots if it is slow."""
+"""Tests of joint pieces: small pieces share a bundle in order, and move to idle slots if the bundle
+is slow.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ PIECES = [data(name, size=10) for name in "abcd"]
 
 
 def opened(pieces: list[Data], most: int = 40) -> tuple[Scheduler, list[list[str]]]:
-    """A job with these pieces to read, and what its bundles are given."""
+    """Returns a scheduler with these pieces as input, and the inputs of its bundles."""
     limits = Limits(joint_bytes=most, parallelism=4)
     scheduler = Scheduler(GraphSpec((READ,), ("root",)), limits)
     commands = scheduler.handle(Start(roots=tuple(Output("root", piece) for piece in pieces)))

@@ -1,4 +1,4 @@
-"""The minima of watermarks agree with a plain minimum over everything."""
+"""Property tests that minima agree with `min` over all times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_counted_times(changes: list[tuple[bool, int, int]]) -> None:
             times.add(time, count)
             model[time] += count
         elif model[time] < count:
-            with pytest.raises(ValueError, match="removed than added"):
+            with pytest.raises(ValueError, match="more than added"):
                 times.remove(time, count)
         else:
             times.remove(time, count)

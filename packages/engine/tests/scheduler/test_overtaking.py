@@ -1,4 +1,4 @@
-"""What the check of watermarks notices: made to happen by a host that changes the state by hand."""
+"""Tests of the watermark check, with violations that the tests cause by changing the state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def data(name: str, time: int) -> Data:
 
 
 def begun() -> tuple[Scheduler, WatermarkWatch, int]:
-    """A job whose source has given an element at 5 ms and promised nothing before 10 ms."""
+    """Returns a scheduler whose source emitted an element at 5 ms and reported the watermark 10 ms."""
     scheduler, watch = Scheduler(GRAPH), WatermarkWatch()
     opened = watch.handle(scheduler, Start(0, (Output("root", data("all", 0)),)))
     given = done(first(opened), data("five", 5), watermark=10)
@@ -34,7 +34,7 @@ def begun() -> tuple[Scheduler, WatermarkWatch, int]:
 
 
 def first(commands: tuple[Command, ...]) -> int:
-    """The number of the first bundle of the source that is opened."""
+    """Returns the number of the first opened bundle of the source."""
     return next(
         command.bundles[0].number
         for command in commands
@@ -80,7 +80,7 @@ def test_input_that_its_bundle_is_beyond_is_told() -> None:
     scheduler, watch, bundle = begun()
     (grouping,) = (one for one in scheduler.open_bundles if one.stage == "group")
     watch.handle(scheduler, BundleDone(grouping.number, 1, summary=EMPTY_SUMMARY))
-    # The shard is further than its stage: what comes now is late in it.
+    # The watermark of the shard is ahead of the stage, so new data is late in the shard.
     scheduler.state.stages[1].shards[0].watermark = 30
     watch.handle(scheduler, done(bundle, data("next", 20), watermark=25))
     assert watch.take_found() == [Overtaken("group", "read", 20, 30)]

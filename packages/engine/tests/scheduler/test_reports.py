@@ -1,4 +1,4 @@
-"""What a job tells about itself while it runs."""
+"""Tests of reports about a running job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ JOB = GraphSpec(
 
 
 def running() -> Scheduler:
-    """`read` waits to be resumed, `count` for a timer in each of two shards, `write` for `count`."""
+    """Returns a scheduler in which `read` waits to resume, `count` waits for timers in two shards,
+    and `write` waits for `count`.
+    """
     scheduler = Scheduler(JOB)
     scheduler.handle(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
     outputs = tuple(Output("read.out", data(f"d{shard}", 1, shard)) for shard in (0, 1))

@@ -1,4 +1,4 @@
-"""Failed attempts: the rules of each kind of failure, and what goes on beside a paused bundle."""
+"""Tests of failed attempts: the rules of each kind of failure, and the effects of a paused bundle."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ STREAM = Limits(
     pauses=Pauses(1_000, 120_000),
     outage_pauses=Pauses(1_000, 15_000),
 )
-"""Limits as a stream has them."""
+"""Limits of a streaming job."""
 
 
 class Job:
-    """A job with one piece of data for each shard given, and the bundles that run."""
+    """Job with one piece of data for each given shard, and its running bundles."""
 
     def __init__(self, graph: GraphSpec, limits: Limits, shards: tuple[int | None, ...]) -> None:
         self.scheduler = Scheduler(graph, limits)
@@ -78,7 +78,7 @@ class Job:
         return self.scheduler.handle(BundleFailed(bundle, attempt, f"by {kind.name}", kind))
 
     def pause(self, bundle: int = 0) -> int:
-        """Lets time go by until a paused bundle runs again, and returns how long that took."""
+        """Advances time until a paused bundle runs again, and returns the elapsed time (ms)."""
         began = self.now
         while bundle not in self.running:
             wake = self.scheduler.next_wake
@@ -137,7 +137,7 @@ def test_bundle_at_its_last_attempt_fails_the_job(kind: FailureKind, limits: Lim
         (again,) = only(job.fail(kind), OpenBundles).bundles
         assert (again.attempt, job.now) == (attempt, 0), "no pause"
     failed = only(job.fail(kind), FailJob)
-    assert failed.reason == f"stage 'read' failed after 3 attempts, by {kind.value}: by {kind.name}"
+    assert failed.reason == f"stage 'read' failed after 3 attempts ({kind.value}): by {kind.name}"
     assert (failed.causes, failed.attempts) == ((f"by {kind.name}",) * 3, 3)
 
 
@@ -145,7 +145,7 @@ def test_bundle_at_its_last_attempt_fails_the_job(kind: FailureKind, limits: Lim
 @pytest.mark.parametrize("graph", [READ, SCRIPTED], ids=["clock", "script"])
 def test_permanent_failure_fails_the_job_at_once(limits: Limits, graph: GraphSpec) -> None:
     failed = only(Job(graph, limits, (None,)).fail(PERMANENT), FailJob)
-    reason = "stage 'read' failed after 1 attempt, by missing or damaged data: by PERMANENT"
+    reason = "stage 'read' failed after 1 attempt (missing or damaged data): by PERMANENT"
     assert (failed.reason, failed.causes, failed.attempts) == (reason, ("by PERMANENT",), 1)
 
 
@@ -168,7 +168,7 @@ def test_outage_of_a_batch_beyond_its_limit_fails_the_job() -> None:
         if job.scheduler.state.running:
             job.pause()
     assert 20_000 <= job.now < 40_000
-    assert "an unavailable neighbour: by UNAVAILABLE" in only(commands, FailJob).reason
+    assert "an unavailable neighbour): by UNAVAILABLE" in only(commands, FailJob).reason
 
 
 def test_outage_that_ended_does_not_count_for_the_next_one() -> None:

@@ -1,4 +1,4 @@
-"""Sections: which stages are one, when one is opened, and what becomes of it."""
+"""Tests of sections: detection, opening, refusal and commit."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ from .samples import data, only, refs
 
 
 def stage(name: str, reads: str, writes: str = "", side: str = "") -> StageSpec:
-    """A stage that spans; one whose name begins with "group" is a grouping."""
+    """Returns a stage that can be in a section; a stage whose name starts with "group" is a
+    grouping.
+    """
     keyed = name.startswith("group")
     return StageSpec(
         name,
@@ -65,7 +67,7 @@ def stage(name: str, reads: str, writes: str = "", side: str = "") -> StageSpec:
 
 
 def found(*stages: StageSpec, most: int = 8) -> list[list[str]]:
-    """The names of the stages of each section."""
+    """Returns the names of the stages of each section."""
     graph = compile_graph(GraphSpec(stages, ("root", "other")))
     sections = find_sections(graph, most)
     return [[graph.stages[number].name for number in section.stages] for section in sections]
@@ -118,7 +120,7 @@ def test_a_section_has_no_more_exchanges_than_the_limit() -> None:
 
 
 def test_branches_that_are_shuffled_before_they_join_count_side_by_side() -> None:
-    """As two collections do that were made and dealt, and are grouped together."""
+    """Uses two collections that are created, rebalanced and then grouped together."""
     branches = [
         made
         for root, name in (("root", "one"), ("other", "two"))
@@ -144,7 +146,7 @@ SPEC = GraphSpec((READ, GROUP, stage("write", "b")), ("root",))
 
 
 def opened(**arguments: object) -> tuple[Scheduler, Bundle]:
-    """A job and the bundle that its start opens."""
+    """Returns a scheduler and the bundle that opens at the start of the job."""
     scheduler = Scheduler(SPEC, Limits(user_attempts=2), **arguments)  # type: ignore[arg-type]
     commands = scheduler.handle(Start(roots=(Output("root", data("d")),)))
     (bundle,) = only(commands, OpenBundles).bundles
@@ -295,7 +297,7 @@ def test_it_is_tried_again_and_fails_by_the_names_of_its_stages() -> None:
     scheduler.handle(BundleFailed(0, 2, "ValueError: one"))
     failed = only(scheduler.handle(BundleFailed(0, 3, "ValueError: two")), FailJob)
     assert failed.reason == (
-        "the section of the stages 'read' to 'write' failed after 3 attempts, by user code:"
+        "the section of stages 'read' to 'write' failed after 3 attempts (user code):"
         " ValueError: two"
     )
 
@@ -312,7 +314,7 @@ def test_it_is_neither_split_nor_drained() -> None:
     ("event", "why"),
     [
         (BundleDone(0, 1, residuals=(Residual(data("d")),)), "a section can't have residuals"),
-        (BundleDone(0, 1, summary=EMPTY_SUMMARY), "leaves nothing in shards"),
+        (BundleDone(0, 1, summary=EMPTY_SUMMARY), "can't have a shard summary"),
         (BundleDone(0, 1, (Output("a", data("e")),)), "'a' is not an output of the section"),
     ],
 )
@@ -326,7 +328,7 @@ def test_it_leaves_nothing_behind(event: BundleDone, why: str) -> None:
 
 def test_only_a_section_can_be_refused() -> None:
     scheduler, _ = opened(section_policy=DefaultSectionPolicy(1 << 40))
-    with pytest.raises(IllegalEvent, match="bundle 0 is not of a section"):
+    with pytest.raises(IllegalEvent, match="not the bundle of a section"):
         scheduler.handle(SectionRefused(0, 1, "it is none"))
 
 

@@ -1,4 +1,6 @@
-"""Jobs that share the places of a host: each goes on, and each that can end does, whatever the others do."""
+"""Property tests of jobs that share the slots of a host: each job progresses, and each bounded job
+ends.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ STEPS = 4000
 
 
 class SharedHost:
-    """Gives its places to the job that has the fewest, of several always to the same; to nobody who has not its turn."""
+    """Host that gives free slots to the waiting job with the fewest slots, if job admission
+    permits.
+    """
 
     def __init__(self, some: list[Job], total: int, cores: int) -> None:
         self.total = total
@@ -28,14 +32,14 @@ class SharedHost:
 
     @property
     def held(self) -> dict[str, int]:
-        """How many places each job has that is there."""
+        """Returns the number of started slots of each job."""
         return {
             name: sum(not place.is_starting for place in job.places)
             for name, job in self.jobs.items()
         }
 
     def step(self, which: int, keep: int) -> None:
-        """Has each job do what it may, and give up what others are owed."""
+        """Runs one step of each job, and releases slots that jobs owe to other jobs."""
         for name, job in list(self.jobs.items()):
             job.now = self.now
             if not self.turns.take(name, self.now):
@@ -53,12 +57,12 @@ class SharedHost:
                 self.shared.asked(name, self.numbers[place], self.now)
             job.ask_sources(keep)
             if job.in_line() and not any(place.is_busy for place in job.places):
-                continue  # all that it could do waits for a place
+                continue  # All work of the job waits for a slot.
             job.end_one(which)
         self._start()
 
     def _start(self) -> None:
-        """Places that are free begin."""
+        """Starts free slots."""
         while (held := self.held) and sum(held.values()) < self.total:
             for name in sorted(held, key=held.__getitem__):
                 asked = [place for place in self.jobs[name].places if place.is_starting]

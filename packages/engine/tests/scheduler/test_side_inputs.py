@@ -1,4 +1,6 @@
-"""A side input delays only the windows it is not ready for, and is kept as long as it is needed."""
+"""Tests of side inputs: work waits only for the windows that it needs, and data is stored as long
+as it is needed.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def side(**changes: Any) -> SideInputSpec:
 
 
 def job(spec: SideInputSpec) -> Scheduler:
-    """`read` feeds the side input and `main` reads the root `r` beside it."""
+    """Returns a scheduler in which `read` writes the side input, and `main` reads it with the root
+    `r` as main input.
+    """
     read = StageSpec("read", ("root",), ("side",), splittable=True)
     main = StageSpec("main", ("r",), side_inputs=(spec,))
     return Scheduler(GraphSpec((read, main), ("root", "r")))
@@ -87,7 +91,9 @@ def test_each_window_waits_for_its_own() -> None:
 
 
 FIRST_END = MIN_TIMESTAMP + 5
-"""Of the first window: windows are of ten milliseconds, and the times that they begin at end in zero."""
+"""First window end after the minimum timestamp: windows are 10 ms long and start at multiples of 10
+ms.
+"""
 WHOLE, CUT = IntervalWindow(FIRST_END - 10, FIRST_END), IntervalWindow(MIN_TIMESTAMP, FIRST_END)
 
 
@@ -216,7 +222,7 @@ def test_what_comes_after_the_last_gap_begins_beyond_the_end_of_time(before_the_
 def test_side_inputs_must_tell_their_windows() -> None:
     scheduler = job(side())
     start(scheduler)
-    with pytest.raises(IllegalEvent, match="'s' of collection 'side' does not tell its windows"):
+    with pytest.raises(IllegalEvent, match="'s' of collection 'side' has no known windows"):
         feed(scheduler, data("s", 3, windows=None), watermark=10)
 
 

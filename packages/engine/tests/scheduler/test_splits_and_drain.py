@@ -1,4 +1,4 @@
-"""Dynamic splits, drains with truncation, and what is left of both when a bundle is tried again."""
+"""Tests of dynamic splits and drains, and of their effects on retried bundles."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LONG = Progress(0, 1, 0.1, 60_000)
 
 
 def reading(*names: str, limits: Limits | None = None) -> Scheduler:
-    """A job whose bundle 0 has these inputs."""
+    """Returns a scheduler whose bundle 0 has these inputs."""
     scheduler = Scheduler(READ, limits or Limits(parallelism=1, user_attempts=2))
     scheduler.handle(Start(roots=tuple(Output("root", data(name)) for name in names)))
     assert refs(scheduler.open_bundles[0]) == list(names)
@@ -137,7 +137,7 @@ def test_cancel_stops_what_runs() -> None:
 
 
 def test_the_same_data_handed_back_twice_stays_twice() -> None:
-    """Which elements are meant is the host's business: nothing is joined that may overlap."""
+    """Checks that data that could overlap is not joined, because only the host knows the elements."""
     scheduler = reading("a")
     whole = Residual(data("a", windows=(W0, W1)))
     part = Residual(data("a", windows=(W0, W1)), windows=frozenset({W0}))
@@ -233,7 +233,7 @@ def test_a_bundle_is_not_split_for_one_that_would_only_take_turns_with_it() -> N
 
 
 def cut_in_two(scheduler: Scheduler, *kept: str) -> None:
-    """Checkpoints bundle 0 within its last input, which is "x"; before it stay the inputs `kept`."""
+    """Checkpoints bundle 0 inside its last input "x". The bundle keeps the inputs `kept` before it."""
     only(scheduler.handle(LONG), SplitBundle)
     first = [one for one in scheduler.open_bundles[0].inputs if one.data.ref in kept]
     primary = (*first, Input(data("x.1"), whole=True))

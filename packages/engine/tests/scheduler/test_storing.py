@@ -1,4 +1,4 @@
-"""A scheduler goes on elsewhere: pickled by the same version, or as its state."""
+"""Tests that a scheduler continues in another process, from a pickle or from its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TestStreams take one step at a time, in turn, when nothing else can move."""
+"""Tests that TestStreams take one step at a time, in turn, when no other work can proceed."""
 
 from __future__ import annotations
 

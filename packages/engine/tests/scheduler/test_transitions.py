@@ -1,4 +1,4 @@
-"""Walks every entry of the transition tables, and every one that is missing."""
+"""Tests of every present and every missing entry of the transition tables."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ JOB_EVENTS = {
 
 
 def in_phase(phase: Phase, graph: GraphSpec = GRAPH) -> Scheduler:
-    """A job in a phase; where it has not ended, bundle 0 is open, and asked for a split if it can be."""
+    """Returns a scheduler in a phase. If the phase isn't final, bundle 0 is open, with a pending
+    split if possible.
+    """
     scheduler = Scheduler(graph)
     if phase is Phase.NEW:
         return scheduler
@@ -84,7 +86,7 @@ def in_phase(phase: Phase, graph: GraphSpec = GRAPH) -> Scheduler:
 
 
 def graph_for(kind: type) -> GraphSpec:
-    """A job in which an event can come."""
+    """Returns a job in which an event of this kind can occur."""
     return SECTION if kind is SectionRefused else GRAPH
 
 
@@ -170,7 +172,7 @@ def test_attempts_are_limited_by_whose_fault_it_is() -> None:
         assert (again.number, again.attempt) == (0, attempt + 1)
     scheduler.handle(BundleFailed(0, 3, "ValueError: one"))
     failed = only(scheduler.handle(BundleFailed(0, 4, "ValueError: two")), FailJob)
-    assert failed.reason == ("stage 'read' failed after 4 attempts, by user code: ValueError: two")
+    assert failed.reason == ("stage 'read' failed after 4 attempts (user code): ValueError: two")
     assert failed.causes == ("lost 1", "lost 2", "ValueError: one", "ValueError: two")
     assert scheduler.phase is Phase.FAILED
 

@@ -1,4 +1,6 @@
-"""The scheduler: decides when which stage processes which data. Events go in, commands come out."""
+"""Scheduler: a state machine that decides which stage processes which data; takes events, returns
+commands.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts at bundles: the first one, and the next after one was lost."""
+"""Attempts at bundles: opening the first attempt, and starting the next attempt after a failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beam_runner_engine.scheduler.wakeups import set_wakes
 
 
 def open_bundle(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:
-    """Opens a bundle over work that was taken from the queues, and returns its first attempt."""
+    """Opens a bundle for work that was taken from the queues, and returns its first attempt."""
     draining = state.phase is Phase.DRAINING
     truncate = draining and stage.spec.splittable
     side_inputs, views = views_for(state, stage, opening.work)
@@ -53,7 +53,7 @@ def open_bundle(state: SchedulerState, stage: StageState, opening: Opening) -> B
 
 
 def lose_attempt(record: BundleRecord) -> None:
-    """Gives up the latest attempt at a bundle: whatever it still reports counts for nothing."""
+    """Discards the latest attempt at a bundle, so that its later reports are ignored."""
     record.bundle = attrs.evolve(record.bundle, attempt=record.bundle.attempt + 1)
     record.split = None
     record.progress = None
@@ -61,9 +61,9 @@ def lose_attempt(record: BundleRecord) -> None:
 
 
 def begin_attempt(state: SchedulerState, record: BundleRecord) -> None:
-    """Opens the next attempt at a bundle, and a bundle that is set apart from it, if any.
+    """Starts the next attempt at a bundle, and opens a second bundle if its work must be separated.
 
-    In a drain its restrictions are truncated now, as those of new bundles are.
+    In a drain, the restrictions of the attempt are truncated, as in new bundles.
     """
     stage = state.stages[record.stage]
     apart: tuple[Bundle, ...] = ()
@@ -77,7 +77,9 @@ def begin_attempt(state: SchedulerState, record: BundleRecord) -> None:
 
 
 def lose_attempts(state: SchedulerState) -> None:
-    """Tries all bundles that run again, none of which is to blame; pauses go on."""
+    """Restarts all running bundles after the host was lost, without counting failures. Pauses
+    continue.
+    """
     for record in tuple(state.bundles.values()):
         if record.due is None:
             lose_attempt(record)
@@ -85,7 +87,9 @@ def lose_attempts(state: SchedulerState) -> None:
 
 
 def inputs_of(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
-    """Yields the work as the host sees it, once per piece: its windows are together again."""
+    """Yields the inputs of a bundle for the host: work on the same piece with the same estimator
+    state is joined, with the union of its windows.
+    """
     joined: dict[int, list[Work]] = {}
     for item in work:
         joined.setdefault(item.piece, []).append(item)
@@ -117,9 +121,11 @@ def _input(work: Work, windows: frozenset[Window] | None, truncate: bool) -> Inp
 def _set_apart(
     state: SchedulerState, stage: StageState, record: BundleRecord
 ) -> tuple[Bundle, ...]:
-    """Leaves a bundle that was cut only what must be processed whole; the rest gets a bundle of its own.
+    """Separates the work that no drain may truncate from other work, and returns a new bundle for
+    the other work.
 
-    In an attempt at both, the host could not tell what a restriction that defers itself was cut from.
+    If one attempt had both kinds of work, the host could not tell from which kind a residual was
+    split.
     """
     whole = [work for work in record.work if work.truncated]
     rest = [work for work in record.work if not work.truncated]

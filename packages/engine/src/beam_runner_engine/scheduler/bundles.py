@@ -1,4 +1,4 @@
-"""The life of a bundle: opened, committed or failed, tried again, given up."""
+"""Lifecycle of a bundle: opening, commit, failure, retry and permanent failure."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from beam_runner_engine.scheduler.watermarks import refresh
 
 
 def open_bundles(state: SchedulerState, stage: StageState) -> None:
-    """Opens all bundles of a stage that can be opened."""
+    """Opens all bundles of a stage that can be opened now."""
     bundles = tuple(open_bundle(state, stage, opening) for opening in openings(state, stage))
     if bundles:
         state.commands.append(OpenBundles(stage.spec.name, bundles))
 
 
 def commit(state: SchedulerState, event: BundleDone) -> None:
-    """Closes a bundle and gives its outputs, residuals and shard summary to those they concern."""
+    """Closes a committed bundle, and applies its outputs, residuals and shard summary."""
     record = state.bundles.pop(event.bundle)
     stage = state.stages[record.stage]
     shard = record.bundle.shard
@@ -42,7 +42,8 @@ def commit(state: SchedulerState, event: BundleDone) -> None:
     stage.running -= len(record.work)
     stage.shards[shard].open -= 1
     if not stage.spec.joint_shards:
-        # Of joint shards the first may have been given away, and then its time has not come.
+        # Residuals can contain the first of several joint shards, which then has not reached this
+        # watermark.
         stage.shards[shard].watermark = record.bundle.end_watermark
     if shard is not None:
         assert event.summary is not None
@@ -60,14 +61,16 @@ def commit(state: SchedulerState, event: BundleDone) -> None:
 
 
 def hand_on(state: SchedulerState, event: BundleDone) -> None:
-    """Gives the outputs of a bundle to those who read them."""
+    """Delivers the outputs of a bundle to the stages that read them."""
     make_room(state, event.outputs)
     for output in event.outputs:
         deliver(state, output.collection, output.data)
 
 
 def has_caught_up(state: SchedulerState, stage: StageState) -> None:
-    """A stage has less before it than it had: its producers that wait for that go on, and its watermarks."""
+    """Resumes throttled producers of a stage and refreshes its watermarks, after the stage finished
+    work.
+    """
     for producer in producers(state, stage):
         if producer.throttled:
             look_at(state, producer, None)
@@ -88,7 +91,9 @@ def _replace_summary(
 
 
 def fail(state: SchedulerState, event: BundleFailed) -> None:
-    """Tries a bundle again, at once or after a pause, or fails the job; `retries` has the rules."""
+    """Retries a failed bundle, immediately or after a pause, or fails the job. See the rules in
+    `retries`.
+    """
     record = state.bundles[event.bundle]
     note_failure(record, event, state.now)
     if is_last(state, record.failures):
@@ -113,7 +118,7 @@ def _pause(state: SchedulerState, record: BundleRecord, pause: Duration) -> None
 
 
 def reopen(state: SchedulerState, record: BundleRecord) -> None:
-    """Ends the pause of a bundle: its next attempt begins."""
+    """Starts the next attempt at a bundle after its pause."""
     record.due = None
     state.clock_wakes.put((record.stage, RETRY, record.bundle.number), None)
     for stage in stages_of(state, record):
@@ -125,7 +130,7 @@ def reopen(state: SchedulerState, record: BundleRecord) -> None:
 
 
 def stages_of(state: SchedulerState, record: BundleRecord) -> list[StageState]:
-    """Returns the stages of a bundle: one, or all stages of a section."""
+    """Returns the stages of a bundle: a single stage, or all stages of a section."""
     numbers = [part.stage for part in record.parts] or [record.stage]
     return [state.stages[number] for number in numbers]
 
@@ -134,16 +139,16 @@ def _give_up(state: SchedulerState, record: BundleRecord, event: BundleFailed) -
     stage = state.stages[record.stage].spec.name
     what = f"stage {stage!r}"
     if record.bundle.shard is not None:
-        what += f", shard {record.bundle.shard}"
+        what += f" (shard {record.bundle.shard})"
     if record.parts:
         last = state.stages[record.parts[-1].stage].spec.name
-        what = f"the section of the stages {stage!r} to {last!r}"
+        what = f"the section of stages {stage!r} to {last!r}"
     attempts = _attempts(record)
     tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
     causes = (*record.outside_failures, *record.user_failures)
     fail_job(
         state,
-        f"{what} failed after {tried}, by {event.kind.value}: {event.cause}",
+        f"{what} failed after {tried} ({event.kind.value}): {event.cause}",
         EndingKind.BUNDLE,
         stage,
         causes or (event.cause,),
@@ -163,7 +168,9 @@ def fail_job(
     causes: tuple[str, ...] = (),
     culprit: BundleRecord | None = None,
 ) -> None:
-    """Ends the job as failed and stops what runs; `culprit` is the bundle that failed it, if one did."""
+    """Fails the job and cancels its running bundles. `culprit` is the bundle that caused the
+    failure, if any.
+    """
     state.phase = Phase.FAILED
     stop_bundles(state, culprit)
     attempts = 0 if culprit is None else _attempts(culprit)
@@ -171,9 +178,9 @@ def fail_job(
 
 
 def stop_bundles(state: SchedulerState, ended: BundleRecord | None = None) -> None:
-    """Stops all running bundles; the latest attempt at `ended` doesn't run any more.
+    """Cancels all running bundles except `ended`, whose latest attempt has already ended.
 
-    The records stay: with their work the state is whole, and a savepoint can be made of it.
+    The bundle records remain, so that the state is complete and can be saved as a savepoint.
     """
     running = tuple(
         (number, record.bundle.attempt)

@@ -1,4 +1,4 @@
-"""Processing time: it advances by ticks alone, and wakes what waits for it."""
+"""Processing time, which advances only by `Tick` events and wakes due work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_runner_engine.scheduler.state import BUNDLE, RETRY, SHARD, SchedulerSt
 
 
 def advance_clock(state: SchedulerState, now: Timestamp) -> None:
-    """Sets processing time (ms) and wakes who has waited for it; time never goes back."""
+    """Advances processing time to `now` (ms) and wakes all due work. An earlier time is ignored."""
     if now <= state.now:
         return
     state.now = now

@@ -1,4 +1,4 @@
-"""How data comes to the stages that read it: as work to be done, or into their side inputs."""
+"""Delivery of data to the stages that read it, as pending work or into side inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from beam_runner_engine.scheduler.state import SchedulerState, ShardState, Stage
 
 
 def deliver(state: SchedulerState, collection: str, data: Data) -> None:
-    """Gives new data of a collection to all stages that read it; unread data is released at once."""
+    """Delivers new data of a collection to all stages that read it. Data without readers is
+    released immediately.
+    """
     node = state.collections[collection].node
     piece = add_piece(state, data)
     for number, place in node.side_consumers:
@@ -42,8 +44,10 @@ def new_work(
     residual: bool = False,
     truncated: bool = False,
 ) -> list[Work]:
-    """Notes work of a stage, which holds its watermarks from now on; one item per side window
-    needed.
+    """Creates work of a stage for a piece of data, with one item for each set of required
+    side-input windows.
+
+    From then on, the work holds the stage's watermarks.
     """
     data = state.pieces[piece].data
     items = []
@@ -69,7 +73,7 @@ def new_work(
 
 
 def remove_work(state: SchedulerState, stage: StageState, work: Work) -> None:
-    """Notes that work is done or has been replaced: it holds nothing any more."""
+    """Removes finished or replaced work, which then no longer holds the stage's watermarks."""
     stage.work -= 1
     stage.times.remove(work.time)
     stage.holds.remove(work.hold)
@@ -77,12 +81,12 @@ def remove_work(state: SchedulerState, stage: StageState, work: Work) -> None:
 
 
 def shard_of(stage: StageState, work: Work) -> int | None:
-    """Returns the key shard of work in a keyed stage, None in an ordinary one."""
+    """Returns the key shard of work in a keyed stage, or None if the stage is not keyed."""
     return work.data.facts.shard if stage.spec.keyed else None
 
 
 def shard_state(stage: StageState, shard: int | None) -> ShardState:
-    """Returns the state of a shard, new if it was never seen."""
+    """Returns the state of a shard, and creates the state if necessary."""
     known = stage.shards.get(shard)
     if known is None:
         known = stage.shards[shard] = ShardState()
@@ -90,7 +94,7 @@ def shard_state(stage: StageState, shard: int | None) -> ShardState:
 
 
 def place_work(state: SchedulerState, stage: StageState, work: Work) -> None:
-    """Makes work ready for a bundle, or lets it wait for its side inputs."""
+    """Queues work for a bundle, or makes the work wait for its side inputs."""
     stage.waiting_bytes += work.data.facts.size
     _place(state, stage, shard_of(stage, work), work)
 
@@ -98,7 +102,7 @@ def place_work(state: SchedulerState, stage: StageState, work: Work) -> None:
 def unblock(
     state: SchedulerState, stage: StageState, freed: Iterable[tuple[int | None, Work]]
 ) -> None:
-    """Places work again (with its shard) that need not wait any more for what it has waited for."""
+    """Queues work whose awaited side-input window is now readable. Each item has its shard."""
     for shard, work in freed:
         stage.blocked -= 1
         stage.shards[shard].blocked.remove(work.time)
@@ -118,6 +122,6 @@ def _place(state: SchedulerState, stage: StageState, shard: int | None, work: Wo
 
 
 def look_at(state: SchedulerState, stage: StageState, shard: int | None) -> None:
-    """Has a shard looked at once the event is worked in: it may have something to do."""
+    """Marks a shard as a candidate for new bundles, to be checked at the end of the event."""
     stage.candidates[shard] = None
     state.touched[stage.number] = None

@@ -1,4 +1,6 @@
-"""Ends that are asked for: drain, which lets sources end and the rest be processed, and cancel."""
+"""Drain and cancellation of a job. A drain ends the sources and processes the data that they
+already emitted.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from beam_runner_engine.scheduler.wakeups import resume_all
 
 
 def drain(state: SchedulerState) -> None:
-    """Lets all sources end.
+    """Starts a drain: ends all sources and lets all windows close.
 
-    TestStreams end where they are. Restrictions are truncated: those that wait, or resume later,
-    when they come into a bundle; running bundles are asked for a checkpoint, whose residuals are
-    truncated in turn. Restrictions whose second part was handed back are left as they are, see
-    `Input.whole`: what a source has given is a prefix of each restriction. Pauses before another
-    attempt end. Watermarks then go to the end of time by themselves, and all windows close.
+    TestStreams end at their current step. Pending and delayed restrictions are truncated when a
+    bundle takes them. Running bundles get a checkpoint request, and their residuals are truncated.
+    A restriction whose second part was returned is not truncated (see `Input.whole`), so the output
+    of a source covers a prefix of each restriction. Pauses before retries end. All watermarks then
+    advance to the maximum timestamp.
     """
     state.phase = Phase.DRAINING
     for number, script in enumerate(state.scripts):
@@ -43,7 +45,7 @@ def drain(state: SchedulerState) -> None:
 
 
 def cancel(state: SchedulerState) -> None:
-    """Ends the job at once, as cancelled."""
+    """Cancels the job immediately."""
     state.phase = Phase.CANCELLED
     stop_bundles(state)
     state.commands.append(FinishJob(Outcome.CANCELLED))

@@ -1,12 +1,12 @@
-"""The check that no watermark overtakes data: for simulations, and to debug a host.
+"""Check that no watermark overtakes on-time data, for simulations and for debugging hosts.
 
-A watermark promises a reader that it has seen all that is earlier, but for what was late at its source.
-Data keeps the promise by two rules, which hold for any user code:
+A watermark promises a reader that all earlier data has arrived, except data that was late at its
+source. Two rules, independent of user code, keep this promise:
 
-- A stage reads at no later time than any stage is at that writes for it. So what a stage puts out at
-  or after its own output watermark is on time for its readers. What it puts out before that was late
-  already, or user code has moved it back.
-- Data that was on time when it was handed on is on time in the bundle that reads it.
+- The watermark of a stage's input is at most the output watermark of every stage that writes the
+  input. Outputs at or after the writer's output watermark are therefore on time for all readers.
+  Earlier outputs were already late, or user code moved their timestamps back.
+- Data that was on time when it was delivered is on time in the bundle that reads it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ from beam_runner_engine.scheduler.state import SchedulerState, StageState
 
 @attrs.frozen
 class Overtaken:
-    """Data that a watermark has passed though it was on time; times in ms.
+    """Violation: on-time data that a watermark has overtaken. Times are event times in ms.
 
-    `stage` reads `collection` at `watermark`, and the earliest of its elements is at `timestamp`.
+    Attributes:
+        stage: the reading stage.
+        collection: the collection that the stage reads.
+        timestamp: the earliest timestamp of the data.
+        watermark: the watermark of the stage.
     """
 
     stage: str
@@ -37,9 +41,10 @@ class Overtaken:
 
 
 class WatermarkWatch:
-    """Hands events on to a scheduler, and looks at the data in them; changes nothing.
+    """Wrapper of `Scheduler.handle` that checks the data in events and commands, without changing
+    them.
 
-    It may begin at any time. Of data that was handed on before, it says nothing.
+    The check can start at any time. Data that was delivered before the start is not checked.
     """
 
     def __init__(self) -> None:
@@ -47,7 +52,7 @@ class WatermarkWatch:
         self._found: list[Overtaken] = []
 
     def handle(self, scheduler: Scheduler, event: Event) -> tuple[Command, ...]:
-        """Has the scheduler handle an event, and returns its commands."""
+        """Handles an event with the scheduler, and returns the scheduler's commands."""
         state = scheduler.state
         if isinstance(event, BundleDone) and _is_open(state, event):
             stages = _stages_of(state, event)
@@ -64,7 +69,7 @@ class WatermarkWatch:
         return commands
 
     def take_found(self) -> list[Overtaken]:
-        """Returns what it has found since it was asked last."""
+        """Returns the violations found since the last call."""
         found, self._found = self._found, []
         return found
 
@@ -98,7 +103,7 @@ def _is_open(state: SchedulerState, event: BundleDone) -> bool:
 
 
 def _stages_of(state: SchedulerState, event: BundleDone) -> list[StageState]:
-    """Returns the stages that have an open bundle: of a section several."""
+    """Returns the stages of an open bundle: several stages for a section."""
     record = state.bundles[event.bundle]
     numbers = [part.stage for part in record.parts] or [record.stage]
     return [state.stages[number] for number in numbers]

@@ -1,4 +1,6 @@
-"""Which bundles can be opened: by data, watermark, processing time, side inputs and key shard."""
+"""Selection of bundles that can be opened, by data, watermark, processing time, side inputs and key
+shard.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,17 @@ from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import is_due
 
 _MOST_LOOKED_AT = 1_000
-"""How many pieces of a queue are cut into bundles at a time, so that a long one costs no more."""
+"""Maximum number of queued pieces to divide at once, which bounds the cost for long queues."""
 
 
 @attrs.frozen
 class Opening:
-    """A bundle to be opened: the work of a shard, and the watermark (ms) the shard will then be at.
+    """Bundle to open.
 
-    Of joint shards it has the work of several, and `shard` is the first.
+    Attributes:
+        shard: the key shard; the first of several joint shards; None if the stage is not keyed.
+        work: the work of the bundle.
+        end_watermark: the watermark (ms) of the shard after the bundle.
     """
 
     shard: int | None
@@ -30,9 +35,9 @@ class Opening:
 
 
 def openings(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
-    """Yields the bundles of a stage that can be opened now, and takes their work from the queues.
+    """Yields the bundles of a stage that can be opened now, and removes their work from the queues.
 
-    Looks only at shards that something has happened to.
+    Checks only shards that changed since the last call.
     """
     found = _openings_by_shard(state, stage)
     return _joined(found, state.limits.joint_bytes) if stage.spec.joint_shards else found
@@ -51,7 +56,7 @@ def _openings_by_shard(state: SchedulerState, stage: StageState) -> Iterator[Ope
 
 
 def _joined(openings: Iterable[Opening], most_bytes: int) -> Iterator[Opening]:
-    """Fills bundles with whole shards, in their order, up to the limit for bundles of several."""
+    """Combines complete shards into bundles, in order, up to `most_bytes` per bundle."""
     joint: Opening | None = None
     filled = 0
     for opening in openings:
@@ -103,10 +108,11 @@ def _ordinary_openings(
 
 
 def _alike(state: SchedulerState, queue: list[list[Work]]) -> Iterator[list[list[Work]]]:
-    """Cuts a queue where pieces that a drain would truncate meet such that it would not.
+    """Yields runs of queued pieces that are either all whole or all subject to truncation in a
+    drain.
 
-    They have no bundle in common: the host could not tell what a restriction that defers itself was cut
-    from. In a drain all that comes into a bundle is alike.
+    The two kinds never share a bundle, because the host could not tell from which kind a residual
+    was split. In a drain, all pieces of a bundle are of the same kind.
     """
     if state.phase is not Phase.RUNNING:
         yield queue
@@ -116,19 +122,19 @@ def _alike(state: SchedulerState, queue: list[list[Work]]) -> Iterator[list[list
 
 
 def _can_share(queue: list[list[Work]], most_bytes: int) -> bool:
-    """Whether pieces may have one bundle: little that no other bundle has given away."""
+    """Returns whether all queued pieces can share a bundle: they are small, and none is a residual."""
     size = sum(items[0].data.facts.size for items in queue)
     return size <= most_bytes and not any(work.residual for items in queue for work in items)
 
 
 def _take(known: ShardState, count: int) -> list[Work]:
-    """Takes the work on the first pieces of data out of the queue."""
+    """Removes and returns the work on the first `count` pieces of the queue."""
     pieces = [known.ready.popitem(last=False)[1] for _ in range(count)]
     return [item for items in pieces for item in items]
 
 
 def _must_wait(state: SchedulerState, stage: StageState, queue: list[list[Work]]) -> bool:
-    """Whether residuals have to wait for a busy consumer, so that it does not drown in data."""
+    """Returns whether residuals must wait because a busy consumer has a large backlog."""
     stage.throttled = (
         stage.spec.splittable
         and state.phase is Phase.RUNNING
@@ -142,14 +148,14 @@ def _must_wait(state: SchedulerState, stage: StageState, queue: list[list[Work]]
 
 
 def consumers(state: SchedulerState, stage: StageState) -> Iterator[StageState]:
-    """Yields the stages that read the outputs of a stage as their main input."""
+    """Yields the stages that read an output of the stage as their main input."""
     for name in stage.spec.outputs:
         for number in state.collections[name].node.consumers:
             yield state.stages[number]
 
 
 def producers(state: SchedulerState, stage: StageState) -> Iterator[StageState]:
-    """Yields the stages that write the main inputs of a stage."""
+    """Yields the stages that write a main input of the stage."""
     for name in stage.spec.inputs:
         for number in state.collections[name].node.producers:
             if number >= 0:

@@ -1,4 +1,4 @@
-"""Residuals: unfinished work that comes back from a bundle, at its end or when it is split."""
+"""Residuals: unfinished work that a bundle returns when it finishes or is split."""
 
 from __future__ import annotations
 
@@ -20,10 +20,17 @@ def take_back(
     residuals: Sequence[Residual],
     origins: tuple[int, ...] = (),
 ) -> None:
-    """Makes residuals of a bundle work of its stage again, at once or after their delay.
+    """Turns residuals of a bundle into work of its stage, immediately or after their delay.
 
-    `origins` are pieces whose storage they may share. While the job drains, only whole ones are delayed:
-    those go on at their own pace, the others are to be truncated. Must be called before the bundle's own work is removed.
+    Call this function before the bundle's own work is removed. During a drain, only whole residuals
+    keep their delay; all other residuals are truncated as soon as possible.
+
+    Args:
+        state: the scheduler's state.
+        stage: the stage of the bundle.
+        record: the bundle.
+        residuals: the residuals.
+        origins: the pieces whose storage the residuals can share.
     """
     own = own_pieces(record) if residuals else {}
     for residual in residuals:
@@ -39,7 +46,8 @@ def take_back(
             residual=True,
             truncated=residual.whole or (record.truncated and not residual.untouched),
         ):
-            # Journals of older versions have no whole residuals: of these none is delayed, as it was then.
+            # Journals of older versions contain no whole residuals, and never delayed residuals
+            # during a drain.
             if residual.delay and (residual.whole or state.phase is Phase.RUNNING):
                 delay_work(state, stage, work, residual.delay)
             else:
@@ -48,14 +56,16 @@ def take_back(
 
 
 def own_pieces(record: BundleRecord) -> dict[Data, int]:
-    """Returns the pieces a bundle works on by their data."""
+    """Returns the numbers of the pieces that a bundle processes, by data."""
     return {work.data: work.piece for work in record.work}
 
 
 def piece_of(
     state: SchedulerState, own: Mapping[Data, int], data: Data, origins: tuple[int, ...]
 ) -> int:
-    """Returns the piece of some data with one more use: one's own if it is handed back whole."""
+    """Returns the piece of some data after adding a use. If the data is a complete input of the
+    bundle, the piece already exists.
+    """
     piece = own.get(data)
     if piece is None:
         return add_piece(state, data, origins)

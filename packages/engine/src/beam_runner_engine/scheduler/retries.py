@@ -1,22 +1,22 @@
-"""Failed attempts at bundles: what each kind of failure counts, and when the next attempt begins.
+"""Failed attempts at bundles: the count of each kind of failure, and the time of the next attempt.
 
-| failure | counts | pause before the next attempt | the job fails |
+| failure | counts as | pause before the next attempt | job fails |
 |---|---|---|---|
 | `USER` | one attempt | `pauses` | after `user_attempts` failures |
 | `OUTSIDE` | one attempt | none after the first failure, then `pauses` | after `outside_attempts` failures |
-| `UNAVAILABLE` | nothing | `outage_pauses` | after an outage of `outage_limit` |
-| `PERMANENT` | one attempt | | at once |
+| `UNAVAILABLE` | no attempt | `outage_pauses` | after an outage of `outage_limit` |
+| `PERMANENT` | one attempt | | immediately |
 
-The names in the other columns are those of `Limits`. Each kind is counted by itself. An attempt that
-fails by another kind ends an outage: the neighbour answered. The first failure from outside has no
-pause, because a lost process says nothing about the bundle.
+The names in the last two columns are fields of `Limits`. Each kind has a separate count. A failure
+of another kind ends an outage, because the external system responded. The first `OUTSIDE` failure
+has no pause, because a lost process says nothing about the bundle.
 
-A scripted clock doesn't advance while a bundle is open. So a job with a scripted clock has no
-pauses, an outage counts as a failure from outside, and `MOST_WITHOUT_CLOCK` attempts are the limit
-where no other limit is set.
+A scripted clock doesn't advance while a bundle is open. Therefore, a job with a scripted clock has
+no pauses, an outage counts as an `OUTSIDE` failure, and the default limit is `MOST_WITHOUT_CLOCK`
+attempts.
 
-A paused bundle stays open. It keeps its work, its side inputs and its key shard, and it holds
-watermarks. It takes no place of the host, and all other bundles go on.
+A paused bundle stays open: it keeps its work, side inputs and key shard, and holds watermarks. A
+paused bundle uses no slot of the host, and all other bundles continue.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from beam_runner_engine.scheduler.state import BundleRecord, FailureRecord, Sche
 
 MOST_WITHOUT_CLOCK = 4
 KEPT_CAUSES = 8
-"""How many causes of each list are kept: a bundle without a last attempt has many failures."""
+"""Maximum number of causes that are stored per list; a bundle with unlimited attempts can fail
+often.
+"""
 
 
 def note_failure(record: BundleRecord, event: BundleFailed, now: Timestamp) -> None:
-    """Counts a failure at processing time `now` (ms)."""
+    """Records a failure at processing time `now` (ms)."""
     failures = record.failures
     failures.last = event
     if event.kind is FailureKind.UNAVAILABLE:
@@ -53,7 +55,7 @@ def note_failure(record: BundleRecord, event: BundleFailed, now: Timestamp) -> N
 
 
 def is_last(state: SchedulerState, failures: FailureRecord) -> bool:
-    """Whether the latest failure ends the job."""
+    """Returns whether the latest failure fails the job."""
     assert failures.last is not None
     limits, kind = state.limits, failures.last.kind
     if kind is FailureKind.PERMANENT:

@@ -1,4 +1,4 @@
-"""The scheduler: one object that is told what happens and says what to do."""
+"""Scheduler of a job: an object that takes events and returns commands."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ from beam_runner_engine.scheduler.watermarks import set_producer
 
 
 class Scheduler:
-    """Decides when which stage of a job processes which data.
+    """State machine that decides when each stage of a job processes which data.
 
-    It has no clock, thread or randomness: `handle` is the only way to change it, and the same
-    events give the same commands. Not safe for use by several threads at once. Can be
-    pickled for another process of this version; what is to be stored is its `state`.
+    Only `handle` changes the scheduler. The scheduler uses no clock, threads or randomness, so the
+    same events always produce the same commands. The class is not thread-safe. A scheduler can be
+    pickled for another process with the same version; store its `state` for later versions.
     """
 
     def __init__(
@@ -63,7 +63,17 @@ class Scheduler:
         policy: SplittingPolicy | None = None,
         section_policy: SectionPolicy | None = None,
     ) -> None:
-        """Checks the graph; GraphError says what is wrong with it."""
+        """Validates the graph and creates the scheduler.
+
+        Args:
+            graph: the stages and TestStreams of the job.
+            limits: the limits on parallelism and attempts; defaults to `Limits()`.
+            policy: the splitting policy; defaults to `DefaultPolicy()`.
+            section_policy: the section policy; defaults to `DefaultSectionPolicy()`.
+
+        Raises:
+            GraphError: If the graph is invalid.
+        """
         compiled = compile_graph(graph)
         _check_steps(compiled)
         limits = limits or Limits()
@@ -76,12 +86,14 @@ class Scheduler:
         )
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Works in an event and returns what to do, in order.
+        """Applies an event and returns the commands for the host, in execution order.
 
-        IllegalEvent when the event is not allowed now, and then nothing has changed. Events of
-        closed bundles and ended jobs are legal and change nothing. The job fails if a policy or a
-        window mapping raises. The cost does not depend on how
-        many stages or shards there are, only on those that the event concerns.
+        Events of closed bundles and finished jobs are legal and have no effect. If a policy or a
+        window mapping raises an error, the job fails. The cost depends on the stages and shards
+        that the event affects, and not on the size of the graph.
+
+        Raises:
+            IllegalEvent: If the event isn't allowed now. The state is unchanged.
         """
         state = self._state
         if check(state, event) is Reaction.IGNORE:
@@ -95,63 +107,69 @@ class Scheduler:
 
     @property
     def phase(self) -> Phase:
-        """Where the job is."""
+        """Phase of the job."""
         return self._state.phase
 
     @property
     def open_bundles(self) -> tuple[Bundle, ...]:
-        """The bundles that are running, at their latest attempts: what a host runs again after it
-        was lost.
+        """Running bundles at their latest attempts. A host that restarts must run these bundles
+        again.
         """
         return tuple(record.bundle for record in self._running() if record.due is None)
 
     @property
     def paused_bundles(self) -> tuple[Bundle, ...]:
-        """The bundles in the pause before another attempt, at that attempt: a host doesn't run these."""
+        """Bundles that wait for their next attempt. The host must not run these bundles yet."""
         return tuple(record.bundle for record in self._running() if record.due is not None)
 
     @property
     def open_splits(self) -> tuple[SplitBundle, ...]:
-        """The splits asked for and not answered: what a host asks again after it was lost."""
+        """Pending split requests. A host that restarts must send these requests again."""
         return tuple(record.split for record in self._running() if record.split is not None)
 
     @property
     def now(self) -> Timestamp:
-        """The processing time (ms) that it was told last."""
+        """Latest processing time (ms) that a `Start` or `Tick` event reported."""
         return self._state.now
 
     @property
     def next_wake(self) -> Timestamp | None:
-        """The processing time (ms) at which the next tick is needed, None if at none."""
+        """Processing time (ms) at which the scheduler needs the next tick, or None if no tick is
+        needed.
+        """
         state = self._state
         return state.clock_wakes.min() if state.clock_wakes and not state.scripted_clock else None
 
     def report(self, stage: str) -> StageReport:
-        """Returns a stage's watermarks and backlog; KeyError for an unknown stage."""
+        """Returns the watermarks and the backlog of a stage.
+
+        Raises:
+            KeyError: If no stage has this name.
+        """
         return report(self._state.stages[self._state.numbers[stage]])
 
     def retries(self) -> tuple[Retry, ...]:
-        """Returns the open bundles of which an attempt failed, oldest first."""
+        """Returns the open bundles with failed attempts, oldest bundle first."""
         return retries(self._running())
 
     def waits(self) -> tuple[Wait, ...]:
-        """Returns what every stage that is not complete waits for."""
+        """Returns the waits of all incomplete stages."""
         return waits(self._state)
 
     @property
     def state(self) -> SchedulerState:
-        """All that it knows, as records for a host to write down in a form of its own; the host must not
-        change them.
-        """
+        """State of the scheduler, which hosts can serialize. Hosts must not change the state."""
         return self._state
 
     def _running(self) -> tuple[BundleRecord, ...]:
-        """Returns the records of open bundles; the records of a job that has ended are a savepoint."""
+        """Returns the records of open bundles, or nothing if the job has ended. Records of an ended
+        job serve as a savepoint.
+        """
         return tuple(self._state.bundles.values()) if self._state.running else ()
 
     @classmethod
     def of_state(cls, state: SchedulerState) -> Scheduler:
-        """Returns the scheduler that knows just this, and goes on from it; the state is its own now."""
+        """Returns a scheduler that continues from this state and owns the state from then on."""
         scheduler = cls.__new__(cls)
         scheduler._state = state
         return scheduler

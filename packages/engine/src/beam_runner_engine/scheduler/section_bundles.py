@@ -1,4 +1,6 @@
-"""The life of a section: it waits for its whole input, is decided once, and has one bundle or falls apart."""
+"""Lifecycle of a section: it waits for its complete input, and then runs as one bundle or as
+separate stages.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ _POLICY = "the policy for a section"
 
 
 def decide(state: SchedulerState, number: int) -> None:
-    """Opens a section that has its whole input, or lets its stages have bundles of their own."""
+    """Opens the bundle of a section whose complete input is available, or releases its stages to
+    run separately.
+    """
     section = state.sections[number]
     if section.phase is not SectionPhase.WAITING or not _has_all(state, section):
         return
@@ -47,14 +51,14 @@ def decide(state: SchedulerState, number: int) -> None:
 
 
 def is_held(state: SchedulerState, stage: StageState) -> bool:
-    """Whether a stage may open no bundle, since its section has, or may have one."""
+    """Returns whether the stage must not open bundles because its section waits, runs or is done."""
     if stage.section is None:
         return False
     return state.sections[stage.section].phase is not SectionPhase.APART
 
 
 def commit_section(state: SchedulerState, event: BundleDone) -> None:
-    """Closes the bundle of a section and gives its outputs to those who read them."""
+    """Closes the committed bundle of a section, and delivers its outputs."""
     record = _close(state, event.bundle, SectionPhase.DONE)
     hand_on(state, event)
     for part in record.parts:
@@ -67,7 +71,7 @@ def commit_section(state: SchedulerState, event: BundleDone) -> None:
 
 
 def refuse(state: SchedulerState, event: SectionRefused) -> None:
-    """Gives the input of a section back to its stages, which then have bundles of their own."""
+    """Returns the input of a refused section to its stages, which then get separate bundles."""
     record = _close(state, event.bundle, SectionPhase.APART)
     for part in record.parts:
         for work in part.work:
@@ -103,7 +107,9 @@ def _is_opened(state: SchedulerState, section: SectionState) -> bool:
 
 
 def _work_of(state: SchedulerState, ready: Iterable[tuple[StageState, DataFacts]]) -> int | None:
-    """How many bytes data stands for, of which the stage that reads it is known; None if anything may come of it."""
+    """Returns the number of bytes that the input of a section represents, or None if the amount is
+    unknown.
+    """
     roots = set(state.graph.roots)
     work = 0
     for head, facts in ready:
@@ -175,7 +181,7 @@ def _close(state: SchedulerState, bundle: int, phase: SectionPhase) -> BundleRec
 
 
 def _ready(stage: StageState) -> list[list[Work]]:
-    """The work that waits in all shards of a stage, by piece."""
+    """Returns the queued work of all shards of a stage, by piece."""
     return [items for shard in stage.shards.values() for items in shard.ready.values()]
 
 

@@ -1,4 +1,4 @@
-"""Which stages can run as one bundle: trees of stages that hand on all they make to each other."""
+"""Detection of sections: trees of stages that pass all their output to each other."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from beam_runner_engine.scheduler.specs import StageSpec
 
 @attrs.define(eq=False)
 class _Group:
-    """Stages that were found to belong together.
+    """Stages that belong to the same section.
 
-    Groups that others wait for have a lower `rank` than these, so no two wait for each other.
+    If another group waits for a group, the awaited group has a lower `rank`. Therefore, no two
+    groups wait for each other.
     """
 
     stages: list[int]
     rank: int
     inner: list[str] = attrs.field(factory=list)
     awaited: bool = False
-    """Whether another group reads something of it, and so has a higher rank."""
+    """Whether another group reads an output of the group, and therefore has a higher rank."""
 
 
 def find_sections(graph: Graph, most_exchanges: int) -> tuple[Section, ...]:
-    """Returns the sections of a graph, in the order of their first stages.
+    """Returns the sections of a graph, ordered by their first stages, in time proportional to the
+    graph.
 
-    A stage is taken into the section of those it reads from if all of what it reads is written by stages
-    that span, and read by nobody else, not as a side input either; if it waits for nothing else that waits for
-    them; and if no more than `most_exchanges` collections of the section are in a row then. Takes time in
-    proportion to the graph.
+    A stage joins the section of its upstream stages under these conditions. All its inputs are
+    written by stages with `spans` and have no other reader, including side inputs. The stage waits
+    for no other group that waits for the section. The section has at most `most_exchanges`
+    collections in a row.
     """
     if not any(stage.spans for stage in graph.stages):
         return ()
@@ -78,18 +80,18 @@ def _joined(
 
 
 def _groups(graph: Graph, group_of: list[_Group], names: Iterable[str]) -> list[_Group]:
-    """The groups of the stages that write some collections, each once."""
+    """Returns the groups of the stages that write the collections, without duplicates."""
     return list(dict.fromkeys(group_of[writer] for writer in _writers(graph, names)))
 
 
 def _writers(graph: Graph, names: Iterable[str]) -> Iterator[int]:
-    """The stages that write some collections."""
+    """Returns the stages that write the collections."""
     writers = (writer for name in names for writer in graph.collections[name].producers)
     return (writer for writer in writers if writer >= 0)
 
 
 def _can_follow(graph: Graph, stage: StageSpec) -> bool:
-    """Whether a stage may read within a section what others write in it."""
+    """Returns whether a stage can read its main input from other stages in the same section."""
     return (
         stage.spans
         and not stage.splittable

@@ -1,10 +1,11 @@
-"""Side inputs: which windows may be read, who waits for them, what bundles see of them.
+"""Side inputs: readable windows, waiting work, and the views that bundles read.
 
-Work needs one window of each of its stage's side inputs. It waits for the first one that can't be
-read yet, in `SideState.waiting`, and is looked at again when that one can. Windows that can be read
-stay so: watermarks never go back.
+Each piece of work needs one window of each side input of its stage. The work waits in
+`SideState.waiting` for the first window that is not readable yet, and is checked again when this
+window becomes readable. A readable window stays readable, because watermarks never decrease.
 
-Side windows are told apart by what of them is `within_time`; commands name them as their data does.
+Side-input windows are compared after `within_time`. Commands contain the windows as the data has
+them.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ Groups = list[tuple[frozenset[Window] | None, tuple[Need, ...]]]
 
 
 def group_by_needs(stage: StageState, windows: frozenset[Window] | None) -> Groups:
-    """Groups the windows of some data by the side windows they need.
+    """Groups the windows of some data by the side-input windows that they need.
 
-    One group means that the data need not be told apart by window.
+    A result with one group means that the data needs no separation by window.
     """
     if not stage.sides:
         return [(windows, ())]
@@ -66,17 +67,17 @@ def _side_window(stage: StageState, side: SideState, window: Window | None) -> W
 
 
 def _windows_of(data: Data) -> list[Window]:
-    """Returns the side windows that some data is for, always in the same order."""
+    """Returns the side-input windows of some data, in a deterministic order."""
     return sorted(set(map(within_time, data.facts.windows or ())), key=order_of)
 
 
 def order_of(window: Window) -> tuple[Timestamp, bytes]:
-    """Returns a sort key for windows of a collection that is the same in every process."""
+    """Returns a sort key for windows of a collection that is equal in every process."""
     return window.max_timestamp(), encode_window(window)
 
 
 def is_readable(state: SchedulerState, stage: StageState, need: Need) -> bool:
-    """Whether a window of a side input may be read."""
+    """Returns whether a window of a side input is readable."""
     place, window = need
     side = stage.sides[place]
     watermark = state.collections[side.spec.collection].watermark
@@ -90,7 +91,7 @@ def is_readable(state: SchedulerState, stage: StageState, need: Need) -> bool:
 
 
 def first_unreadable(state: SchedulerState, stage: StageState, work: Work) -> Need | None:
-    """Returns the first side window that the work has to wait for, None if there is none."""
+    """Returns the first side-input window that the work must wait for, or None if all are readable."""
     for need in work.needs:
         if not is_readable(state, stage, need):
             return need
@@ -98,7 +99,7 @@ def first_unreadable(state: SchedulerState, stage: StageState, work: Work) -> Ne
 
 
 def wait_for(stage: StageState, need: Need, shard: int | None, work: Work) -> None:
-    """Lets work wait for a side window."""
+    """Adds work to the queue of a side-input window."""
     place, window = need
     side = stage.sides[place]
     waiting = side.waiting.get(window)
@@ -110,7 +111,9 @@ def wait_for(stage: StageState, need: Need, shard: int | None, work: Work) -> No
 
 
 def pop_readable(side: SideState, watermark: Timestamp) -> Iterator[tuple[int | None, Work]]:
-    """Removes and yields the work (with its shard) that the side input's watermark sets free."""
+    """Removes and yields the work (with its shard) that can proceed at the side input's new
+    watermark.
+    """
     while side.ends and (side.ends[0][0] < watermark or watermark == MAX_TIMESTAMP):
         yield from side.waiting.pop(heappop(side.ends)[2], ())
     if watermark == MAX_TIMESTAMP:
@@ -120,9 +123,9 @@ def pop_readable(side: SideState, watermark: Timestamp) -> Iterator[tuple[int | 
 def attach(
     state: SchedulerState, stage: StageState, side: SideState, piece: int
 ) -> list[tuple[int | None, Work]]:
-    """Adds data to a side input and returns the work (with its shard) that it sets free.
+    """Adds data to a side input, and returns the work (with its shard) that can now proceed.
 
-    Windows that are not needed any more are passed over.
+    Data of expired windows is ignored.
     """
     free: list[tuple[int | None, Work]] = []
     for window in _windows_of(state.pieces[piece].data):
@@ -141,14 +144,15 @@ def attach(
         _invalidate(state, side, window)
         if side.spec.readiness is SideInputReadiness.FIRST_PANE:
             free.extend(side.waiting.pop(window, ()))
-            # Its entry in `ends` stays and finds nothing.
+            # The window's entry in `ends` remains, and later finds no waiting work.
     return free
 
 
 def make_room(state: SchedulerState, outputs: Iterable[Output]) -> None:
-    """Drops what the outputs of a commit replace in side inputs that are replaced by each commit.
+    """Removes data of side inputs that the outputs of a commit replace.
 
-    Views of these windows become old when `attach` adds what takes the place.
+    Bundles keep their views of the removed data. The views become outdated when `attach` adds the
+    new data.
     """
     windows: dict[str, dict[Window, None]] = {}
     for output in outputs:
@@ -171,7 +175,9 @@ def make_room(state: SchedulerState, outputs: Iterable[Output]) -> None:
 def views_for(
     state: SchedulerState, stage: StageState, work: Iterable[Work]
 ) -> tuple[tuple[SideInput, ...], list[SideView]]:
-    """Returns the side inputs that work of one bundle sees, and the views to give back at its end."""
+    """Returns the side inputs that a bundle with this work reads, and the views to return when it
+    closes.
+    """
     needs: dict[Need, None] = {}
     for item in work:
         for place, window in item.needs:
@@ -185,7 +191,7 @@ def views_for(
 def all_views(
     state: SchedulerState, stage: StageState
 ) -> tuple[tuple[SideInput, ...], list[SideView]]:
-    """Returns all there is of a stage's side inputs, and the views to give back."""
+    """Returns all side-input data of a stage, and the views to return when the bundle closes."""
     places = enumerate(stage.sides)
     return _views(
         state, stage, ((place, window) for place, side in places for window in side.pieces)
@@ -211,7 +217,7 @@ def _views(
 
 
 def _as_in(data: Iterable[Data], window: Window) -> Window:
-    """Returns a side window as its data has it, which is how the SDK will ask for it."""
+    """Returns a side-input window as the data has it, which is the form that the SDK requests."""
     if not isinstance(window, IntervalWindow) or window.start > MIN_TIMESTAMP:
         return window
     known = (one for each in data for one in sorted(each.facts.windows or (), key=order_of))
@@ -219,14 +225,14 @@ def _as_in(data: Iterable[Data], window: Window) -> Window:
 
 
 def give_back(state: SchedulerState, views: Iterable[SideView]) -> None:
-    """Notes that a bundle does not read its views any more."""
+    """Releases the views of a closed bundle."""
     for view in views:
         view.uses -= 1
         _drop_if_unused(state, view)
 
 
 def expire(state: SchedulerState, stage: StageState) -> None:
-    """Drops the side windows that the stage's input watermark has left behind."""
+    """Removes the side-input windows that expired at the stage's input watermark."""
     for side in stage.sides:
         while side.expiries and _expired(side.expiries[0][0], stage.input):
             window = heappop(side.expiries)[2]

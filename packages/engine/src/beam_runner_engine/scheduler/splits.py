@@ -1,5 +1,5 @@
-"""Splits: of waiting work, by the policy; of running bundles, by the policy as progress is
-reported, by a drain, and where others wait for their place.
+"""Splits of pending work and of running bundles, because of the policy, a drain, or bundles that
+wait for a slot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _POLICY = "the splitting policy for a bundle"
 
 
 def note_progress(state: SchedulerState, event: Progress) -> None:
-    """Notes a bundle's progress and asks for a split if the policy wants one."""
+    """Records the progress of a bundle, and requests a split if the policy decides so."""
     record = state.bundles[event.bundle]
     stage = state.stages[record.stage]
     before, record.progress = record.progress, event
@@ -43,7 +43,7 @@ def note_progress(state: SchedulerState, event: Progress) -> None:
 
 
 def give_way(state: SchedulerState, event: GiveWay) -> None:
-    """Asks a bundle for a checkpoint of its restrictions, if it has any."""
+    """Requests a checkpoint of a bundle that has restrictions."""
     record = state.bundles[event.bundle]
     stage = state.stages[record.stage]
     if stage.spec.splittable and can_split(stage, record):
@@ -53,14 +53,18 @@ def give_way(state: SchedulerState, event: GiveWay) -> None:
 def initial_split(
     state: SchedulerState, stage: StageState, work: Sequence[DataFacts], most: int
 ) -> Sequence[int]:
-    """Asks the policy how to cut waiting work into bundles; HostCodeError if it can't be cut so."""
+    """Returns the policy's division of pending work into bundles.
+
+    Raises:
+        HostCodeError: If the policy raises an error or returns an invalid division.
+    """
     load = Load(open=len(state.bundles) - state.paused, parallelism=state.limits.parallelism)
     try:
         counts = state.policy.initial_split(work, most, load)
     except Exception as error:
         raise HostCodeError(stage.spec.name, _POLICY, f"raised {error!r}") from error
     if not 1 <= len(counts) <= most or min(counts) < 1 or sum(counts) > len(work):
-        problem = f"cut {len(work)} pieces of work into {list(counts)}, of at most {most} bundles"
+        problem = f"divided {len(work)} pieces of work into bundles of sizes {list(counts)}; the maximum is {most} bundles"
         raise HostCodeError(stage.spec.name, _POLICY, problem)
     return counts
 
@@ -84,27 +88,32 @@ def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecor
     except Exception as error:
         raise HostCodeError(stage.spec.name, _POLICY, f"raised {error!r}") from error
     if fraction is not None and not 0.0 <= fraction <= 1.0:
-        raise HostCodeError(stage.spec.name, _POLICY, f"split a bundle at {fraction}")
+        raise HostCodeError(
+            stage.spec.name,
+            _POLICY,
+            f"returned the split fraction {fraction}; expected a value from 0 to 1",
+        )
     return fraction
 
 
 def must_checkpoint(state: SchedulerState, stage: StageState, record: BundleRecord) -> bool:
-    """Whether a bundle must hand back its restrictions, to be truncated because the job drains.
+    """Returns whether a bundle must return its restrictions for truncation, because the job is
+    draining.
 
-    Nothing is asked of a bundle whose restrictions no drain truncates.
+    False for bundles whose restrictions no drain truncates.
     """
     draining = state.phase is Phase.DRAINING and record.section is None
     return draining and stage.spec.splittable and not record.truncated
 
 
 def are_whole(work: Sequence[Work]) -> bool:
-    """Whether there is work, and no drain truncates any of it."""
+    """Returns whether there is work and no drain truncates any of it."""
     return bool(work) and all(item.truncated for item in work)
 
 
 def take_split(state: SchedulerState, event: SplitDone) -> None:
-    """Leaves the bundle its primary part, which is what another attempt would do too, and makes the
-    residuals work of the stage.
+    """Applies a split: the bundle keeps the primaries, also in later attempts, and the residuals
+    become work of the stage.
     """
     record = state.bundles[event.bundle]
     record.split = None
@@ -142,10 +151,10 @@ def take_split(state: SchedulerState, event: SplitDone) -> None:
 
 
 def _watermarks(work: list[Work]) -> dict[Data | None, Timestamp | None]:
-    """Returns the watermarks (ms) that estimators reported, by data.
+    """Returns the watermarks (ms) that watermark estimators reported, by data.
 
-    With the key None, what is safe for a part of which it is not known what it was cut from: the
-    earliest, or None if any has none.
+    The key None has a safe watermark for parts of unknown origin: the minimum, or None if any work
+    has no watermark.
     """
     known: dict[Data | None, Timestamp | None] = {item.data: item.watermark for item in work}
     told = [watermark for watermark in known.values() if watermark is not None]

@@ -1,4 +1,4 @@
-"""When a job is at its end: every stage complete, or nothing that can move any more."""
+"""Termination of a job: all stages are complete, or no work can proceed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from beam_runner_engine.scheduler.watermarks import propagate
 
 
 def settle(state: SchedulerState) -> None:
-    """Does all that follows from an event: watermarks, new bundles, TestStream steps, the job's
-    end.
+    """Applies all consequences of an event: watermarks, new bundles, TestStream steps and the end
+    of the job.
 
-    Cost follows the stages the event concerns, not their number.
+    The cost depends on the affected stages only.
     """
     while state.running:
         propagate(state)
@@ -32,7 +32,7 @@ def settle(state: SchedulerState) -> None:
         elif not take_step(state):
             if state.clock_wakes:
                 return
-            reason = f"the job is stuck because {render_waits(waits(state))}"
+            reason = f"the job is stuck and can't make progress: {render_waits(waits(state))}"
             fail_job(state, reason, EndingKind.STUCK)
 
 
@@ -56,7 +56,7 @@ def _look_at(state: SchedulerState, stage: StageState) -> None:
 
 
 def _is_complete(stage: StageState) -> bool:
-    """Whether nothing can come from a stage any more."""
+    """Returns whether a stage can't produce output any more."""
     return stage.output == MAX_TIMESTAMP and not (stage.work or stage.open or stage.waking)
 
 

@@ -1,4 +1,4 @@
-"""TestStreams: scripted sources that take a step whenever nothing else in the job can move."""
+"""TestStreams: scripted sources that take a step whenever no other work of the job can proceed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from beam_runner_engine.scheduler.watermarks import set_producer
 
 
 def scripts_ended(state: SchedulerState) -> bool:
-    """Whether all TestStreams have taken all their steps; True if there are none."""
+    """Returns whether all TestStreams have finished; True for a job without TestStreams."""
     return all(script.ended for script in state.scripts)
 
 
 def take_step(state: SchedulerState) -> bool:
-    """Takes one step of one TestStream, those of a job in turn; False if there is none left.
+    """Takes one step of a TestStream, in turn, and returns False if no step remains.
 
-    When all have ended and the job's clock is scripted, nobody would ever advance it again: then
-    the step is to the next wake-up.
+    If all TestStreams have finished and the clock is scripted, no event can advance the clock. The
+    step then advances the clock to the next wake-up.
     """
     count = len(state.scripts)
     for turn in range(count):
@@ -53,7 +53,7 @@ def _step(state: SchedulerState, number: int) -> None:
 
 
 def end_script(state: SchedulerState, number: int) -> None:
-    """Ends a TestStream: the watermarks of its outputs go to the end of time."""
+    """Ends a TestStream: advances the watermarks of its outputs to the maximum timestamp."""
     script, spec = state.scripts[number], state.graph.test_streams[number]
     script.ended = True
     for step in spec.steps[script.next_step :]:

@@ -1,7 +1,7 @@
-"""The scheduler's transition tables: which event is allowed when, and what it leads to.
+"""Transition tables of the scheduler: the allowed events in each state, and the next states.
 
-`Scheduler.handle` is driven by these tables, the documentation prints them, and the tests walk
-them. An entry that is missing is an illegal event.
+`Scheduler.handle` uses these tables, the documentation prints them, and tests check every entry. An
+event without an entry is illegal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from beam_runner_engine.scheduler.events import (
 
 
 class Phase(enum.Enum):
-    """Where a job is."""
+    """Phase of a job."""
 
     NEW = "new"
     RUNNING = "running"
@@ -39,7 +39,7 @@ class Phase(enum.Enum):
 
     @property
     def ended(self) -> bool:
-        """Whether the job is in a terminal phase."""
+        """Whether the phase is final."""
         return self in _ENDED
 
 
@@ -47,19 +47,19 @@ _ENDED = frozenset({Phase.DONE, Phase.DRAINED, Phase.CANCELLED, Phase.FAILED})
 
 
 class BundleState(enum.Enum):
-    """Where an attempt at a bundle is."""
+    """State of an attempt at a bundle."""
 
     RUNNING = "running"
     SPLITTING = "splitting"
-    """A split was asked for and not yet answered."""
+    """A split request is pending."""
     PAUSED = "paused"
-    """The attempt before failed, and this one begins after a pause."""
+    """The previous attempt failed, and this attempt starts after a pause."""
     CLOSED = "closed"
-    """Committed or given up, or another attempt has taken its place."""
+    """The attempt was committed or discarded, or a later attempt replaced it."""
 
 
 class Reaction(enum.Enum):
-    """What an event does."""
+    """Reaction of the scheduler to an event."""
 
     ACT = "act"
     IGNORE = "ignore"
@@ -67,7 +67,9 @@ class Reaction(enum.Enum):
 
 @attrs.frozen
 class Transition:
-    """What an event does and the states it may lead to; the state itself stays possible if listed."""
+    """Reaction to an event and the possible next states. The current state is listed if the state
+    can stay the same.
+    """
 
     reaction: Reaction
     to: tuple[enum.Enum, ...]
@@ -121,7 +123,7 @@ def _job_table() -> dict[tuple[Phase, type], Transition]:
 
 
 JOB_TABLE: dict[tuple[Phase, type], Transition] = _job_table()
-"""What each event does in each phase of a job. `Start` happens once."""
+"""Transition for each event in each phase of a job. `Start` occurs once."""
 
 BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
     (BundleState.RUNNING, BundleDone): _act(BundleState.CLOSED),
@@ -136,9 +138,9 @@ BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
     (BundleState.SPLITTING, SplitDone): _act(BundleState.RUNNING),
     **{(BundleState.CLOSED, event): _ignore(BundleState.CLOSED) for event in _BUNDLE_EVENTS},
 }
-"""What each event does to an attempt at a bundle.
+"""Transition for each event and each state of an attempt at a bundle.
 
-The next attempt begins as `RUNNING`, or as `PAUSED` if a pause comes first. A `Tick` at the end of
-the pause makes it `RUNNING`, and so does a `Drain`. The host learns of it then, so that no event can
-name a paused attempt before.
+The next attempt starts as `RUNNING`, or as `PAUSED` if a pause comes first. A `Tick` at the end of
+the pause or a `Drain` changes the state to `RUNNING`. The host gets the attempt's number only then,
+so no event can name a paused attempt.
 """

@@ -1,4 +1,4 @@
-"""Wake-ups: when shards and residuals have something to do without new data, in both time domains."""
+"""Wake-ups: times at which shards and residuals have work without new data, in both time domains."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from beam_runner_engine.scheduler.state import (
 
 
 def event_wake(summary: ShardSummary) -> Timestamp | None:
-    """Returns the watermark (ms) at which a shard has something to do, None if at none.
+    """Returns the watermark (ms) at which a shard has work to do, or None if no work is pending.
 
-    Timers and triggers are due at the watermark that the summary names, expiries when the watermark
+    Timers and triggers are due at the watermark in the summary. Expiries are due when the watermark
     has passed them.
     """
     timer, expiry = summary.next_event_timer, summary.next_expiry
@@ -31,21 +31,21 @@ def event_wake(summary: ShardSummary) -> Timestamp | None:
 
 
 def is_due(shard: ShardState, watermark: Timestamp, now: Timestamp) -> bool:
-    """Whether a shard has a timer, trigger or expiry to see to."""
+    """Returns whether a timer, trigger or expiry of a shard is due."""
     wake = event_wake(shard.summary)
     clock = shard.summary.next_processing_timer
     return (wake is not None and wake <= watermark) or (clock is not None and clock <= now)
 
 
 def wants_waking(summary: ShardSummary) -> bool:
-    """Whether a shard has any wake-up to come."""
+    """Returns whether a shard has a pending timer, trigger or expiry."""
     return event_wake(summary) is not None or summary.next_processing_timer is not None
 
 
 def set_wakes(
     state: SchedulerState, stage: StageState, shard: int, summary: ShardSummary | None
 ) -> None:
-    """Sets when a shard wants to be woken; None while it has a bundle open."""
+    """Sets the wake-up times of a shard. `summary` is None while a bundle of the shard is open."""
     event = None if summary is None else event_wake(summary)
     clock = None if summary is None else summary.next_processing_timer
     stage.event_wakes.put(shard, event)
@@ -53,13 +53,13 @@ def set_wakes(
 
 
 def delay_work(state: SchedulerState, stage: StageState, work: Work, delay: Duration) -> None:
-    """Lets a residual wait for `delay` ms of processing time."""
+    """Delays a residual by `delay` ms of processing time."""
     stage.delayed[work.number] = work
     state.clock_wakes.put((stage.number, RESIDUAL, work.number), state.now + delay)
 
 
 def resume_all(state: SchedulerState, stage: StageState) -> None:
-    """Resumes the residuals of a stage that wait for processing time and are to be truncated."""
+    """Resumes the delayed residuals of a stage that a drain truncates."""
     for number, work in tuple(stage.delayed.items()):
         if not work.truncated:
             del stage.delayed[number]
@@ -68,7 +68,7 @@ def resume_all(state: SchedulerState, stage: StageState) -> None:
 
 
 def tell_next_wake(state: SchedulerState) -> None:
-    """Asks for a tick at the next wake-up, if it is not the one asked for last."""
+    """Requests a tick at the next wake-up time if this time has changed since the last request."""
     if state.scripted_clock or not state.clock_wakes:
         return
     time = state.clock_wakes.min()

@@ -1,14 +1,14 @@
-"""How watermarks advance, from stage to stage and only where something has changed.
+"""Propagation of watermarks through the stages that an event affects.
 
-For each stage, all in ms and never back:
+Each stage has three watermarks in ms, which never decrease:
 
-- upstream: the earliest watermark of its input collections;
-- input: the earliest of upstream and the event times of all its work;
-- output: the earliest of upstream and all that holds it: work at its own time, residuals at what
-  their watermark estimator reported, shards at the holds of their summary.
+- upstream: the minimum watermark of its input collections;
+- input: the minimum of upstream and the event times of all its work;
+- output: the minimum of upstream and all holds. Work holds its event time, residuals hold the
+  watermark that their watermark estimator reported, and shards hold the times in their summary.
 
-So the output watermark of a stage that reads a source may be beyond its input watermark, which the
-source's element holds: the estimator knows better.
+The output watermark of a source stage can exceed its input watermark, because the source's element
+holds the input watermark and the estimator reports a later watermark for the outputs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from beam_runner_engine.scheduler.state import CollectionState, SchedulerState, 
 
 
 def refresh(state: SchedulerState, stage: StageState) -> None:
-    """Has the stage's watermarks computed again by `propagate`."""
+    """Marks the watermarks of a stage for recomputation by `propagate`."""
     heappush(state.stale, stage.number)
     state.touched[stage.number] = None
 
@@ -31,7 +31,9 @@ def refresh(state: SchedulerState, stage: StageState) -> None:
 def set_producer(
     state: SchedulerState, collection: CollectionState, producer: int, watermark: Timestamp
 ) -> None:
-    """Notes a producer's watermark and tells the readers of the collection if that changes its own."""
+    """Sets the watermark of a producer, and updates the readers if the collection's watermark
+    advances.
+    """
     collection.producers.put(producer, watermark)
     earliest = collection.producers.min()
     if earliest <= collection.watermark:
@@ -49,9 +51,9 @@ def set_producer(
 
 
 def propagate(state: SchedulerState) -> None:
-    """Advances the watermarks of all stages that were to be refreshed and of those they feed.
+    """Recomputes the watermarks of all marked stages and of the stages downstream.
 
-    Stages come in the order of the graph, so each is computed once.
+    Stages are processed in graph order, so each stage is computed once.
     """
     stale = state.stale
     while stale:
