@@ -1,4 +1,4 @@
-"""The in-memory runner of the documentation runs, and does what the documentation says."""
+"""Tests that the in-memory runner of the documentation runs as the documentation describes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def values(rows: Any) -> list[Any]:
 
 
 def test_side_inputs_of_a_window() -> None:
-    """Elements and side inputs of both windows come in one piece, whose bundle must tell them apart."""
+    """Checks elements and side inputs of two windows in one piece of data, which bundles must
+    separate by window.
+    """
     ten = FixedWindows(10)
     result = runner.run(
         runner.read("main", [(5, [(1, "a"), (12, "b")]), (15, [(12, "c")])]),
@@ -95,7 +97,7 @@ def test_a_failure_names_the_stage_and_the_exception() -> None:
 
 
 def test_processing_time_goes_on_when_all_else_is_done() -> None:
-    """A source takes a step a second."""
+    """Uses a source that takes one step per second."""
     soon, late = (
         WindowingStrategy(trigger=Repeatedly(AfterProcessingTime((Delay(delay),))))
         for delay in (500, 1_500)
@@ -121,7 +123,7 @@ def test_processing_time_goes_on_when_all_else_is_done() -> None:
 def test_both_halves_group_what_a_dictionary_groups(
     steps: list[list[tuple[int, str]]], window_fn: WindowFn
 ) -> None:
-    """Steps come with watermarks that are true: no element is late."""
+    """Uses steps with exact watermarks, so no element is late."""
     read = []
     watermark = 0
     expected = Counter[tuple[str, Window]]()

@@ -1,4 +1,4 @@
-"""The tables in the theory of operation are those of the code."""
+"""Tests that the tables in the documentation equal the tables in the code."""
 
 from __future__ import annotations
 

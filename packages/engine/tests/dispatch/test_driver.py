@@ -1,4 +1,4 @@
-"""What a driver has done in a round, and in which order."""
+"""Tests of the driver: executed commands and their order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .bundles import bundle
 
 @attrs.define
 class NotingHost:
-    """Notes what it is asked for; `answers` are the commands of the next rounds."""
+    """Host that records all calls; `answers` holds the commands of the next rounds."""
 
     answers: list[list[Command]] = attrs.field(factory=list)
     next_wake: int | None = None

@@ -1,4 +1,4 @@
-"""Which places a job gives up, for lack of work or to another job."""
+"""Tests of the selection of slots that a job releases."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .bundles import bundle
 
 @attrs.define(eq=False)
 class Starting(Place):
-    """A place that has not begun."""
+    """Slot whose process is still starting."""
 
     is_starting: bool = True
 
 
 def served(until: float) -> Place:
-    """A place where something ran until then."""
+    """Returns a slot whose last bundle ended at this time."""
     place = Place()
     place.begin(bundle(1), 0.0)
     place.begin(None, until)

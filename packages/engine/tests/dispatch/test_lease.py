@@ -1,4 +1,4 @@
-"""When the scheduler may be lent to a loop again."""
+"""Tests of the lease: the times at which a new loop can start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def test_after_a_loop_that_was_soon_outgrown_places_have_a_while() -> None:
 
 
 def test_a_loop_that_did_well_for_a_while_may_be_followed_at_once() -> None:
-    """One bundle that takes long, be it for a pause of its SDK, says nothing of those after it."""
+    """Checks that a loop that lasted long enough causes no pause: one slow bundle says nothing
+    about later bundles.
+    """
     lease = lent(100.0)
     lease.outgrown(100.5)
     assert lease.may_begin(100.5)

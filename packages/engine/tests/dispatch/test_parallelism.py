@@ -1,4 +1,4 @@
-"""How many bundles run at once, and how many places that is worth, whatever runs."""
+"""Property tests of the number of running bundles and slots."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NOW = 100.0
 
 @attrs.define(eq=False)
 class Starting(Place):
-    """A place that has not begun."""
+    """Slot whose process is still starting."""
 
     is_starting: bool = True
 
 
 @st.composite
 def places(draw: st.DrawFn) -> list[Place]:
-    """Draws places of which some are free, and some have come no further for long."""
+    """Draws slots; some are free, and some have made no progress for long."""
     made = [Place() for _ in range(draw(st.integers(0, 8)))]
     for number, place in enumerate(made):
         if draw(st.booleans()):
@@ -67,7 +67,9 @@ def test_there_are_never_more_places_than_allowed_nor_than_wanted(
 def test_a_core_that_nobody_uses_is_worth_a_place(
     some: list[Place], at_work: Parallelism, wanted: int
 ) -> None:
-    """Where there is room, all that is usual is asked for, and for each blocked bundle one more."""
+    """Checks that a job requests all usual slots, and one more for each blocked bundle, if the
+    cluster has room.
+    """
     more = at_work.lacking(some, wanted, math.inf, NOW)
     if not at_work.takes_turns:
         usual = min(at_work.most, at_work.cores + blocked(some, turns=False))

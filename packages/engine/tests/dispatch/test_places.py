@@ -1,4 +1,4 @@
-"""When what runs in a place uses no core, and in which place a bundle runs."""
+"""Tests of slots: blocked bundles, and the slot that a bundle gets."""
 
 from __future__ import annotations
 

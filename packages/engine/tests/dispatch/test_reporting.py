@@ -1,4 +1,4 @@
-"""When the bundle of a source tells how far it is."""
+"""Tests of the timing of progress reports of sources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOOKS = 200
 
 @attrs.frozen
 class Source:
-    """How a source is at each look: whether it is busy, or waits, and has put out something by then."""
+    """State of a source at each check: busy or waiting, and with or without output."""
 
     busy: bool = False
     waits: bool = True
@@ -33,7 +33,9 @@ TURNS = st.sampled_from([0.0, 50.0, 200.0, 1000.0])
 
 
 def told(sources: list[Source], turn: float = 0.0) -> list[tuple[int, Source]]:
-    """When a bundle tells that is looked at every 25 ms, and how it was then; it is not split by that."""
+    """Returns the times of reports, and the source's state at each, of a bundle that is checked
+    every 25 ms and never split.
+    """
     reports = SourceReports(SOONEST, LATEST, turn)
     found = []
     for number, source in enumerate(sources, 1):

@@ -1,4 +1,6 @@
-"""Who gives up a place: a job with many, to one that has waited for its first, or has two fewer."""
+"""Tests of slot sharing: jobs release slots to waiting jobs without slots or with at least two
+fewer.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ PATIENCE = 0.3
 
 
 def sharing(**held: int) -> SharedPlaces:
-    """Jobs with so many places each."""
+    """Returns a registry of jobs with these numbers of slots."""
     shared = SharedPlaces(PATIENCE)
     for job, count in held.items():
         for place in range(count):
@@ -39,7 +41,9 @@ def test_nobody_makes_room_for_itself() -> None:
 
 
 def test_who_gave_a_place_lets_those_have_it_who_waited() -> None:
-    """The host may give a place to any of those who have none: the one that gave it is not to be among them."""
+    """Checks that a job that released a slot doesn't compete with jobs that were waiting for a
+    slot.
+    """
     shared = sharing(mine=1)
     for number, other in enumerate(("first", "second")):
         shared.asked(other, 0, float(number))
@@ -65,7 +69,9 @@ def test_who_has_its_place_or_never_will_waits_no_more(come: str) -> None:
 
 @given(st.dictionaries(st.sampled_from("abcde"), st.integers(0, 6), min_size=2))
 def test_places_go_from_who_has_most_until_nobody_has_two_more(held: dict[str, int]) -> None:
-    """All want one more. Where there are fewer places than jobs, they go round, and everybody has one in turn."""
+    """Checks that slots move from the job with the most slots. With fewer slots than jobs, each job
+    gets a slot in turn.
+    """
     shared = sharing(**held)
     for job in held:
         shared.asked(job, 99, 0.0)

@@ -1,4 +1,4 @@
-"""Which work is for a loop, and when it is too much for one."""
+"""Tests of the limits of the scheduler loop."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def test_a_source_has_less_time() -> None:
 def test_what_is_done_is_told_soon_and_nothing_is_told_in_vain(
     rounds: list[tuple[int, float]],
 ) -> None:
-    """Rounds of a loop: so many entries, after so many ms. It may tell before each."""
+    """Simulates rounds of a loop with a number of new entries and a duration (ms). The loop can
+    report before each round.
+    """
     entries, now, told, oldest = 0, 0.0, 0.0, 0.0
     for more, took in rounds:
         if LIMITS.is_time_to_tell(entries, now - told):

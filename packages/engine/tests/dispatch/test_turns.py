@@ -1,4 +1,4 @@
-"""Of many jobs that come at once some begin, others in their order as those end, and none for ever."""
+"""Tests of job admission: jobs start in order, and no job waits forever."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_jobs_begin_in_their_order_as_others_end() -> None:
     assert turns.next(0.0) == ["c"]
     assert not turns.take("d", 0.0)
     assert turns.take("c", 0.0)
-    turns.leave("d")  # was cancelled before its turn
+    turns.leave("d")  # Cancelled while waiting.
     turns.leave("a")
     assert turns.next(0.0) == ["e"]
     assert turns.take("e", 0.0)
@@ -43,7 +43,9 @@ def test_without_a_limit_all_begin() -> None:
 def test_nobody_is_passed_and_no_more_than_allowed_begin(
     most: int, steps: list[tuple[bool, int]]
 ) -> None:
-    """A second a step: a job asks, or is left. Whoever came first begins first, if it still wants to."""
+    """Simulates one step per second: a job asks to start, or ends. Jobs start in order of their
+    first request.
+    """
     turns = JobTurns(most, SECONDS)
     line: list[int] = []
     began: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""The order of waiting: sources stand back for a while for what comes after them, and are never forgotten."""
+"""Tests of the queue order: sources run after later bundles for a limited time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sources give way, and until when they need not."""
+"""Tests of the selection of sources that yield their slot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .bundles import bundle, is_source
 
 
 def at_work(*numbers: int) -> list[Place]:
-    """Places with these bundles, of which each began a second after the one before."""
+    """Returns slots with these bundles, started one second apart."""
     made = [Place() for _ in numbers]
     for second, (place, number) in enumerate(zip(made, numbers, strict=True)):
         place.begin(bundle(number), float(second))

@@ -1,4 +1,4 @@
-"""The store in memory keeps the contract of stores."""
+"""Tests that the in-memory store satisfies the contract of stores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_memory_store_keeps_the_contract(check: Callable[[CommittingStore], None
 def test_the_contract_notices_what_is_wrong() -> None:
     class Forgetful(MemoryStore):
         def commit(self, deltas: object) -> None:
-            """Forgets everything."""
+            """Discards all changes."""
 
     failures = 0
     for check in store_checks():
@@ -27,7 +27,7 @@ def test_the_contract_notices_what_is_wrong() -> None:
             check(Forgetful())
         except AssertionError:
             failures += 1
-    assert failures == len(store_checks()) - 1  # an empty store is what it does well
+    assert failures == len(store_checks()) - 1  # The check of an empty store passes.
 
 
 def test_empty_cells_are_not_kept() -> None:

@@ -1,4 +1,4 @@
-"""Which places a job gives up: those that had nothing to do for a while, and one where another job has too few."""
+"""Selection of slots that a job releases: idle slots, and a slot for another job that has too few."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from beam_runner_engine.dispatch.places import AnyPlace
 
 
 def idle_since(places: Collection[AnyPlace], limit: float) -> list[AnyPlace]:
-    """Returns the places that had nothing to do since before `limit`."""
+    """Returns the slots that have been idle since before `limit` (seconds on the caller's clock)."""
     return [place for place in places if place.is_idle and place.changed < limit]
 
 
 def place_to_give(places: Collection[AnyPlace]) -> AnyPlace | None:
-    """Returns the place that is given up to another job: an idle one; else the one that drives the whole job, which may go
-    on as long as that and is asked once to end; else none, until something ends.
+    """Returns the slot to release for another job, or None if no slot can be released yet.
 
-    One that has done nothing yet is kept: two jobs that made room for each other would never work.
+    The choice is an idle slot, otherwise a slot that runs the scheduler loop and was not asked to
+    stop yet. Slots that never ran a bundle are kept: otherwise two jobs could release slots to each
+    other without making progress.
     """
     idle = [place for place in places if place.is_idle and place.served]
     loops = [place for place in places if place.loop and not place.giving_way]

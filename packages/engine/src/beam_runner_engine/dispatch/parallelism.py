@@ -1,8 +1,9 @@
-"""How many bundles may run at once, and how many places that is worth.
+"""Number of bundles that can run at once, and number of slots that a job should have.
 
-As many as there are cores, and one more for each that is blocked in user code, up to a limit: a slow call must
-not stop what has nothing to do with it. Bundles that only take turns at one interpreter run one at a
-time, until all that run tell that they leave time to others.
+The number equals the number of cores, plus one for each bundle that is blocked in user code, up to
+a limit. A slow call in user code therefore doesn't stop unrelated work. If all user code shares one
+interpreter, bundles run one at a time, until all running bundles report that they wait outside the
+interpreter.
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ from beam_runner_engine.dispatch.places import Patience, Place
 
 @attrs.frozen
 class Parallelism:
-    """`cores` bundles can use a core at once, `most` places there may be; `takes_turns` says that all
-    user code is in one interpreter.
+    """Rules for the number of running bundles and slots.
+
+    Attributes:
+        cores: the number of bundles that can use a core at once.
+        most: the maximum number of slots.
+        patience: the times after which a bundle counts as blocked.
+        takes_turns: whether all user code shares one interpreter (GIL).
     """
 
     cores: int
@@ -26,17 +32,21 @@ class Parallelism:
     takes_turns: bool = False
 
     def may_begin(self, places: Collection[Place], waiting: int, now: float) -> int:
-        """Returns how many more bundles may begin, of those that wait, if they have a place."""
+        """Returns how many of the `waiting` bundles can start now, if slots are free."""
         if not self.takes_turns:
             return waiting
         busy = sum(place.is_busy for place in places)
         return self._at_once(places) + self._blocked(places, now) - busy
 
     def lacking(self, places: Collection[Place], wanted: int, spare: float, now: float) -> int:
-        """Returns how many more places are worth having.
+        """Returns the number of additional slots that the job should request.
 
-        `wanted` things wait for one that is not idle; the cluster has `spare` ones. The ones more for blocked bundles
-        leave as many of these as there are cores to others.
+        Args:
+            places: the current slots.
+            wanted: the number of bundles that wait for a slot.
+            spare: the number of free slots in the cluster. Slots for blocked bundles leave `cores`
+                free slots to other jobs.
+            now: the current time, in seconds.
         """
         starting = sum(place.is_starting for place in places)
         count, usual_most = len(places), self._at_once(places)
@@ -47,7 +57,7 @@ class Parallelism:
         return usual + int(min(lacking - usual, left))
 
     def _at_once(self, places: Collection[Place]) -> int:
-        """Returns how many bundles can use a core at once."""
+        """Returns the number of bundles that can use a core at once."""
         if not self.takes_turns:
             return self.cores
         busy = [place for place in places if place.is_busy]

@@ -1,11 +1,11 @@
-"""The rules for bulk groupers, as cases to run any implementation through.
+"""Contract tests for bulk groupers, as test cases for any implementation.
 
     @pytest.mark.parametrize("case", bulk_cases(), ids=lambda case: case.name)
     def test_my_grouper(case):
         check_bulk_grouper(MyGrouper, case)
 
-The expected groups of small cases are written out, those of large ones follow from the definition:
-elements of one key whose windows are one after merging are one group.
+Small cases list their expected groups. The expected groups of large cases follow from the
+definition: elements of one key with the same merged window form a group.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ExpectedGroup: TypeAlias = tuple[bytes, Window, Timestamp, tuple[bytes, ...]]
 
 @attrs.frozen
 class BulkCase:
-    """Batches of rows (key, window, timestamp in ms, value) and the groups they must give."""
+    """Test case: batches of rows (key, window, timestamp in ms, value) and the expected groups."""
 
     name: str
     strategy: WindowingStrategy
@@ -47,9 +47,10 @@ class BulkCase:
 
 
 def check_bulk_grouper(make: Callable[[WindowingStrategy], BulkGrouper], case: BulkCase) -> None:
-    """Runs one case through the grouper that `make(strategy)` returns.
+    """Runs one test case with the grouper that `make(strategy)` returns.
 
-    Raises AssertionError that tells the groups which are missing or too many.
+    Raises:
+        AssertionError: If groups are missing or unexpected.
     """
     grouper = make(case.strategy)
     for batch in case.batches:
@@ -74,7 +75,7 @@ def check_bulk_grouper(make: Callable[[WindowingStrategy], BulkGrouper], case: B
 
 
 def bulk_cases() -> tuple[BulkCase, ...]:
-    """Returns all cases; strategies are those for which `fires_once` holds and no SDK is needed."""
+    """Returns all test cases. Their strategies fire each window once and need no SDK."""
     return (*_written_cases(), *_computed_cases())
 
 
@@ -124,7 +125,9 @@ def _written_cases() -> Iterable[BulkCase]:
 
 
 def _written_merging_cases() -> Iterable[BulkCase]:
-    """Sessions of 5 ms: 1-6 and 4-9 overlap, 9-14 only touches, another key bridges nothing."""
+    """Yields cases with sessions of 5 ms: 1-6 and 4-9 overlap, 9-14 only touches, and a second key
+    merges nothing.
+    """
     rows: tuple[Row, ...] = (
         (b"a", IntervalWindow(4, 9), 4, b"1"),
         (b"a", IntervalWindow(9, 14), 9, b"2"),
@@ -172,7 +175,7 @@ def _computed_cases() -> Iterable[BulkCase]:
 
 
 def _rows(window_fn: WindowFn, start: int, count: int) -> tuple[Row, ...]:
-    """Elements of 23 keys at times that look irregular but are the same every time."""
+    """Returns elements of 23 keys with deterministic, irregular timestamps."""
     rows: list[Row] = []
     for number in range(start, start + count):
         time = number * number * 7919 % 1009
@@ -186,7 +189,9 @@ def _rows(window_fn: WindowFn, start: int, count: int) -> tuple[Row, ...]:
 def _defined(
     strategy: WindowingStrategy, batches: tuple[tuple[Row, ...], ...]
 ) -> tuple[ExpectedGroup, ...]:
-    """Returns the groups by the definition: slowly, and in another way than any grouper would."""
+    """Computes the expected groups directly from the definition, with a different algorithm than
+    groupers use.
+    """
     rows = [row for batch in batches for row in batch]
     groups: list[ExpectedGroup] = []
     for key in dict.fromkeys(row[0] for row in rows):
@@ -206,7 +211,7 @@ def _defined(
 
 
 def _final_windows(strategy: WindowingStrategy, windows: Sequence[Window]) -> list[Window]:
-    """Returns the windows that are left when every two that overlap have become one."""
+    """Returns the windows that remain after all overlapping windows are merged."""
     left = list(dict.fromkeys(windows))
     if not strategy.merges:
         return left
