@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 import beam_runner_engine as engine
-from beam_runner_engine.keyed.composite_triggers import machine
+from beam_runner_engine.keyed.composite_triggers import create_machine
 from beam_runner_engine.keyed.triggers import Instant
 from beam_runner_engine.testing import MemoryStore
 
@@ -50,7 +50,7 @@ STEPS = ("element", "element", "element", "time passes", "the end passes", "elem
 
 def firings(trigger: engine.Trigger) -> list[str]:
     """Returns what a trigger does after each of the steps."""
-    asked = machine(trigger)
+    asked = create_machine(trigger)
     state, at = asked.initial, Instant(ended=False, processing_time=0)
     cells: list[str] = []
     for step in STEPS:
@@ -63,7 +63,10 @@ def firings(trigger: engine.Trigger) -> list[str]:
             at = at._replace(processing_time=1)
         else:
             at = at._replace(ended=True)
-        asks = {"time passes": asked.wake(state) is not None, "the end passes": asked.watches_end}
+        asks = {
+            "time passes": asked.next_wake(state) is not None,
+            "the end passes": asked.watches_end,
+        }
         if not asks.get(step, True) or not asked.ready(state, at):
             cells.append("-")
         else:
@@ -119,11 +122,13 @@ def _stateful(*, sorted_input: bool = False) -> engine.StatefulShard:
 
 
 def _sorted_element(offset: int) -> str:
-    return "goes on" if _stateful(sorted_input=True).next_due(engine.Now(T + offset)) else "waits"
+    return (
+        "goes on" if _stateful(sorted_input=True).take_next_due(engine.Now(T + offset)) else "waits"
+    )
 
 
 def _expiry(offset: int) -> str:
-    return "expired" if _stateful().next_due(engine.Now(T + offset)) else "open"
+    return "expired" if _stateful().take_next_due(engine.Now(T + offset)) else "open"
 
 
 def _timer(domain: engine.TimeDomain) -> Callable[[int], str]:
@@ -132,7 +137,7 @@ def _timer(domain: engine.TimeDomain) -> Callable[[int], str]:
         shard.set_timer(engine.Timer(KEY, b"", "family", "", domain, T, None))
         event_time = domain is engine.TimeDomain.EVENT_TIME
         now = engine.Now(T + offset, 0) if event_time else engine.Now(0, T + offset)
-        return "rings" if shard.next_due(now) else "waits"
+        return "rings" if shard.take_next_due(now) else "waits"
 
     return moment
 

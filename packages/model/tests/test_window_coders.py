@@ -25,7 +25,7 @@ TIMES = st.integers(MIN_TIMESTAMP, MAX_TIMESTAMP)
 
 
 @given(TIMES, TIMES)
-def test_interval_windows_are_encoded_as_beam_does(a: int, b: int) -> None:
+def test_encoded_interval_window_equals_beam(a: int, b: int) -> None:
     start, end = min(a, b), max(a, b)
     ours = IntervalWindow(start, end)
     theirs = BeamIntervalWindow(
@@ -38,19 +38,19 @@ def test_interval_windows_are_encoded_as_beam_does(a: int, b: int) -> None:
 
 
 @given(TIMES, TIMES)
-def test_instants_sort_as_times_do(a: int, b: int) -> None:
+def test_encoded_instants_sort_like_times(a: int, b: int) -> None:
     assert (encode_instant(a) < encode_instant(b)) == (a < b)
     assert decode_instant(encode_instant(a)) == a
 
 
-def test_global_window_has_no_bytes() -> None:
+def test_global_window_is_encoded_as_no_bytes() -> None:
     assert encode_window(GLOBAL_WINDOW) == b""
     assert decode_window(WindowCoder.GLOBAL, b"") is GLOBAL_WINDOW
     assert encoded_max_timestamp(WindowCoder.GLOBAL, b"") == GLOBAL_WINDOW.max_timestamp()
 
 
 @given(st.binary(max_size=300), TIMES)
-def test_opaque_windows_are_encoded_as_custom_windows(inner: bytes, latest: int) -> None:
+def test_opaque_window_is_encoded_as_custom_window(inner: bytes, latest: int) -> None:
     window = OpaqueWindow(inner, latest)
     data = encode_window(window)
     assert decode_window_at(WindowCoder.CUSTOM, b"??" + data + b"!", 2) == (window, 2 + len(data))
@@ -66,7 +66,7 @@ def test_opaque_windows_are_encoded_as_custom_windows(inner: bytes, latest: int)
         (WindowCoder.CUSTOM, encode_instant(0) + b"\x05abc", "3 of 5 bytes remain"),
     ],
 )
-def test_bytes_that_are_no_window_are_refused(
+def test_invalid_window_bytes_raise_value_error(
     coder: WindowCoder, data: bytes, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

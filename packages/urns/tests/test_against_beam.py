@@ -130,11 +130,11 @@ def python_constants() -> dict[str, str]:
     ],
     ids=lambda value: value.__name__ if isinstance(value, ModuleType) else "",
 )
-def test_module_holds_exactly_what_beam_holds(ours: ModuleType, beams: dict[str, Any]) -> None:
+def test_module_constants_equal_beam(ours: ModuleType, beams: dict[str, Any]) -> None:
     assert constants(ours) == beams
 
 
-def test_metrics_hold_every_metric_and_encoding_and_true_labels() -> None:
+def test_metrics_constants_equal_beam() -> None:
     ours = constants(metrics)
     labels = {name: value for name, value in ours.items() if name.startswith("LABEL_")}
     beams_labels = metric_labels()
@@ -142,7 +142,7 @@ def test_metrics_hold_every_metric_and_encoding_and_true_labels() -> None:
     assert labels == {name: beams_labels[name] for name in labels}
 
 
-def test_python_names_are_split_between_the_modules_without_loss() -> None:
+def test_python_urns_are_complete_across_modules() -> None:
     environment_names = {name: urn for name, urn in python_constants().items() if ":env:" in urn}
     others = python_constants().keys() - environment_names.keys()
     others -= {"GENERIC_COMPOSITE_TRANSFORM"}
@@ -150,13 +150,13 @@ def test_python_names_are_split_between_the_modules_without_loss() -> None:
     assert constants(python_sdk) == {name: python_constants()[name] for name in others}
 
 
-def test_option_keys_are_those_the_python_client_sends() -> None:
+def test_option_keys_equal_the_keys_of_the_python_client() -> None:
     sent = JobServiceHandle.encode_pipeline_options({"job_name": "words"})
     assert dict(sent) == {options.JOB_NAME: "words"}
     assert options.JOB_NAME == options.PREFIX + "job_name" + options.SUFFIX
 
 
-def test_every_module_is_compared() -> None:
+def test_all_modules_are_compared_with_beam() -> None:
     compared = {
         artifacts,
         coders,

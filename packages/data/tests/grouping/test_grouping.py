@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
-from beam_runner_engine.keyed.bulk import bulk_grouper
-from beam_runner_engine.testing.bulk_contract import BulkCase, bulk_cases, check_bulk_grouper
+from beam_runner_engine.keyed.bulk import create_bulk_grouper
+from beam_runner_engine.testing.bulk_contract import BulkCase, check_bulk_grouper, create_bulk_cases
 from beam_runner_model.chunks import GroupChunk
 from beam_runner_model.strategy import MergeStatus, WindowingStrategy
 from beam_runner_model.timestamp_combiners import TimestampCombiner
@@ -27,7 +27,7 @@ def _computable(case: BulkCase) -> bool:
 
 
 @pytest.mark.parametrize(
-    "case", list(filter(_computable, bulk_cases())), ids=lambda case: case.name
+    "case", list(filter(_computable, create_bulk_cases())), ids=lambda case: case.name
 )
 @pytest.mark.parametrize("group", [group_chunks, group_few])
 def test_obeys_the_contract(case: BulkCase, group: Callable[..., Iterator[GroupChunk]]) -> None:
@@ -44,7 +44,7 @@ def test_windows_that_only_an_sdk_merges(combiner: TimestampCombiner, windows: i
     )
     ends = [n % windows for n in range(100)]
     merger = JoinParity()
-    graded = ColumnsGrouper(strategy, merger=merger), bulk_grouper(strategy, JoinParity())
+    graded = ColumnsGrouper(strategy, merger=merger), create_bulk_grouper(strategy, JoinParity())
     for grouper in graded:
         for half in (range(50), range(50, 100)):
             grouper.add(

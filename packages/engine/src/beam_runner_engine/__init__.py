@@ -82,7 +82,7 @@ from beam_runner_model.windows import (
 
 from beam_runner_engine import dispatch, scheduler
 from beam_runner_engine.dispatch import *  # noqa: F403
-from beam_runner_engine.keyed.bulk import bulk_grouper
+from beam_runner_engine.keyed.bulk import create_bulk_grouper
 from beam_runner_engine.keyed.cells import CellDelta, CellId, apply_delta
 from beam_runner_engine.keyed.commits import KeyedCommit
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
@@ -100,9 +100,9 @@ from beam_runner_engine.keyed.state import (
 )
 from beam_runner_engine.keyed.stateful import StatefulShard
 from beam_runner_engine.keyed.stateful_records import (
-    Admitted,
-    Due,
-    ElementsSorted,
+    AdmittedRows,
+    DueWork,
+    SortedElements,
     StatefulSpec,
     TimerFired,
     WindowExpired,
@@ -119,7 +119,7 @@ __all__ = [
     "NO_FIRING",
     "ONLY_FIRING",
     "AccumulationMode",
-    "Admitted",
+    "AdmittedRows",
     "AfterAll",
     "AfterAny",
     "AfterCount",
@@ -139,9 +139,8 @@ __all__ = [
     "DataFacts",
     "DefaultTrigger",
     "Delay",
-    "Due",
+    "DueWork",
     "Duration",
-    "ElementsSorted",
     "Ending",
     "EndingKind",
     "FailedBundle",
@@ -169,6 +168,7 @@ __all__ = [
     "Sessions",
     "ShardSummary",
     "SlidingWindows",
+    "SortedElements",
     "State",
     "StatefulShard",
     "StatefulSpec",
@@ -190,8 +190,8 @@ __all__ = [
     "WindowingStrategy",
     "apply_delta",
     "assign_windows",
-    "bulk_grouper",
     "combine_timestamps",
+    "create_bulk_grouper",
     "decode_instant",
     "decode_pane",
     "decode_window",

@@ -15,7 +15,7 @@ from .public_api import public_api
 PACKAGE = Path(__file__).parents[2]
 
 
-def test_public_api_is_written_down() -> None:
+def test_public_api_matches_its_listing() -> None:
     """Checks the listing. A change of the API needs a new `public_api.txt`, see its header, and a
     release note.
     """
@@ -48,13 +48,13 @@ def _listing_and_notes() -> tuple[str, list[str]]:
     ]
 
 
-def test_a_change_of_the_public_api_is_in_the_release_notes() -> None:
+def test_public_api_change_has_a_release_note() -> None:
     listing, notes = _listing_and_notes()
     assert undeclared(listing, *notes) is None, undeclared(listing, *notes)
 
 
 @pytest.mark.parametrize("told_as", ["{}\n", "## 0.2.0\n\n### Listing\n\n- {}\n"])
-def test_a_change_that_the_release_notes_do_not_speak_of_is_found(told_as: str) -> None:
+def test_public_api_change_without_a_release_note_is_reported(told_as: str) -> None:
     listing, notes = _listing_and_notes()
     changed = listing.replace("encode_window(", "write_window(", 1)
     assert changed != listing
@@ -65,7 +65,7 @@ def test_a_change_that_the_release_notes_do_not_speak_of_is_found(told_as: str) 
     assert undeclared(listing, newest, *notes) is not None, "an older note does not count"
 
 
-def test_every_public_name_says_what_it_is() -> None:
+def test_public_class_has_a_docstring() -> None:
     for name in beam_runner_engine.__all__:
         thing = getattr(beam_runner_engine, name)
         if isinstance(thing, type):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch.turns import JobTurns
+from beam_runner_engine.dispatch.turns import JobAdmission
 
 SECONDS = 10.0
 
 
-def test_jobs_begin_in_their_order_as_others_end() -> None:
-    turns = JobTurns(2, SECONDS)
+def test_jobs_start_in_order_as_running_jobs_end() -> None:
+    turns = JobAdmission(2, SECONDS)
     assert [job for job in "abcde" if turns.take(job, 0.0)] == ["a", "b"]
     assert turns.take("a", 0.0), "may ask again"
     turns.leave("b")
@@ -24,8 +24,8 @@ def test_jobs_begin_in_their_order_as_others_end() -> None:
     assert turns.take("e", 0.0)
 
 
-def test_a_long_job_holds_nobody_up() -> None:
-    turns = JobTurns(1, SECONDS)
+def test_long_job_blocks_no_other_job() -> None:
+    turns = JobAdmission(1, SECONDS)
     assert turns.take("stream", 0.0)
     assert not turns.take("other", 9.9)
     assert turns.take("other", 10.0)
@@ -34,19 +34,17 @@ def test_a_long_job_holds_nobody_up() -> None:
     assert turns.take("third", 10.0)
 
 
-def test_without_a_limit_all_begin() -> None:
-    turns = JobTurns(float("inf"), SECONDS)
+def test_jobs_without_a_limit_all_start() -> None:
+    turns = JobAdmission(float("inf"), SECONDS)
     assert all(turns.take(str(number), 0.0) for number in range(1000))
 
 
 @given(st.integers(1, 3), st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=60))
-def test_nobody_is_passed_and_no_more_than_allowed_begin(
-    most: int, steps: list[tuple[bool, int]]
-) -> None:
+def test_started_jobs_keep_order_and_limit(most: int, steps: list[tuple[bool, int]]) -> None:
     """Simulates one step per second: a job asks to start, or ends. Jobs start in order of their
     first request.
     """
-    turns = JobTurns(most, SECONDS)
+    turns = JobAdmission(most, SECONDS)
     line: list[int] = []
     began: dict[int, float] = {}
     for now, (asks, job) in enumerate(steps):

@@ -65,7 +65,7 @@ def dict_loop() -> Any:
 
 def bulk() -> Any:
     """Groups in bulk, like bounded data with the default trigger."""
-    grouper = engine.bulk_grouper(engine.WindowingStrategy(WINDOWS))
+    grouper = engine.create_bulk_grouper(engine.WindowingStrategy(WINDOWS))
     grouper.add(KEYS, COLUMN, TIMES, VALUES)
     return read(grouper.groups())
 

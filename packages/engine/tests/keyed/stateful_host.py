@@ -12,7 +12,7 @@ from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.stateful import StatefulShard
-from beam_runner_engine.keyed.stateful_records import Due, StatefulSpec, TimerFired
+from beam_runner_engine.keyed.stateful_records import DueWork, StatefulSpec, TimerFired
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 from beam_runner_engine.testing.stores import MemoryStore
 
@@ -56,10 +56,10 @@ class Host:
         admitted = self.shard.admit([KEY] * many, [window] * many, timestamps, timestamps, now)
         return [timestamps[row] for row in admitted.rows]
 
-    def run(self, now: Now, user: Callable[[Due], None] = lambda due: None) -> list[Due]:
+    def run(self, now: Now, user: Callable[[DueWork], None] = lambda due: None) -> list[DueWork]:
         """Runs all due work."""
         out = []
-        while (due := self.shard.next_due(now)) is not None:
+        while (due := self.shard.take_next_due(now)) is not None:
             out.append(due)
             user(due)
         return out
@@ -93,7 +93,7 @@ def rung(
     True, each timer fires in a separate bundle.
     """
     found: list[tuple[str, int]] = []
-    while (due := host.shard.next_due(now)) is not None:
+    while (due := host.shard.take_next_due(now)) is not None:
         assert isinstance(due, TimerFired)
         found.append((due.timer.family, due.timer.fire_time))
         user(due.timer)

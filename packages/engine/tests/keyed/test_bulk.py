@@ -31,30 +31,32 @@ from beam_runner_model.windows import IntervalWindow, OpaqueWindow, Window
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.keyed.bulk import bulk_grouper
+from beam_runner_engine.keyed.bulk import create_bulk_grouper
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.testing.bulk_contract import BulkCase, bulk_cases, check_bulk_grouper
+from beam_runner_engine.testing.bulk_contract import BulkCase, check_bulk_grouper, create_bulk_cases
 from beam_runner_engine.testing.stores import MemoryStore
 
 from .costs import cost_ratio
 
 
-@pytest.mark.parametrize("case", bulk_cases(), ids=lambda case: case.name)
-def test_plain_grouper_keeps_the_contract(case: BulkCase) -> None:
-    check_bulk_grouper(bulk_grouper, case)
+@pytest.mark.parametrize("case", create_bulk_cases(), ids=lambda case: case.name)
+def test_bulk_grouper_satisfies_the_contract(case: BulkCase) -> None:
+    check_bulk_grouper(create_bulk_grouper, case)
 
 
-def test_the_contract_notices_what_is_wrong() -> None:
-    case = next(case for case in bulk_cases() if case.expected)
+def test_bulk_contract_rejects_missing_groups() -> None:
+    case = next(case for case in create_bulk_cases() if case.expected)
     with pytest.raises(AssertionError, match="groups missing"):
-        check_bulk_grouper(bulk_grouper, BulkCase(case.name, case.strategy, (), case.expected))
+        check_bulk_grouper(
+            create_bulk_grouper, BulkCase(case.name, case.strategy, (), case.expected)
+        )
 
 
-def test_windows_that_fire_more_than_once_are_refused() -> None:
+def test_repeating_trigger_raises_value_error() -> None:
     with pytest.raises(ValueError, match="more than once"):
-        bulk_grouper(WindowingStrategy(trigger=AfterCount(2)))
+        create_bulk_grouper(WindowingStrategy(trigger=AfterCount(2)))
 
 
 @given(
@@ -66,7 +68,7 @@ def test_windows_that_fire_more_than_once_are_refused() -> None:
     st.sampled_from([0, 7]),
     st.lists(st.tuples(st.sampled_from([b"a", b"b"]), st.integers(0, 40)), max_size=20),
 )
-def test_grouping_with_the_trigger_gives_the_same_when_all_input_is_there(
+def test_bulk_grouping_equals_triggered_grouping_of_bounded_input(
     window_fn: WindowFn,
     trigger: Trigger,
     combiner: TimestampCombiner,
@@ -87,7 +89,7 @@ def test_grouping_with_the_trigger_gives_the_same_when_all_input_is_there(
         for window in assign_windows(window_fn, time)
     ]
     keys, windows, times, values = zip(*rows, strict=True) if rows else ((), (), (), ())
-    bulk = bulk_grouper(strategy)
+    bulk = create_bulk_grouper(strategy)
     bulk.add(keys, windows, times, values)
     triggered = TriggeredGrouper(strategy, MemoryStore())
     groups = triggered.process(keys, windows, times, values, Now())
@@ -120,9 +122,9 @@ class _EvenMerger:
         ]
 
 
-def test_custom_windows_are_merged_by_the_host_in_one_question() -> None:
+def test_custom_windows_are_merged_in_one_call() -> None:
     merger = _EvenMerger()
-    grouper = bulk_grouper(CUSTOM, merger)
+    grouper = create_bulk_grouper(CUSTOM, merger)
     windows = [encode_window(OpaqueWindow(b"w", latest)) for latest in (2, 3, 4)]
     grouper.add([b"a"] * 3 + [b"b"], [*windows, windows[1]], [0, 0, 0, 0], [b"1", b"2", b"3", b"4"])
     even = encode_window(OpaqueWindow(b"even", 100))
@@ -134,18 +136,18 @@ def test_custom_windows_are_merged_by_the_host_in_one_question() -> None:
     assert merger.calls == 1
 
 
-def test_custom_windows_need_a_host_that_merges() -> None:
+def test_custom_windows_without_a_merger_raise_value_error() -> None:
     with pytest.raises(ValueError, match="pass a WindowMerger"):
-        bulk_grouper(CUSTOM)
+        create_bulk_grouper(CUSTOM)
 
 
-def test_columns_must_have_one_length() -> None:
+def test_columns_of_different_lengths_raise_value_error() -> None:
     with pytest.raises(ValueError, match="1 keys, 0 windows, 1 timestamps, 1 values"):
-        bulk_grouper(WindowingStrategy()).add([b"a"], [], [1], [b""])
+        create_bulk_grouper(WindowingStrategy()).add([b"a"], [], [1], [b""])
 
 
 @pytest.mark.parametrize("windows", ["one window", "many windows"])
-def test_grouping_costs_at_most_half_more_than_a_dict_loop(windows: str) -> None:
+def test_bulk_grouping_costs_at_most_1_5_dict_loops(windows: str) -> None:
     count = 100_000
     keys = [b"key%d" % (i * 7919 % 1000) for i in range(count)]
     spread = 1 if windows == "one window" else 20
@@ -162,7 +164,7 @@ def test_grouping_costs_at_most_half_more_than_a_dict_loop(windows: str) -> None
 
     def ours() -> list[Group]:
         strategy = WindowingStrategy(FixedWindows(10))
-        grouper = bulk_grouper(strategy)
+        grouper = create_bulk_grouper(strategy)
         grouper.add(keys, column, times, values)
         return list(grouper.groups())
 

@@ -45,7 +45,7 @@ def plain_loop(keys: list[bytes], windows: list[bytes], values: list[bytes]) -> 
 
 
 @pytest.mark.parametrize("name", TRIGGERS)
-def test_triggers_cost_at_most_ten_times_a_dict_loop(name: str) -> None:
+def test_triggered_grouping_costs_at_most_ten_dict_loops(name: str) -> None:
     """Uses a hundred elements per key and window in one call."""
     count = 20_000
     keys = [b"key%d" % (i * 7919 % 200) for i in range(count)]
@@ -92,11 +92,11 @@ def sessions_cost(per_key: int, trigger: Trigger) -> float:
     ],
     ids=["default", "count", "end of window"],
 )
-def test_what_sessions_cost(trigger: Trigger, most: float) -> None:
+def test_session_grouping_cost_is_bounded(trigger: Trigger, most: float) -> None:
     """Uses elements that each extend their session."""
     assert sessions_cost(100, trigger) <= most
 
 
-def test_what_sessions_cost_does_not_grow_with_them() -> None:
+def test_session_grouping_cost_does_not_grow_with_session_size() -> None:
     short, long = (sessions_cost(size, t.Repeatedly(t.AfterCount(10**6))) for size in (40, 2_000))
     assert long <= 3 * short

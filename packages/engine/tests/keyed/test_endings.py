@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState
 from beam_runner_engine.keyed.stateful_records import (
-    Due,
+    DueWork,
     StatefulSpec,
     TimerFired,
     WindowExpired,
@@ -55,7 +55,7 @@ one_bundle_or_many = pytest.mark.parametrize("commits", [False, True], ids=["one
         (MAX_TIMESTAMP, EXPIRY + 1, EXPIRY),
     ],
 )
-def test_event_timer_rings_when_its_window_expires_at_the_latest(
+def test_event_timer_after_the_expiry_fires_at_the_expiry(
     strategy: WindowingStrategy, calls_back: bool, fire_time: int, rings_at: int, hold: int
 ) -> None:
     """Checks that the timer keeps its firing time and that its hold is limited to the expiry."""
@@ -76,7 +76,7 @@ def test_event_timer_rings_when_its_window_expires_at_the_latest(
 
 
 @pytest.mark.parametrize("calls_back", [False, True], ids=["no-callback", "callback"])
-def test_event_timer_beyond_the_global_window_rings_at_the_end_of_time(calls_back: bool) -> None:
+def test_event_timer_after_the_global_window_fires_at_the_end(calls_back: bool) -> None:
     times = (END_OF_GLOBAL_WINDOW + 1, MAX_TIMESTAMP)
     timers = [timer(time, str(time), hold=time) for time in times]
     host = started(GLOBAL, b"", *timers, on_window_expiration=calls_back)
@@ -90,7 +90,7 @@ def test_event_timer_beyond_the_global_window_rings_at_the_end_of_time(calls_bac
 
 
 @one_bundle_or_many
-def test_timers_past_the_end_ring_by_domain_and_time(commits: bool) -> None:
+def test_timers_past_the_end_fire_by_domain_and_time(commits: bool) -> None:
     host = started(
         FIXED,
         DATA,
@@ -125,7 +125,7 @@ def test_timers_past_the_end_are_looked_up_once(monkeypatch: pytest.MonkeyPatch)
     assert asked == [KEY] * 2, "once for all of them, and once when the window is released"
 
 
-def test_timer_past_the_end_of_a_session_waits_if_the_session_grows() -> None:
+def test_timer_past_the_end_of_a_growing_session_waits() -> None:
     host = started(SESSIONS, DATA, timer(150, hold=0))
     longer = encode_window(IntervalWindow(0, 190))
     host.admit(90, now=Now(50), window=encode_window(IntervalWindow(90, 190)))
@@ -133,7 +133,7 @@ def test_timer_past_the_end_of_a_session_waits_if_the_session_grows() -> None:
     assert host.run(Now(151)) == [TimerFired(timer(150, hold=0, window=longer))]
 
 
-def test_clock_of_windows_that_expire_is_at_its_end() -> None:
+def test_expiring_window_fires_its_processing_timers() -> None:
     host = started(
         FIXED,
         DATA,
@@ -152,7 +152,7 @@ def test_clock_of_windows_that_expire_is_at_its_end() -> None:
 
 
 @one_bundle_or_many
-def test_timer_that_waits_in_a_drain_is_not_lost_if_one_of_its_family_sets_it_again(
+def test_pending_timer_set_again_in_a_drain_fires_once(
     commits: bool,
 ) -> None:
     host = started(FIXED, DATA, *(timer(500, tag, processing=True) for tag in "ab"))
@@ -168,7 +168,7 @@ def test_timer_that_waits_in_a_drain_is_not_lost_if_one_of_its_family_sets_it_ag
 
 @in_any_window
 @pytest.mark.parametrize("draining", [False, True])
-def test_processing_timer_wakes_its_shard_at_the_end_of_its_window(
+def test_processing_timer_wakes_its_shard_at_the_window_end(
     strategy: WindowingStrategy, data: bytes, draining: bool
 ) -> None:
     host = started(strategy, data, timer(3_600_000, processing=True))
@@ -205,7 +205,7 @@ class Relay:
             new = timer(due, family=str(number), processing=processing, hold=time, window=window)
             host.shard.set_timer(new)
 
-        def user(due: Due, clock: int) -> None:
+        def user(due: DueWork, clock: int) -> None:
             assert isinstance(due, TimerFired)
             number, window, time = int(due.timer.family), due.timer.window, due.timer.fire_time
             bag = host.shard.state(BagState, "bag", KEY, window)
@@ -225,7 +225,7 @@ class Relay:
                 if commits:
                     host.commit()
         for now in nows:
-            while (due := host.shard.next_due(now)) is not None:
+            while (due := host.shard.take_next_due(now)) is not None:
                 user(due, now.processing_time)
                 if commits:
                     host.commit()
@@ -255,7 +255,7 @@ def _strategy(window_fn: WindowFn | None, lateness: int) -> WindowingStrategy:
     draining=st.booleans(),
     commits=st.booleans(),
 )
-def test_bag_comes_out_whole_with_and_without_a_drain(
+def test_bag_is_output_completely_with_and_without_a_drain(
     window_fn: WindowFn | None,
     lateness: int,
     hops: list[tuple[bool, int]],
@@ -279,7 +279,7 @@ def test_bag_comes_out_whole_with_and_without_a_drain(
 
 @in_any_window
 @pytest.mark.parametrize("draining", [False, True])
-def test_timers_past_the_end_ring_one_by_one(
+def test_timers_past_the_end_fire_one_at_a_time(
     strategy: WindowingStrategy, data: bytes, draining: bool
 ) -> None:
     """Checks that timers fire one at a time, so that the chain of each new timer is known."""
@@ -291,7 +291,7 @@ def test_timers_past_the_end_ring_one_by_one(
     host = started(strategy, data, timer(MAX_TIMESTAMP, "1", family="event"), *timers)
     now = Now(MAX_TIMESTAMP, 0, draining=draining)
     rung: list[tuple[str, str]] = []
-    while due := host.shard.due_together(now, 10, looks_past=True):
+    while due := host.shard.take_due_work(now, 10, looks_past=True):
         (one,) = due
         assert isinstance(one, TimerFired)
         rung.append((one.timer.family, one.timer.tag))

@@ -84,7 +84,7 @@ BOTH = t.AfterAll((t.AfterCount(2), t.AfterEndOfWindow()))
     ],
 )
 @pytest.mark.parametrize("one_bundle", [True, False])
-def test_first_pane_after_the_end_is_on_time_if_an_element_on_time_is_in_it(
+def test_first_pane_with_an_on_time_element_is_on_time(
     trigger: Trigger, steps: list[int | Step], expected: list[str], one_bundle: bool
 ) -> None:
     strategy = attrs.evolve(FIXED, trigger=trigger)
@@ -102,7 +102,7 @@ def test_first_pane_after_the_end_is_on_time_if_an_element_on_time_is_in_it(
 
 @pytest.mark.parametrize("combiner", TimestampCombiner)
 @pytest.mark.parametrize("output_watermark", [2, 5, 9, 12])
-def test_timing_of_late_elements_does_not_depend_on_what_holds_the_output(
+def test_late_element_timing_ignores_the_output_watermark(
     combiner: TimestampCombiner, output_watermark: int
 ) -> None:
     """Uses an output watermark that another key holds before the end of the window."""
@@ -112,7 +112,7 @@ def test_timing_of_late_elements_does_not_depend_on_what_holds_the_output(
     assert (group.pane.timing.name, group.timestamp) == ("LATE", 9)
 
 
-def test_pane_on_time_holds_the_end_of_its_window_until_it_fires() -> None:
+def test_on_time_pane_holds_the_window_end_until_it_fires() -> None:
     """Uses an element whose timestamp is after its window. The next step must still get an on-time
     pane.
     """

@@ -25,7 +25,7 @@ one_bundle_or_many = pytest.mark.parametrize("commits", [False, True], ids=["one
 
 @one_bundle_or_many
 @pytest.mark.parametrize("draining", [False, True], ids=["no-drain", "drain"])
-def test_loop_of_event_timers_ends_behind_its_window(draining: bool, commits: bool) -> None:
+def test_event_timer_loop_ends_after_its_window(draining: bool, commits: bool) -> None:
     host = started(FIXED, DATA, timer(10))
 
     def user(rung: Timer) -> None:
@@ -39,7 +39,7 @@ def test_loop_of_event_timers_ends_behind_its_window(draining: bool, commits: bo
 
 @in_any_window
 @one_bundle_or_many
-def test_loop_of_processing_timers_goes_on_until_none_is_set(
+def test_processing_timer_loop_continues_until_no_timer_is_set(
     strategy: WindowingStrategy, data: bytes, commits: bool
 ) -> None:
     """Uses bounded input without a drain, which ends only after all processing-time timers have
@@ -81,7 +81,7 @@ def test_loop_of_processing_timers_goes_on_until_none_is_set(
     "event_timers", [set(), {"b"}, {"a", "c"}], ids=lambda one: " and ".join(sorted(one))
 )
 @pytest.mark.parametrize("past", [True, False], ids=["for-the-past", "for-later"])
-def test_loop_of_timers_ends_when_each_family_hasrung(
+def test_timer_loop_ends_after_each_family_fired(
     strategy: WindowingStrategy,
     data: bytes,
     now: Now,
@@ -111,7 +111,7 @@ def test_loop_of_timers_ends_when_each_family_hasrung(
 
 @one_bundle_or_many
 @pytest.mark.parametrize("calls_back", [False, True], ids=["no-callback", "callback"])
-def test_loop_of_event_timers_in_the_global_window_ends_in_a_drain(
+def test_event_timer_loop_in_the_global_window_ends_in_a_drain(
     calls_back: bool, commits: bool
 ) -> None:
     """Checks that the loop runs in event time before the end, and once for each pending timer after
@@ -127,7 +127,7 @@ def test_loop_of_event_timers_in_the_global_window_ends_in_a_drain(
 
     def all_of(now: Now) -> list[tuple[str, int]]:
         found = []
-        while (due := host.shard.next_due(now)) is not None:
+        while (due := host.shard.take_next_due(now)) is not None:
             if isinstance(due, WindowExpired):
                 told.append(due)
                 continue
@@ -149,7 +149,7 @@ def test_loop_of_event_timers_in_the_global_window_ends_in_a_drain(
 
 
 @one_bundle_or_many
-def test_loop_of_event_timers_in_the_global_window_goes_on_at_the_end_of_the_input(
+def test_event_timer_loop_in_the_global_window_continues_after_the_input(
     commits: bool,
 ) -> None:
     host = started(GLOBAL, b"", timer(10))

@@ -27,7 +27,7 @@ from beam_runner_model.windows import IntervalWindow
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from beam_runner_engine.keyed.composite_triggers import machine
+from beam_runner_engine.keyed.composite_triggers import create_machine
 from beam_runner_engine.keyed.merging import merge_sessions
 
 from .triggering import (
@@ -131,7 +131,7 @@ def _within(trigger: t.Trigger, *kinds: type) -> Iterable[t.Trigger]:
             yield from list(_parts(part))[1:]
 
 
-def _processing_time_inside(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+def _has_nested_processing_time(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
     """Returns whether `AfterProcessingTime` is inside another trigger.
 
     Beam's `AfterProcessingTime` is ready only while its timer fires, and confuses processing time
@@ -146,16 +146,16 @@ def _processing_time_inside(strategy: WindowingStrategy, schedule: list[Step]) -
     )
 
 
-def _end_inside_each(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+def _has_late_end_of_window_part(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
     """Returns whether an end-of-window trigger can become current after the first element.
 
     Beam waits for the end of a window only if an element reached the trigger that does. A later
     part of `AfterEach` or a late trigger misses the end.
     """
-    return any(machine(part).watches_end for part in _within(strategy.trigger, t.AfterEach))
+    return any(create_machine(part).watches_end for part in _within(strategy.trigger, t.AfterEach))
 
 
-def _arrives_at_the_bound(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+def _has_element_at_the_expiry(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
     """Returns whether an element arrives exactly at the expiry.
 
     Beam drops late data 1 ms later than Beam's model, in which a window expires at its last
@@ -173,7 +173,9 @@ def _arrives_at_the_bound(strategy: WindowingStrategy, schedule: list[Step]) -> 
     return False
 
 
-def _processing_time_after_the_end(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+def _has_processing_time_pane_after_the_end(
+    strategy: WindowingStrategy, schedule: list[Step]
+) -> bool:
     """Returns whether processing time fires a pane after the end of the window.
 
     Beam's driver compares processing time with the window's end when it sets the timing, so such
@@ -188,7 +190,7 @@ def _processing_time_after_the_end(strategy: WindowingStrategy, schedule: list[S
     )
 
 
-def _fires_once_more(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+def _has_extra_firing_in_beam(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
     """Returns whether a window can fire an extra pane without new elements in Beam.
 
     A firing in Beam's driver clears only its own timer. A window has other timers if several parts
@@ -231,7 +233,7 @@ def _session_joins(
                 sessions = set(merge_sessions([*sessions, new]).values())
 
 
-def _joins_a_closed_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+def _has_element_in_a_closed_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
     """Returns whether an element joins an expired session, which Beam's driver still merges."""
     match strategy.window_fn:
         case Sessions(gap):
@@ -243,7 +245,7 @@ def _joins_a_closed_session(strategy: WindowingStrategy, schedule: list[Step]) -
     return False
 
 
-def _extends_an_ended_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+def _has_extended_ended_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
     """Returns whether an on-time element extends a session that fired its end.
 
     In Beam's driver, the session stays late. In Beam's model, the session reopens and fires again
@@ -260,7 +262,7 @@ def _extends_an_ended_session(strategy: WindowingStrategy, schedule: list[Step])
     return False
 
 
-def _joins_a_finished_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+def _has_element_in_a_finished_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
     """Returns whether an element joins a session with a finished trigger.
 
     Beam's Python driver merges such a session and drops the data of the merged sessions. Java's
@@ -281,7 +283,7 @@ def _joins_a_finished_session(strategy: WindowingStrategy, schedule: list[Step])
     return False
 
 
-def _default_inside(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+def _has_nested_default_trigger(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
     """Returns whether `DefaultTrigger` is inside another trigger: Beam's driver loses its
     end-of-window timer when the outer trigger restarts.
     """
@@ -289,19 +291,19 @@ def _default_inside(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
 
 
 DEPARTURES = (
-    _default_inside,
-    _joins_a_closed_session,
-    _joins_a_finished_session,
-    _extends_an_ended_session,
-    _fires_once_more,
-    _processing_time_after_the_end,
-    _processing_time_inside,
-    _end_inside_each,
-    _arrives_at_the_bound,
+    _has_nested_default_trigger,
+    _has_element_in_a_closed_session,
+    _has_element_in_a_finished_session,
+    _has_extended_ended_session,
+    _has_extra_firing_in_beam,
+    _has_processing_time_pane_after_the_end,
+    _has_nested_processing_time,
+    _has_late_end_of_window_part,
+    _has_element_at_the_expiry,
 )
 
 
-def _without_closing(
+def _remove_closing_panes(
     strategy: WindowingStrategy,
     schedule: list[Step],
     ours: list[FiredPane],
@@ -309,7 +311,7 @@ def _without_closing(
 ) -> tuple[list[FiredPane], list[FiredPane]]:
     """Returns the panes without closing panes, because Beam's driver never closes windows.
 
-    At the end of the window, the `is_last` flag is ignored. Panes that Beam's driver fires after
+    At the end of the window, the `is_final_failure` flag is ignored. Panes that Beam's driver fires after
     the expiry are removed.
     """
 
@@ -329,7 +331,7 @@ def _without_closing(
     return [p for p in ours if is_open(p)], [p for p in theirs if is_open(p)]
 
 
-def _without_late_for_on_time(schedule: list[Step], panes: list[FiredPane]) -> list[FiredPane]:
+def _correct_late_timing(schedule: list[Step], panes: list[FiredPane]) -> list[FiredPane]:
     """Returns the panes after correcting Beam's timing of panes with an on-time element.
 
     Beam's driver marks a pane that elements fire after the end of the window as late, even if an
@@ -343,7 +345,7 @@ def _without_late_for_on_time(schedule: list[Step], panes: list[FiredPane]) -> l
     ]
 
 
-def _without_kept_holds(strategy: WindowingStrategy, panes: list[FiredPane]) -> list[FiredPane]:
+def _remove_held_timestamps(strategy: WindowingStrategy, panes: list[FiredPane]) -> list[FiredPane]:
     """Returns the panes without the timestamps that Beam's driver gets wrong.
 
     Beam's driver keeps the hold of an early pane for the on-time pane. The timestamps of later
@@ -371,14 +373,14 @@ def _without_kept_holds(strategy: WindowingStrategy, panes: list[FiredPane]) -> 
     suppress_health_check=[HealthCheck.filter_too_much],
 )
 @given(STRATEGIES, schedules(), st.booleans())
-def test_same_panes_as_beam(
+def test_fired_panes_equal_beam(
     strategy: WindowingStrategy, schedule: list[Step], together: bool
 ) -> None:
     for departure in DEPARTURES:
         assume(not departure(strategy, schedule))
     ours, _ = run_ours(strategy, schedule, together=together)
     theirs = run_beam(strategy, schedule, together=together)
-    ours = _without_kept_holds(strategy, _without_late_for_on_time(schedule, ours))
-    theirs = _without_kept_holds(strategy, theirs)
-    ours, theirs = _without_closing(strategy, schedule, ours, theirs)
+    ours = _remove_held_timestamps(strategy, _correct_late_timing(schedule, ours))
+    theirs = _remove_held_timestamps(strategy, theirs)
+    ours, theirs = _remove_closing_panes(strategy, schedule, ours, theirs)
     assert sorted(ours) == sorted(theirs)

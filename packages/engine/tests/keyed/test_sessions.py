@@ -52,7 +52,7 @@ def sessions(
 @example(sessions(), [9, 1, 1, -6, -5, 99, 1], 5).via("goes back")
 @example(sessions(TimestampCombiner.LATEST), [0, 20, -20, 6, 6, 6], 4).via("meets the next")
 @example(sessions(TimestampCombiner.EARLIEST), [0, 20, -6, -6, -6], 3).via("meets the one before")
-def test_sessions_do_not_tell_who_came_with_whom(
+def test_session_panes_do_not_depend_on_call_boundaries(
     strategy: WindowingStrategy, steps: list[int], size: int
 ) -> None:
     """Uses sessions that grow and merge, in one call or several calls, and fire at the end."""
@@ -142,7 +142,7 @@ ON_TIME, EARLY, LATE = "ON_TIME", "EARLY", "LATE"
 )
 @pytest.mark.parametrize("one_bundle", [True, False])
 @pytest.mark.parametrize("custom", [False, True], ids=["sessions", "custom"])
-def test_session_whose_trigger_has_finished_merges_with_none(
+def test_session_with_a_finished_trigger_does_not_merge(
     trigger: Trigger,
     steps: list[int | Watermark],
     expected: list[tuple[tuple[int, int], tuple[int, ...], str]],
@@ -169,7 +169,7 @@ def test_session_whose_trigger_has_finished_merges_with_none(
     assert (run.dropped, run.store.cells(), run.summary) == (dropped, {}, EMPTY_SUMMARY)
 
 
-def test_an_ended_session_that_is_extended_waits_for_its_new_end_in_each() -> None:
+def test_extended_ended_session_waits_for_its_new_end() -> None:
     run = OurRun(
         WindowingStrategy(
             Sessions(7),
@@ -187,7 +187,7 @@ def test_an_ended_session_that_is_extended_waits_for_its_new_end_in_each() -> No
     assert (pane.values, pane.pane.timing) == ((2,), PaneTiming.LATE)
 
 
-def test_a_session_meets_only_those_it_overlaps() -> None:
+def test_session_merges_only_overlapping_sessions() -> None:
     """Uses many sessions of a key, out of order, including an element that connects two sessions
     and an element inside a session.
     """

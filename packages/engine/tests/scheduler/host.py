@@ -39,7 +39,7 @@ from beam_runner_engine.scheduler.events import (
     Start,
     Tick,
 )
-from beam_runner_engine.scheduler.overtaking import WatermarkWatch
+from beam_runner_engine.scheduler.overtaking import WatermarkChecker
 from beam_runner_engine.scheduler.policy import DefaultPolicy, SectionPolicy
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
@@ -71,7 +71,7 @@ class SimulatedHost(SectionRunner):
         self.stages = {stage.name: stage for stage in graph.stages}
         self.section_policy = section_policy
         self.scheduler = self.new_scheduler()
-        self.watch = WatermarkWatch()
+        self.watch = WatermarkChecker()
         self.log: list[Event] = []
         self.answers: list[tuple[Command, ...]] = []
         self.open: dict[int, Bundle] = {}
@@ -137,7 +137,7 @@ class SimulatedHost(SectionRunner):
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         commands = self.watch.handle(self.scheduler, event)
-        assert self.watch.take_found() == []
+        assert self.watch.take_violations() == []
         self.log.append(event)
         self.answers.append(commands)
         self.check_watermarks()

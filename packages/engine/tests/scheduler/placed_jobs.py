@@ -5,13 +5,13 @@ from __future__ import annotations
 import attrs
 
 from beam_runner_engine.dispatch import (
+    BlockedTimes,
+    BundleQueue,
     Parallelism,
-    Patience,
-    Place,
-    WaitingBundles,
-    in_the_way,
-    place_for,
-    turn_ends,
+    Slot,
+    compute_turn_end,
+    select_slot,
+    select_yielding_slots,
 )
 from beam_runner_engine.scheduler.commands import OpenBundles
 from beam_runner_engine.scheduler.events import GiveWay
@@ -19,11 +19,11 @@ from beam_runner_engine.scheduler.events import GiveWay
 from .graphs import Job
 
 STAND_BACK, TURN = 0.25, 0.1
-PATIENCE = Patience(blocked=0.7, preparing=10.0, unheard=3.0)
+PATIENCE = BlockedTimes(blocked=0.7, preparing=10.0, unheard=3.0)
 
 
 @attrs.define(eq=False)
-class StartedPlace(Place):
+class StartedPlace(Slot):
     """Slot whose process starts after a delay."""
 
     is_starting: bool = True
@@ -35,7 +35,7 @@ class PlacedJob:
     def __init__(self, job: Job, at_work: Parallelism) -> None:
         self.host = job.host
         sources = {stage.name for stage in job.host.graph.stages if stage.splittable}
-        self.waiting = WaitingBundles(lambda one: one.stage in sources, STAND_BACK)
+        self.waiting = BundleQueue(lambda one: one.stage in sources, STAND_BACK)
         self.at_work = at_work
         self.places: list[StartedPlace] = []
         self.now = 0.0
@@ -56,7 +56,7 @@ class PlacedJob:
         idle = [place for place in self.places if place.is_idle]
         for _ in range(min(self._may_begin(), len(idle), len(self.waiting))):
             bundle = self.waiting.take()
-            place = place_for(bundle, idle)
+            place = select_slot(bundle, idle)
             idle.remove(place)
             place.begin(bundle, self.now)
 
@@ -64,15 +64,15 @@ class PlacedJob:
         """Adds and returns the additional slots that the job should request, which have not
         started.
         """
-        lacking = self.at_work.lacking(self.places, len(self.waiting), spare, self.now)
+        lacking = self.at_work.count_missing_slots(self.places, len(self.waiting), spare, self.now)
         asked = [StartedPlace() for _ in range(lacking)]
         self.places += asked
         return asked
 
     def ask_sources(self, keep: int) -> None:
         """Asks sources to yield, and answers for them immediately."""
-        for place in in_the_way(self.places, self.waiting, self._may_begin):
-            if turn_ends(place, TURN) <= self.now:
+        for place in select_yielding_slots(self.places, self.waiting, self._may_begin):
+            if compute_turn_end(place, TURN) <= self.now:
                 assert place.running is not None
                 place.giving_way, place.asked = True, self.now
                 number = place.running.number
@@ -99,4 +99,4 @@ class PlacedJob:
         return sorted([*running, *(one.number for one in self.waiting)])
 
     def _may_begin(self) -> int:
-        return self.at_work.may_begin(self.places, len(self.waiting), self.now)
+        return self.at_work.count_startable(self.places, len(self.waiting), self.now)

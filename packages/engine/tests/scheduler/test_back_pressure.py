@@ -31,7 +31,7 @@ def throttled() -> Scheduler:
     return scheduler
 
 
-def test_the_source_goes_on_when_the_sink_has_committed() -> None:
+def test_throttled_source_resumes_after_the_sink_commits() -> None:
     scheduler = throttled()
     scheduler.handle(BundleDone(scheduler.open_bundles[0].number, 1))
     assert sorted(refs(bundle) for bundle in scheduler.open_bundles) == [["rest 2"], ["y"]]
@@ -39,6 +39,6 @@ def test_the_source_goes_on_when_the_sink_has_committed() -> None:
     only(commands[-1], FinishJob)
 
 
-def test_a_drain_does_not_wait_for_the_sink() -> None:
+def test_throttled_source_in_a_drain_does_not_wait() -> None:
     opened = only(throttled().handle(Drain()), OpenBundles)
     assert [(one.data.ref, one.truncate) for one in opened.bundles[0].inputs] == [("rest 2", True)]

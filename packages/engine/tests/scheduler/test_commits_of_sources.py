@@ -100,7 +100,7 @@ class Host:
 
 
 @given(idle=st.integers(0, 3), turns=turns)
-def test_each_bundle_of_a_source_is_checkpointed_in_time(
+def test_source_bundle_is_checkpointed_in_time(
     idle: int, turns: list[tuple[float, bool, int, int, bool]]
 ) -> None:
     host = Host(idle)
@@ -113,7 +113,7 @@ def test_each_bundle_of_a_source_is_checkpointed_in_time(
         assert granted <= first + (refusals + 1) * (answered_after + 2) * TOLD_EVERY_MS
 
 
-def test_a_bundle_that_lingers_is_checkpointed_at_once() -> None:
+def test_lingering_bundle_is_checkpointed_at_once() -> None:
     host = Host(idle=3)
     (bundle,) = host.scheduler.open_bundles
     told = Progress(bundle.number, 1, 0.1, 50)

@@ -62,7 +62,7 @@ def names(side_inputs: object) -> list[object]:
     ]
 
 
-def test_hash_seeds_change_nothing() -> None:
+def test_commands_do_not_depend_on_the_hash_seed() -> None:
     program = (
         "import sys; sys.path[:] = {path!r}\n"
         "from {module} import commands\n"

@@ -21,7 +21,7 @@ from .placed_jobs import PATIENCE, PlacedJob
         st.tuples(st.floats(0, 2), st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=40
     ),
 )
-def test_jobs_end_in_few_places(
+def test_job_in_few_slots_ends(
     job: Job, cores: int, takes_turns: bool, script: list[tuple[float, int, int]]
 ) -> None:
     """Checks that every open bundle runs once or waits, that some bundle always runs, and that jobs

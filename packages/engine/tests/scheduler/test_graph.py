@@ -22,7 +22,7 @@ from beam_runner_engine.scheduler.specs import (
 from .samples import data
 
 
-def test_stages_are_numbered_after_what_they_read() -> None:
+def test_stage_numbers_follow_their_inputs() -> None:
     graph = compile_graph(
         GraphSpec(
             (
@@ -99,11 +99,11 @@ SINK = StageSpec("sink", ("t",))
         ),
     ],
 )
-def test_refused(graph: GraphSpec, why: str) -> None:
+def test_invalid_graph_raises_graph_error(graph: GraphSpec, why: str) -> None:
     with pytest.raises(GraphError, match=why):
         Scheduler(graph)
 
 
-def test_limits_are_at_least_one() -> None:
+def test_limit_below_one_raises_value_error() -> None:
     with pytest.raises(ValueError, match="parallelism must be at least 1, not 0"):
         Limits(parallelism=0)

@@ -85,7 +85,7 @@ def check_failed(scheduler: Scheduler, commands: Sequence[object], reason: str) 
         (1.5, "of stage 'read' returned the split fraction 1.5"),
     ],
 )
-def test_dynamic_splits(fraction: object, reason: str) -> None:
+def test_invalid_dynamic_split_fails_the_job(fraction: object, reason: str) -> None:
     scheduler = Scheduler(READ, policy=Policy(fraction=fraction))
     scheduler.handle(Start(roots=(Output("root", data("a")),)))
     commands = scheduler.handle(Progress(0, 1, 0.5, 1))
@@ -103,7 +103,7 @@ def test_dynamic_splits(fraction: object, reason: str) -> None:
         ((1, 1), "the maximum is 1 bundles"),
     ],
 )
-def test_initial_splits(counts: object, reason: str) -> None:
+def test_invalid_initial_split_fails_the_job(counts: object, reason: str) -> None:
     """Uses a residual of a running bundle, so that the error occurs in the middle of handling an
     event.
     """
@@ -118,7 +118,7 @@ def test_initial_splits(counts: object, reason: str) -> None:
     check_failed(scheduler, commands, reason)
 
 
-def test_window_mappings() -> None:
+def test_raising_window_mapping_fails_the_job() -> None:
     side = SideInputSpec("s", "side", Mapping())
     graph = GraphSpec(
         (StageSpec("first", ("root",), ("mid",)), StageSpec("use", ("mid",), side_inputs=(side,))),

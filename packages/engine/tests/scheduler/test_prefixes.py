@@ -92,7 +92,7 @@ def take(host: SimulatedHost, step: Step) -> None:
 @pytest.mark.timeout(300 + RUNS)
 @settings(max_examples=10 * RUNS)
 @given(host=sources(), before=STEPS, after=STEPS)
-def test_positions_given_by_a_drained_source_are_prefixes(
+def test_drained_source_emits_a_prefix_of_each_restriction(
     host: SimulatedHost, before: list[Step], after: list[Step]
 ) -> None:
     for step in before:

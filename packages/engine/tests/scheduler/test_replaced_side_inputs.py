@@ -65,7 +65,7 @@ def seen(bundle: Bundle) -> list[str]:
 
 
 @pytest.mark.parametrize("replaces", [False, True])
-def test_what_a_commit_puts_out_takes_the_place_of_what_was_there(replaces: bool) -> None:
+def test_commit_replaces_side_input_data_of_its_window(replaces: bool) -> None:
     scheduler = updating(replaces)
     put_out(scheduler, "update", "v1", W0)
     put_out(scheduler, "update", "other", W1)

@@ -40,7 +40,7 @@ def running() -> Scheduler:
     return scheduler
 
 
-def test_every_stage_reports_what_it_waits_for() -> None:
+def test_waits_cover_every_incomplete_stage() -> None:
     assert running().waits() == (
         Wait(WaitKind.RESUMPTION, "read", count=1),
         Wait(WaitKind.WATERMARK, "count", shard=0, until=9, watermark=5),
@@ -49,13 +49,13 @@ def test_every_stage_reports_what_it_waits_for() -> None:
     )
 
 
-def test_stage_with_bundles_reports_their_number() -> None:
+def test_stage_with_running_bundles_reports_their_number() -> None:
     scheduler = running()
     scheduler.handle(Drain())
     assert scheduler.waits()[0] == Wait(WaitKind.BUNDLES, "read", count=1)
 
 
-def test_stage_behind_an_input_without_watermark_reports_the_beginning_of_time() -> None:
+def test_stage_without_an_input_watermark_reports_the_minimum() -> None:
     wait = Wait(WaitKind.UPSTREAM, "read", collection="root", watermark=MIN_TIMESTAMP)
     assert Scheduler(JOB).waits()[0] == wait
 
@@ -70,7 +70,7 @@ def test_hold_without_a_timer_fails_the_job_as_stuck() -> None:
     assert Wait(WaitKind.HOLD, "count", shard=0, until=3) in scheduler.waits()
 
 
-def test_a_report_counts_the_backlog() -> None:
+def test_report_counts_the_backlog() -> None:
     scheduler = Scheduler(JOB, Limits(bundles_per_stage=1))
     roots = tuple(Output("root", data(name)) for name in "abc")
     scheduler.handle(Start(roots=roots))

@@ -7,7 +7,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch import JobTurns, Parallelism, SharedPlaces, place_to_give
+from beam_runner_engine.dispatch import (
+    JobAdmission,
+    Parallelism,
+    SlotSharing,
+    select_slot_to_release,
+)
 
 from .graphs import Job, jobs
 from .placed_jobs import PATIENCE, PlacedJob, StartedPlace
@@ -24,8 +29,8 @@ class SharedHost:
     def __init__(self, some: list[Job], total: int, cores: int) -> None:
         self.total = total
         self.now = 0.0
-        self.shared = SharedPlaces(SLOT_PATIENCE)
-        self.turns = JobTurns(total, JOB_TURN)
+        self.shared = SlotSharing(SLOT_PATIENCE)
+        self.turns = JobAdmission(total, JOB_TURN)
         at_work = Parallelism(cores, 2 * cores, PATIENCE)
         self.jobs = {str(number): PlacedJob(job, at_work) for number, job in enumerate(some)}
         self.numbers: dict[StartedPlace, int] = {}
@@ -48,13 +53,13 @@ class SharedHost:
             if job.host.end is not None:
                 self._end(name)
                 continue
-            if self.shared.is_owed_by(name, self.now):
+            if self.shared.owes_slot(name, self.now):
                 self._make_room(name, job)
             job.give()
-            asked = job.ask(self.total - self.shared.taken) if self.shared.may_ask(name) else ()
+            asked = job.ask(self.total - self.shared.taken) if self.shared.can_request(name) else ()
             for place in asked:
                 self.numbers[place] = len(self.numbers)
-                self.shared.asked(name, self.numbers[place], self.now)
+                self.shared.record_request(name, self.numbers[place], self.now)
             job.ask_sources(keep)
             if job.in_line() and not any(place.is_busy for place in job.places):
                 continue  # All work of the job waits for a slot.
@@ -68,17 +73,17 @@ class SharedHost:
                 asked = [place for place in self.jobs[name].places if place.is_starting]
                 if asked:
                     asked[0].is_starting, asked[0].changed = False, self.now
-                    self.shared.got(name, self.numbers[asked[0]])
+                    self.shared.record_slot(name, self.numbers[asked[0]])
                     break
             else:
                 return
 
     def _make_room(self, name: str, job: PlacedJob) -> None:
-        place = place_to_give(job.places)
+        place = select_slot_to_release(job.places)
         if place is not None:
             job.places.remove(place)
-            self.shared.gave(name, self.now)
-            self.shared.gone(name, self.numbers[place])
+            self.shared.record_release(name, self.now)
+            self.shared.remove_slot(name, self.numbers[place])
 
     def _end(self, name: str) -> None:
         del self.jobs[name]
@@ -94,7 +99,7 @@ class SharedHost:
         st.tuples(st.floats(0.2, 2), st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=20
     ),
 )
-def test_each_job_goes_on_and_ends_if_it_can(
+def test_jobs_sharing_slots_progress_and_end(
     some: list[Job], total: int, cores: int, script: list[tuple[float, int, int]]
 ) -> None:
     host = SharedHost(some, total, cores)

@@ -27,7 +27,7 @@ def running() -> Scheduler:
     ],
     ids=["pickled", "as its state"],
 )
-def test_a_scheduler_goes_on_elsewhere(elsewhere: object) -> None:
+def test_restored_scheduler_handles_the_same_events(elsewhere: object) -> None:
     scheduler = running()
     again = elsewhere(scheduler)  # type: ignore[operator]
     assert again.open_bundles == scheduler.open_bundles

@@ -20,7 +20,7 @@ from beam_runner_model.times import MIN_TIMESTAMP, Timestamp
 from beam_runner_model.timestamp_combiners import combine_timestamps
 from beam_runner_model.window_coders import decode_window, encode_window
 from beam_runner_model.window_fns import FixedWindows, assign_windows
-from beam_runner_model.windowed_values import held_until
+from beam_runner_model.windowed_values import compute_hold_time
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
@@ -46,7 +46,7 @@ from beam_runner_engine.scheduler.events import (
     Start,
     Tick,
 )
-from beam_runner_engine.scheduler.overtaking import WatermarkWatch
+from beam_runner_engine.scheduler.overtaking import WatermarkChecker
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     GraphSpec,
@@ -86,7 +86,7 @@ def hold_of(element: Element) -> Timestamp:
     """Returns the time at which an element holds watermarks."""
     if element.window is None:
         return element.time
-    return held_until(element.time, (encode_window(element.window),))
+    return compute_hold_time(element.time, (encode_window(element.window),))
 
 
 class StreamHost:
@@ -110,7 +110,7 @@ class StreamHost:
         }
         limits = Limits(rng.randint(1, 4), rng.randint(1, 4), outside_attempts=_MOST_STEPS)
         self._scheduler = Scheduler(self._graph, limits)
-        self._watch = WatermarkWatch()
+        self._watch = WatermarkChecker()
 
     def run(self) -> None:
         """Runs the job to its end in random order, with failures and splits."""
@@ -149,11 +149,11 @@ class StreamHost:
                 self._now += self._rng.randint(0, 3)
                 self._handle(Tick(self._now))
             case _:
-                self._complete(bundle)
+                self._complete_bundle(bundle)
 
     def _handle(self, event: Event) -> None:
         commands = self._watch.handle(self._scheduler, event)
-        assert self._watch.take_found() == []
+        assert self._watch.take_violations() == []
         for command in commands:
             self._carry_out(command)
 
@@ -169,7 +169,7 @@ class StreamHost:
             case FinishJob() | FailJob():
                 self._end = command
 
-    def _complete(self, bundle: Bundle) -> None:
+    def _complete_bundle(self, bundle: Bundle) -> None:
         del self._open[bundle.number]
         self._asked.pop(bundle.number, None)
         spec = next(stage for stage in self._graph.stages if stage.name == bundle.stage)
@@ -200,10 +200,10 @@ class StreamHost:
             for members, _ in part[:taken]:
                 elements += [Element(m.key, m.time, (m,)) for m in members]
             if part[taken:]:
-                residuals.append(self._rest(part, taken))
+                residuals.append(self._residual_of(part, taken))
         return tuple(elements), tuple(residuals)
 
-    def _rest(self, part: Part, taken: int) -> Residual:
+    def _residual_of(self, part: Part, taken: int) -> Residual:
         delay = self._rng.choice((0, 0, 2))
         return Residual(self._data(part=part[taken:]), delay, watermark=part[taken - 1][1])
 
@@ -216,7 +216,7 @@ class StreamHost:
         residuals = [Residual(one.data, windows=one.windows, untouched=True) for one in others]
         part: Part = first.data.ref.part
         if len(part) > 1:
-            residuals.append(self._rest(part, 1))
+            residuals.append(self._residual_of(part, 1))
             first = attrs.evolve(first, data=self._data(part=part[:1]))
         if residuals:
             self._open[bundle.number] = attrs.evolve(bundle, inputs=(first,))
@@ -286,9 +286,9 @@ class StreamHost:
         if bundle.stage == GROUPED:
             self.panes += panes
         more = {"summary": commit.summary}
-        return tuple(map(self._put_together, filter(lambda pane: pane.values, panes))), more
+        return tuple(map(self._merge_partial_pane, filter(lambda pane: pane.values, panes))), more
 
-    def _put_together(self, pane: Group) -> Element:
+    def _merge_partial_pane(self, pane: Group) -> Element:
         """Returns the element that a pane of a partial key becomes downstream."""
         members = tuple(m for several in pane.values for m in several)
         if pane.pane.timing is PaneTiming.LATE:

@@ -23,7 +23,7 @@ from beam_runner_model.window_fns import (
 )
 from beam_runner_model.windows import IntervalWindow, Window
 
-from beam_runner_engine.keyed.merging import sweep
+from beam_runner_engine.keyed.merging import merge_overlapping
 
 GAP = 6
 CUSTOM = OpaqueWindows("sessions of several gaps", b"")
@@ -112,7 +112,7 @@ class OverlapMerger:
             answers.append(
                 {
                     member: IntervalWindow(start, end)
-                    for start, end, members in sweep(spans)
+                    for start, end, members in merge_overlapping(spans)
                     for member in members
                 }
             )

@@ -19,7 +19,7 @@ from beam_runner_model.strategy import AccumulationMode, WindowingStrategy
 from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_model.window_coders import encode_window
 
-from beam_runner_engine.keyed.bulk import bulk_grouper
+from beam_runner_engine.keyed.bulk import create_bulk_grouper
 from beam_runner_engine.keyed.groups import Group
 
 from .stream_host import Overtaken, StreamHost
@@ -59,7 +59,7 @@ def answer_of(groups: Iterable[Group]) -> Answer:
 
 def batch_of(job: StreamJob) -> Answer:
     """Returns the result for the same elements as bounded input."""
-    grouper = bulk_grouper(job.strategy, OverlapMerger() if job.strategy.merges else None)
+    grouper = create_bulk_grouper(job.strategy, OverlapMerger() if job.strategy.merges else None)
     for member in job.members():
         for window in job.windows_of(member):
             key, time = b"%d/0" % member.key, member.time + job.shift
@@ -68,7 +68,7 @@ def batch_of(job: StreamJob) -> Answer:
 
 
 @pytest.mark.timeout(300 + RUNS)
-def test_stream_gives_the_answer_of_the_batch_however_it_is_carried() -> None:
+def test_rewritten_stream_has_the_result_of_the_batch() -> None:
     for seed in range(RUNS):
         rng = Random(seed)
         windows, combiner = rng.choice(list(WINDOW_FNS)), rng.choice(list(TimestampCombiner))
@@ -92,7 +92,7 @@ def timings_of(host: StreamHost) -> dict[tuple[int, bytes], PaneTiming]:
 
 
 @pytest.mark.timeout(300 + RUNS)
-def test_element_that_is_on_time_at_its_source_is_in_no_late_pane_and_never_dropped() -> None:
+def test_on_time_element_is_never_late_or_dropped() -> None:
     """Checks jobs that also have late elements, with random triggers, lateness and accumulation
     modes.
     """
@@ -130,9 +130,7 @@ def test_element_that_is_on_time_at_its_source_is_in_no_late_pane_and_never_drop
         ("global", TimestampCombiner.EARLIEST, True),
     ],
 )
-def test_combining_before_grouping_where_it_is_wrong_is_noticed(
-    windows: str, combiner: TimestampCombiner, late: bool
-) -> None:
+def test_invalid_lifting_is_detected(windows: str, combiner: TimestampCombiner, late: bool) -> None:
     strategy = strategy_of(windows, combiner)
     assert not may_lift(strategy)
     with pytest.raises(Overtaken):

@@ -23,7 +23,7 @@ class ElementChunk:
             allowed for input; the harness then decodes the data again to find the offsets, unless
             it processes all elements.
         min_timestamp: for output: the time (event time, ms) at which the elements hold the
-            watermark, see ``windowed_values.held_until``. None if the edge doesn't request it.
+            watermark, see ``windowed_values.compute_hold_time``. None if the edge doesn't request it.
         window: for output: the encoded window of all elements. None if the edge doesn't request it.
         first: for input: the number of the first element to process.
         last: for input: the number after the last element to process; None means ``count``.
@@ -38,7 +38,7 @@ class ElementChunk:
     last: int | None = None
 
     @property
-    def meant(self) -> int:
+    def selected_count(self) -> int:
         """Number of elements to process."""
         return (self.count if self.last is None else self.last) - self.first
 

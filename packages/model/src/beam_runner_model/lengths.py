@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import TypeAlias
 
-from beam_runner_model.varints import CutOff
+from beam_runner_model.varints import TruncatedData
 
 Skip: TypeAlias = Callable[[bytes, int], int]
 """Function that takes data and the offset of a value, and returns the offset after the value."""
@@ -31,12 +31,12 @@ def decode_count(data: bytes, start: int = 0) -> int:
         CutOff: If the data ends inside the count.
     """
     if start + COUNT_BYTES > len(data):
-        raise CutOff("the data ends within a count")
+        raise TruncatedData("the data ends within a count")
     count: int = _COUNT.unpack_from(data, start)[0]
     return count
 
 
-def skip_delimited(data: bytes, position: int) -> int:
+def skip_length_prefixed(data: bytes, position: int) -> int:
     """Returns the offset after a value that has a varint length prefix.
 
     Raises:

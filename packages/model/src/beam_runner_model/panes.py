@@ -11,7 +11,7 @@ import enum
 
 import attrs
 
-from beam_runner_model.varints import CutOff, decode_varint, encode_varint, skip_varint
+from beam_runner_model.varints import TruncatedData, decode_varint, encode_varint, skip_varint
 
 
 class PaneTiming(enum.IntEnum):
@@ -67,7 +67,7 @@ def decode_pane(data: bytes, start: int = 0) -> tuple[PaneInfo, int]:
         ValueError: If the bytes aren't an encoded pane.
     """
     if start >= len(data):
-        raise CutOff(f"Can't decode a pane at byte {start}: {data!r} is too short")
+        raise TruncatedData(f"Can't decode a pane at byte {start}: {data!r} is too short")
     byte = data[start]
     timing = PaneTiming(byte >> 2 & 3)
     early = timing == PaneTiming.EARLY

@@ -26,10 +26,10 @@ def render(
     """
     match record:
         case Wait():
-            who = who or name_of(record.steps, record.stage)
-            return _of_stage(record, who) or _of_host(record, who, now)
+            who = who or format_steps(record.steps, record.stage)
+            return _render_stage_wait(record, who) or _render_host_wait(record, who, now)
         case FailedBundle():
-            return _of_bundle(record, who or name_of(record.steps, ""))
+            return _render_failed_bundle(record, who or format_steps(record.steps, ""))
         case Ending():
             return record.reason
 
@@ -55,7 +55,7 @@ def render_duration(seconds: float) -> str:
     return f"{max(1, round(seconds))} s"
 
 
-def name_of(steps: Sequence[str], stage: str) -> str:
+def format_steps(steps: Sequence[str], stage: str) -> str:
     """Returns a short name for the steps of a stage.
 
     The name lists up to six steps. For more steps, the name consists of the first step, the last
@@ -68,7 +68,7 @@ def name_of(steps: Sequence[str], stage: str) -> str:
     return f"'{steps[0]} ... {steps[-1]} ({len(steps):,} transforms)'"
 
 
-def _of_stage(wait: Wait, who: str) -> str:
+def _render_stage_wait(wait: Wait, who: str) -> str:
     """Returns the text of a wait that the scheduler reports, or an empty text for other waits."""
     at = render_time(wait.watermark)
     match wait.kind:
@@ -106,13 +106,15 @@ def _of_stage(wait: Wait, who: str) -> str:
             return ""
 
 
-def _of_host(wait: Wait, who: str, now: Timestamp | None) -> str:
+def _render_host_wait(wait: Wait, who: str, now: Timestamp | None) -> str:
     """Returns the text of a wait that a host reports."""
     lasted = render_duration(wait.seconds)
     match wait.kind:
         case WaitKind.NEIGHBOUR:
             known = now is not None and wait.until is not None and wait.until > now
-            again = f"; the next attempt starts in {_pause(wait.until, now)}" if known else ""
+            again = (
+                f"; the next attempt starts in {_render_pause(wait.until, now)}" if known else ""
+            )
             return (
                 f"{who or 'the job'} waits for {wait.neighbour}, which has been unavailable for {lasted}:"
                 f" {wait.reason}{again}"
@@ -136,7 +138,7 @@ def _of_host(wait: Wait, who: str, now: Timestamp | None) -> str:
             return f"{who or 'the job'} has a kind of wait that this version does not know"
 
 
-def _of_bundle(failed: FailedBundle, who: str) -> str:
+def _render_failed_bundle(failed: FailedBundle, who: str) -> str:
     """Returns the text of a failed bundle: the stage, the number of attempts, the next attempt and
     the error.
     """
@@ -156,5 +158,5 @@ def _of_bundle(failed: FailedBundle, who: str) -> str:
     )
 
 
-def _pause(until: Timestamp | None, now: Timestamp | None) -> str:
+def _render_pause(until: Timestamp | None, now: Timestamp | None) -> str:
     return render_duration(((until or 0) - (now or 0)) / 1000)

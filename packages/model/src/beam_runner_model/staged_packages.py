@@ -21,7 +21,7 @@ WHEEL = ".whl"
 _SDK_WHEEL = "apache_beam"
 
 
-def need_installing(artifacts: Iterable[Artifact]) -> bool:
+def has_packages(artifacts: Iterable[Artifact]) -> bool:
     """Returns whether any staged file is a package to install. Other files need no installation."""
     return any(
         artifact.role_urn == urns.ROLE_PIP_REQUIREMENTS_FILE

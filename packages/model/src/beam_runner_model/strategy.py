@@ -65,7 +65,7 @@ class WindowingStrategy:
     on_time_behavior: OnTimeBehavior = OnTimeBehavior.FIRE_ALWAYS
 
     @window_coder.default
-    def _natural_coder(self) -> WindowCoder:
+    def _default_coder(self) -> WindowCoder:
         if isinstance(self.window_fn, GlobalWindows):
             return WindowCoder.GLOBAL
         return (

@@ -11,7 +11,7 @@ _WORDS = 64
 _SHOWN_BYTES = 100
 
 
-def shortened(text: str, most: int) -> str:
+def truncate_text(text: str, most: int) -> str:
     """Returns the text, cut to `most` characters and an ellipsis if the text is longer.
 
     >>> shortened("abcdef", 3), shortened("abc", 3)
@@ -20,7 +20,7 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def shown_bytes(encoded: bytes) -> str:
+def format_bytes(encoded: bytes) -> str:
     """Returns the first 100 bytes of encoded data in hexadecimal, for data that can't be decoded.
 
     >>> shown_bytes(b"\\x00\\xff")
@@ -30,7 +30,7 @@ def shown_bytes(encoded: bytes) -> str:
     return f"{encoded[:_SHOWN_BYTES].hex()}{more}"
 
 
-def shown_timer(family: str, tag: str) -> str:
+def format_timer(family: str, tag: str) -> str:
     """Returns the name of a timer for messages, with the family name that the user chose.
 
     >>> shown_timer("ts-alarm", "a")
@@ -41,7 +41,7 @@ def shown_timer(family: str, tag: str) -> str:
     return f"{name} with the tag {tag!r}" if tag else name
 
 
-def encodable(text: str) -> str:
+def sanitize_text(text: str) -> str:
     """Returns text that UTF-8 can encode: lone surrogates are escaped, and the middle of a long text is omitted.
 
     >>> encodable("a\\ud800b")

@@ -46,7 +46,7 @@ def start_essential(
             work()
             is_handled = True
         except BaseException as error:
-            _log(name, error)
+            _log_error(name, error)
             if on_break is not None:
                 on_break(error)
                 is_handled = True
@@ -54,7 +54,7 @@ def start_essential(
             if not is_handled:
                 leave(1)
 
-    return _started(run, name)
+    return _start_thread(run, name)
 
 
 def start_helper(work: Callable[[], None], name: str) -> threading.Thread:
@@ -66,9 +66,9 @@ def start_helper(work: Callable[[], None], name: str) -> threading.Thread:
         try:
             work()
         except BaseException as error:
-            _log(name, error)
+            _log_error(name, error)
 
-    return _started(run, name)
+    return _start_thread(run, name)
 
 
 def run_together(
@@ -85,7 +85,7 @@ def run_together(
     if len(items) <= 1 or at_once <= 1:
         return [work(item) for item in items]
     calls = _Calls(work, items)
-    threads = [_started(calls.run, name) for _ in range(min(at_once, len(items)))]
+    threads = [_start_thread(calls.run, name) for _ in range(min(at_once, len(items)))]
     for thread in threads:
         thread.join()
     return calls.results()
@@ -134,13 +134,13 @@ class _Calls(Generic[Item, Result]):
         return [self._results[number] for number in range(len(self._items))]
 
 
-def _started(run: Callable[[], None], name: str) -> threading.Thread:
+def _start_thread(run: Callable[[], None], name: str) -> threading.Thread:
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     return thread
 
 
-def _log(name: str, error: BaseException) -> None:
+def _log_error(name: str, error: BaseException) -> None:
     try:
         _LOGGER.error("Thread %s stopped because of an error", name, exc_info=error)
     except BaseException:  # User code can break logging; the caller must continue anyway.

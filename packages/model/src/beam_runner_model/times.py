@@ -24,18 +24,18 @@ END_OF_GLOBAL_WINDOW: Timestamp = MAX_TIMESTAMP - 24 * 60 * 60 * 1000
 """Last timestamp in the global window, one day before `MAX_TIMESTAMP`."""
 
 
-def last_aligned(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
+def align_down(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
     """Returns the last `offset + n * period` (ms) that isn't after `time`."""
     return time - (time - offset) % period
 
 
-def next_aligned(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
+def align_after(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
     """Returns the first `offset + n * period` (ms) after `time`.
 
     The result can exceed `MAX_TIMESTAMP`. Windows can start there, but callers must clamp a result
     that sets a timer.
     """
-    return last_aligned(time, period, offset) + period
+    return align_down(time, period, offset) + period
 
 
 def clamp(time: int) -> Timestamp:
@@ -47,12 +47,12 @@ def clamp(time: int) -> Timestamp:
     return time
 
 
-def plus(time: Timestamp, duration: Duration) -> Timestamp:
+def add_clamped(time: Timestamp, duration: Duration) -> Timestamp:
     """Returns `time + duration`, limited to the range from `MIN_TIMESTAMP` to `MAX_TIMESTAMP`."""
     return clamp(time + duration)
 
 
-def passing_watermark(time: Timestamp) -> Timestamp:
+def get_passing_watermark(time: Timestamp) -> Timestamp:
     """Returns the smallest watermark (ms) that has passed a time.
 
     A watermark equal to a time hasn't passed the time: elements with that timestamp are still on

@@ -15,12 +15,14 @@ import attrs
 from beam_runner_model.times import Duration
 
 
-def _not_empty(instance: Any, attribute: attrs.Attribute[Any], value: tuple[Trigger, ...]) -> None:
+def _check_not_empty(
+    instance: Any, attribute: attrs.Attribute[Any], value: tuple[Trigger, ...]
+) -> None:
     if not value:
         raise ValueError(f"{type(instance).__name__} needs at least one subtrigger")
 
 
-def _at_least_one(instance: Any, attribute: attrs.Attribute[int], value: int) -> None:
+def _check_at_least_one(instance: Any, attribute: attrs.Attribute[int], value: int) -> None:
     if value < 1:
         raise ValueError(f"{type(instance).__name__}.count must be at least 1, not {value}")
 
@@ -46,7 +48,7 @@ class Never:
 class AfterCount:
     """Trigger that fires once the pane has `count` elements, and then finishes."""
 
-    count: int = attrs.field(validator=_at_least_one)
+    count: int = attrs.field(validator=_check_at_least_one)
 
 
 @attrs.frozen
@@ -96,21 +98,21 @@ class AfterEndOfWindow:
 class AfterAll:
     """Trigger that fires when all its subtriggers are ready, and finishes when all are finished."""
 
-    triggers: tuple[Trigger, ...] = attrs.field(validator=_not_empty)
+    triggers: tuple[Trigger, ...] = attrs.field(validator=_check_not_empty)
 
 
 @attrs.frozen
 class AfterAny:
     """Trigger that fires when any subtrigger is ready, and finishes when any subtrigger finishes."""
 
-    triggers: tuple[Trigger, ...] = attrs.field(validator=_not_empty)
+    triggers: tuple[Trigger, ...] = attrs.field(validator=_check_not_empty)
 
 
 @attrs.frozen
 class AfterEach:
     """Trigger that runs its subtriggers in order; each subtrigger runs until it finishes."""
 
-    triggers: tuple[Trigger, ...] = attrs.field(validator=_not_empty)
+    triggers: tuple[Trigger, ...] = attrs.field(validator=_check_not_empty)
 
 
 @attrs.frozen

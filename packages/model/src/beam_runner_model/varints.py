@@ -10,7 +10,7 @@ _MASK64 = (1 << 64) - 1
 _SIGN64 = 1 << 63
 
 
-class CutOff(IndexError, ValueError):
+class TruncatedData(IndexError, ValueError):
     """Error of truncated data: the data ends inside a value. A reader of partial data can wait for
     more data.
     """
@@ -48,7 +48,7 @@ def decode_varint(data: bytes, start: int = 0) -> tuple[int, int]:
     position = start
     while True:
         if position >= len(data) or shift > 63:
-            kind = ValueError if shift > 63 else CutOff
+            kind = ValueError if shift > 63 else TruncatedData
             raise kind(f"Can't decode a varint at byte {start}: {data[start : start + 12]!r}")
         byte = data[position]
         position += 1

@@ -17,9 +17,9 @@ import struct
 from collections.abc import Mapping
 from functools import lru_cache
 
-from beam_runner_model.lengths import Skip, skip_delimited
+from beam_runner_model.lengths import Skip, skip_length_prefixed
 from beam_runner_model.times import Timestamp
-from beam_runner_model.varints import CutOff, decode_varint, encode_varint, skip_varint
+from beam_runner_model.varints import TruncatedData, decode_varint, encode_varint, skip_varint
 from beam_runner_model.windows import (
     GLOBAL_WINDOW,
     GlobalWindow,
@@ -55,7 +55,9 @@ def decode_instant(data: bytes, start: int = 0) -> Timestamp:
         CutOff: If the data has fewer than eight bytes after `start`.
     """
     if len(data) - start < INSTANT_BYTES:
-        raise CutOff(f"Can't decode a timestamp at byte {start} of {data!r}: expected 8 bytes")
+        raise TruncatedData(
+            f"Can't decode a timestamp at byte {start} of {data!r}: expected 8 bytes"
+        )
     time: int = _INSTANT.unpack_from(data, start)[0]
     return time - INSTANT_SHIFT
 
@@ -125,14 +127,14 @@ def encoded_max_timestamp(coder: WindowCoder, data: bytes) -> Timestamp:
     return last - 1 if coder is WindowCoder.INTERVAL else last
 
 
-def skip_instant_and(rest: Skip) -> Skip:
+def make_skip_after_instant(rest: Skip) -> Skip:
     """Returns a function that skips an instant and then applies `rest`."""
     return lambda data, position: rest(data, position + INSTANT_BYTES)
 
 
 SKIP_WINDOW: Mapping[WindowCoder, Skip] = {
     WindowCoder.GLOBAL: lambda data, position: position,
-    WindowCoder.INTERVAL: skip_instant_and(skip_varint),
-    WindowCoder.CUSTOM: skip_instant_and(skip_delimited),
+    WindowCoder.INTERVAL: make_skip_after_instant(skip_varint),
+    WindowCoder.CUSTOM: make_skip_after_instant(skip_length_prefixed),
 }
 """Function that skips an encoded window, for each window coder."""

@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from beam_runner_model.times import Duration, Timestamp, last_aligned
+from beam_runner_model.times import Duration, Timestamp, align_down
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, Window
 
 
-def _positive(instance: Any, attribute: attrs.Attribute[int], value: int) -> None:
+def _check_positive(instance: Any, attribute: attrs.Attribute[int], value: int) -> None:
     if value <= 0:
         raise ValueError(
             f"{type(instance).__name__}.{attribute.name} must be above 0 ms, not {value}"
@@ -26,7 +26,7 @@ class GlobalWindows:
 class FixedWindows:
     """Window function with consecutive windows of `size` ms, aligned to `offset` ms."""
 
-    size: Duration = attrs.field(validator=_positive)
+    size: Duration = attrs.field(validator=_check_positive)
     offset: Duration = 0
 
 
@@ -36,8 +36,8 @@ class SlidingWindows:
     ms.
     """
 
-    size: Duration = attrs.field(validator=_positive)
-    period: Duration = attrs.field(validator=_positive)
+    size: Duration = attrs.field(validator=_check_positive)
+    period: Duration = attrs.field(validator=_check_positive)
     offset: Duration = 0
 
 
@@ -47,7 +47,7 @@ class Sessions:
     windows of a key merge.
     """
 
-    gap: Duration = attrs.field(validator=_positive)
+    gap: Duration = attrs.field(validator=_check_positive)
 
 
 @attrs.frozen
@@ -75,10 +75,10 @@ def assign_windows(window_fn: WindowFn, timestamp: Timestamp) -> tuple[Window, .
         case GlobalWindows():
             return (GLOBAL_WINDOW,)
         case FixedWindows(size, offset):
-            start = last_aligned(timestamp, size, offset)
+            start = align_down(timestamp, size, offset)
             return (IntervalWindow(start, start + size),)
         case SlidingWindows(size, period, offset):
-            last = last_aligned(timestamp, period, offset)
+            last = align_down(timestamp, period, offset)
             return tuple(
                 IntervalWindow(start, start + size)
                 for start in range(last, timestamp - size, -period)

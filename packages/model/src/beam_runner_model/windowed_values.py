@@ -21,7 +21,7 @@ from itertools import chain
 from beam_runner_model.lengths import COUNT_BYTES, Skip, decode_count, encode_count
 from beam_runner_model.panes import skip_pane
 from beam_runner_model.times import END_OF_GLOBAL_WINDOW, Timestamp
-from beam_runner_model.varints import CutOff
+from beam_runner_model.varints import TruncatedData
 from beam_runner_model.window_coders import (
     INSTANT_BYTES,
     INSTANT_SHIFT,
@@ -35,14 +35,14 @@ WINDOWS_AT = TIME_BYTES + COUNT_BYTES
 _ONE = encode_count(1)
 
 
-def header_of_one(window: bytes, pane: bytes) -> bytes:
+def encode_windows_and_pane(window: bytes, pane: bytes) -> bytes:
     """Encodes the part of a header after the event time, for one window."""
     return b"".join((_ONE, window, pane))
 
 
 def encode_header(time: Timestamp, window: bytes, pane: bytes) -> bytes:
     """Encodes the header of an element at this event time (ms) in one window."""
-    return encode_instant(time) + header_of_one(window, pane)
+    return encode_instant(time) + encode_windows_and_pane(window, pane)
 
 
 def read_windows(data: bytes, position: int, skip_window: Skip) -> tuple[tuple[bytes, ...], int]:
@@ -54,7 +54,7 @@ def read_windows(data: bytes, position: int, skip_window: Skip) -> tuple[tuple[b
     Raises:
         CutOff: If the data ends inside the number of windows or inside the windows.
     """
-    count = _number_of_windows(data, position)
+    count = _read_window_count(data, position)
     position += COUNT_BYTES
     windows = []
     for _ in range(count):
@@ -69,14 +69,14 @@ def skip_windows(data: bytes, position: int, skip_window: Skip) -> int:
     Raises:
         CutOff: If the data ends inside the number of windows or inside the windows.
     """
-    count = _number_of_windows(data, position)
+    count = _read_window_count(data, position)
     position += COUNT_BYTES
     for _ in range(count):
         position = skip_window(data, position)
     return position
 
 
-def _number_of_windows(data: bytes, position: int) -> int:
+def _read_window_count(data: bytes, position: int) -> int:
     """Reads the number of windows and checks that the data is long enough.
 
     If there are several windows, each window has at least one byte. Without the check, four
@@ -87,11 +87,11 @@ def _number_of_windows(data: bytes, position: int) -> int:
     """
     count = decode_count(data, position)
     if count > 1 and position + COUNT_BYTES + count > len(data):
-        raise CutOff("Can't read the windows of an element: the data is truncated")
+        raise TruncatedData("Can't read the windows of an element: the data is truncated")
     return count
 
 
-class Headers:
+class HeaderReader:
     """Reader of headers that caches the decoded windows.
 
     Consecutive elements mostly share their windows and pane. The cache key is the encoded header
@@ -120,7 +120,7 @@ class Headers:
         windows, end = read_windows(data, position, self._skip_window)
         end = skip_pane(data, end)
         if end > len(data):
-            raise CutOff("Can't read the header of an element: the data is truncated")
+            raise TruncatedData("Can't read the header of an element: the data is truncated")
         self.size = end - position
         if not windows:
             return ()
@@ -129,7 +129,7 @@ class Headers:
         return self.known.setdefault(data[position:end], windows)
 
 
-def one_window_each(element: bytes, windows: Sequence[bytes]) -> Sequence[bytes]:
+def copy_to_each_window(element: bytes, windows: Sequence[bytes]) -> Sequence[bytes]:
     """Returns one copy of a windowed value for each of its `windows`, in the same order."""
     if len(windows) == 1:
         return (element,)
@@ -137,7 +137,7 @@ def one_window_each(element: bytes, windows: Sequence[bytes]) -> Sequence[bytes]
     return [b"".join((time, _ONE, window, rest)) for window in windows]
 
 
-def moved(element: bytes, pane_at: int, window: bytes) -> tuple[bytes, bytes, bytes]:
+def replace_window(element: bytes, pane_at: int, window: bytes) -> tuple[bytes, bytes, bytes]:
     """Returns a windowed value with a single window after replacing the window, in three parts.
 
     `pane_at` is the offset of the pane in `element`.
@@ -145,17 +145,17 @@ def moved(element: bytes, pane_at: int, window: bytes) -> tuple[bytes, bytes, by
     return element[:WINDOWS_AT], window, element[pane_at:]
 
 
-def time_of(element: bytes) -> Timestamp:
+def read_time(element: bytes) -> Timestamp:
     """Returns the event time (ms) of a windowed value."""
     return decode_instant(element)
 
 
-def earliest_time(elements: Iterable[bytes]) -> Timestamp:
+def find_earliest_time(elements: Iterable[bytes]) -> Timestamp:
     """Returns the earliest event time (ms) of windowed values, at least one."""
     return decode_instant(min(element[:TIME_BYTES] for element in elements))
 
 
-def earliest_time_between(data: bytes, ends: Sequence[int]) -> Timestamp:
+def find_earliest_time_in(data: bytes, ends: Sequence[int]) -> Timestamp:
     """Returns the earliest event time (ms) of windowed values in `data`. `ends` holds the end
     offset of each value.
     """
@@ -163,7 +163,7 @@ def earliest_time_between(data: bytes, ends: Sequence[int]) -> Timestamp:
     return decode_instant(min(data[begin : begin + TIME_BYTES] for begin in begins))
 
 
-def held_until(time: Timestamp, windows: Iterable[bytes]) -> Timestamp:
+def compute_hold_time(time: Timestamp, windows: Iterable[bytes]) -> Timestamp:
     """Returns the event time (ms) at which elements hold the watermark.
 
     The result is the earlier of `time`, the elements' earliest event time, and the last timestamp

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import attrs
 from beam_runner_engine.scheduler import Limits, Start
-from beam_runner_engine.scheduler.overtaking import WatermarkWatch
+from beam_runner_engine.scheduler.overtaking import WatermarkChecker
 from beam_runner_jobservices import check_pipeline
 from beam_runner_jobservices.errors import InvalidRequest, JobRejected
 from beam_runner_jobservices.ports import JobHandle, JobReporter
@@ -144,7 +144,7 @@ class PlacedJobExecutor:
             ledger = self._ledger(job, journal, settings.data)
         self._check_tables(ledger.plan)
         if settings.checks_watermarks:
-            ledger.watch = WatermarkWatch()
+            ledger.watch = WatermarkChecker()
         if self._settings.sync_data:
             sync_folder(folder.parent)
         unused = "" if job.resumed else without_effect(job)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from beam_runner_engine.keyed.bulk import bulk_grouper
+from beam_runner_engine.keyed.bulk import create_bulk_grouper
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import GroupChunk
 from beam_runner_model.strategy import WindowingStrategy
@@ -30,7 +30,7 @@ def group_few(
     Raises:
         ValueError: there is no merger, and it takes one.
     """
-    grouper = bulk_grouper(strategy, merger)
+    grouper = create_bulk_grouper(strategy, merger)
     for batch in batches:
         has_times = "timestamp" in batch.schema.names
         grouper.add(

@@ -14,12 +14,12 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from beam_runner_engine.keyed.merging import merger_for
+from beam_runner_engine.keyed.merging import select_merger
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import GroupChunk
 from beam_runner_model.panes import ONLY_FIRING, encode_pane
 from beam_runner_model.strategy import WindowingStrategy
-from beam_runner_model.timestamp_combiners import chooses
+from beam_runner_model.timestamp_combiners import get_reducer
 from beam_runner_model.value_pieces import GroupValues
 from beam_runner_model.window_coders import (
     WindowCoder,
@@ -264,7 +264,7 @@ def _with_merged_windows(
     rows: ShardRows, strategy: WindowingStrategy, merger: WindowMerger | None
 ) -> ShardRows:
     """The rows in the windows that those of their keys merge into; asks once for all keys."""
-    merging = merger_for(strategy, merger)
+    merging = select_merger(strategy, merger)
     assert merging is not None
     decoded = [decode_window(strategy.window_coder, window) for window in rows.windows]
     codes = rows.window_codes
@@ -323,7 +323,7 @@ def runs_of(ordered: Integers) -> Integers:
 
 
 def _output_timestamps(groups: Groups, strategy: WindowingStrategy) -> Integers:
-    choose = chooses(strategy.timestamp_combiner)
+    choose = get_reducer(strategy.timestamp_combiner)
     if groups.timestamps is not None and choose is not None:
         combine = np.minimum if choose is min else np.maximum
         return combine.reduceat(groups.timestamps, groups.starts[:-1])

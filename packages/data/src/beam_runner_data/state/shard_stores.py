@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from beam_runner_engine.keyed.cells import CellDelta, CellId, scan_over
+from beam_runner_engine.keyed.cells import CellDelta, CellId, scan_with_layer
 
 from beam_runner_data.rows.refs import Segment, StateCommit
 from beam_runner_data.state.compaction import compact
@@ -194,7 +194,7 @@ class LoopStore:
         """The subkeys from ``start`` to before ``end``, ascending."""
         delta = self.accepted.get(cell)
         base = self._base.scan(cell, start, end)
-        return base if delta is None else scan_over(base, delta, start, end)
+        return base if delta is None else scan_with_layer(base, delta, start, end)
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
         """Keeps what a bundle has changed apart, until the loop says what becomes of it."""

@@ -37,28 +37,28 @@ class Driver(Generic[Entry]):
         self._host = host
         self._told: Timestamp = 0
 
-    def wait(self, now: Timestamp) -> Duration | None:
+    def time_until_wake(self, now: Timestamp) -> Duration | None:
         """Returns the time (ms) until the next `happened` call is needed without new entries, or
         None if none is needed.
         """
         wake = self._host.next_wake
         return None if wake is None else max(0, wake - now)
 
-    def happened(self, entries: Sequence[Entry], now: Timestamp) -> None:
+    def record_entries(self, entries: Sequence[Entry], now: Timestamp) -> None:
         """Records new entries and executes the resulting commands.
 
         A `Tick` precedes the entries, if there are entries or a wake-up is due, and if time has
         advanced.
         """
-        due = bool(entries) or self.wait(now) == 0
+        due = bool(entries) or self.time_until_wake(now) == 0
         told: tuple[Tick, ...] = ()
         if due and now > self._told:
             self._told = now
             told = (Tick(now),)
         if told or entries:
-            self.carry_out(self._host.record((*told, *entries)))
+            self.execute(self._host.record((*told, *entries)))
 
-    def carry_out(self, commands: Sequence[Command]) -> None:
+    def execute(self, commands: Sequence[Command]) -> None:
         """Executes commands, but skips bundles that a later command cancels."""
         opened: dict[tuple[int, int], Bundle] = {}
         for command in commands:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from beam_runner_engine.dispatch.places import AnyPlace
+from beam_runner_engine.dispatch.places import AnySlot
 
 
-def idle_since(places: Collection[AnyPlace], limit: float) -> list[AnyPlace]:
+def find_idle_slots(places: Collection[AnySlot], limit: float) -> list[AnySlot]:
     """Returns the slots that have been idle since before `limit` (seconds on the caller's clock)."""
     return [place for place in places if place.is_idle and place.changed < limit]
 
 
-def place_to_give(places: Collection[AnyPlace]) -> AnyPlace | None:
+def select_slot_to_release(places: Collection[AnySlot]) -> AnySlot | None:
     """Returns the slot to release for another job, or None if no slot can be released yet.
 
     The choice is an idle slot, otherwise a slot that runs the scheduler loop and was not asked to

@@ -23,7 +23,7 @@ class LoopLease:
         self._not_before = float("-inf")
         self._began = 0.0
 
-    def may_begin(self, now: float) -> bool:
+    def can_start(self, now: float) -> bool:
         """Returns whether no pause after an earlier loop is in effect."""
         return now >= self._not_before
 
@@ -33,7 +33,7 @@ class LoopLease:
         self.number += 1
         self._began = now
 
-    def covers(self, loop: int) -> bool:
+    def is_held_by(self, loop: int) -> bool:
         """Returns whether this loop holds the lease. False for a loop that was considered lost."""
         return self.is_out and loop == self.number
 
@@ -41,13 +41,13 @@ class LoopLease:
         """Returns the scheduler to the host."""
         self.is_out = False
 
-    def outgrown(self, now: float) -> None:
+    def end_outgrown(self, now: float) -> None:
         """Returns the scheduler to the host, because several slots are faster than the loop."""
         self.is_out = False
         if now - self._began < self._outgrown_pause:
             self._not_before = now + self._outgrown_pause
 
-    def broke(self, now: float) -> None:
+    def end_broken(self, now: float) -> None:
         """Returns the scheduler to the host after the loop was lost with its process."""
         self.is_out = False
         self._not_before = now + self._broken_pause

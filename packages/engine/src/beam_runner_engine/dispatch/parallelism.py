@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 import attrs
 
-from beam_runner_engine.dispatch.places import Patience, Place
+from beam_runner_engine.dispatch.places import BlockedTimes, Slot
 
 
 @attrs.frozen
@@ -28,17 +28,19 @@ class Parallelism:
 
     cores: int
     most: int
-    patience: Patience
+    patience: BlockedTimes
     takes_turns: bool = False
 
-    def may_begin(self, places: Collection[Place], waiting: int, now: float) -> int:
+    def count_startable(self, places: Collection[Slot], waiting: int, now: float) -> int:
         """Returns how many of the `waiting` bundles can start now, if slots are free."""
         if not self.takes_turns:
             return waiting
         busy = sum(place.is_busy for place in places)
-        return self._at_once(places) + self._blocked(places, now) - busy
+        return self._count_parallel(places) + self._count_blocked(places, now) - busy
 
-    def lacking(self, places: Collection[Place], wanted: int, spare: float, now: float) -> int:
+    def count_missing_slots(
+        self, places: Collection[Slot], wanted: int, spare: float, now: float
+    ) -> int:
         """Returns the number of additional slots that the job should request.
 
         Args:
@@ -49,21 +51,21 @@ class Parallelism:
             now: the current time, in seconds.
         """
         starting = sum(place.is_starting for place in places)
-        count, usual_most = len(places), self._at_once(places)
-        room = min(self.most, usual_most + self._blocked(places, now)) - count
+        count, usual_most = len(places), self._count_parallel(places)
+        room = min(self.most, usual_most + self._count_blocked(places, now)) - count
         lacking = max(0, min(wanted - starting, room))
         usual = max(0, min(lacking, usual_most - count))
         left = max(0, spare - usual - self.cores)
         return usual + int(min(lacking - usual, left))
 
-    def _at_once(self, places: Collection[Place]) -> int:
+    def _count_parallel(self, places: Collection[Slot]) -> int:
         """Returns the number of bundles that can use a core at once."""
         if not self.takes_turns:
             return self.cores
         busy = [place for place in places if place.is_busy]
         return self.cores if busy and all(place.waits for place in busy) else 1
 
-    def _blocked(self, places: Collection[Place], now: float) -> int:
+    def _count_blocked(self, places: Collection[Slot], now: float) -> int:
         return sum(
             place.is_blocked(now, self.patience, takes_turns=self.takes_turns) for place in places
         )

@@ -9,11 +9,11 @@ import attrs
 
 from beam_runner_engine.scheduler.commands import Bundle
 
-AnyPlace = TypeVar("AnyPlace", bound="Place")
+AnySlot = TypeVar("AnySlot", bound="Slot")
 
 
 @attrs.frozen
-class Patience:
+class BlockedTimes:
     """Times in seconds without progress after which a bundle counts as blocked, that is, as not
     using a core.
 
@@ -30,7 +30,7 @@ class Patience:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Place:
+class Slot:
     """Slot for one bundle at a time. Times are seconds on any monotonic clock.
 
     Attributes:
@@ -96,7 +96,9 @@ class Place:
         self.loop, self.served, self.giving_way = True, True, False
         self.changed = now
 
-    def told(self, fraction: float, waits: bool | None, now: float, *, takes_turns: bool) -> bool:
+    def record_progress(
+        self, fraction: float, waits: bool | None, now: float, *, takes_turns: bool
+    ) -> bool:
         """Records a progress report of the bundle, and returns whether the bundle made progress."""
         is_further = fraction > self.fraction
         if is_further or (takes_turns and not self.heard):
@@ -105,7 +107,7 @@ class Place:
         self.fraction = max(fraction, self.fraction)
         return is_further
 
-    def is_blocked(self, now: float, patience: Patience, *, takes_turns: bool) -> bool:
+    def is_blocked(self, now: float, patience: BlockedTimes, *, takes_turns: bool) -> bool:
         """Returns whether the slot is busy but doesn't use a core."""
         if self.prepares or (takes_turns and self.waits is False):
             return False  # A bundle that doesn't wait outside a shared interpreter is computing.
@@ -115,7 +117,7 @@ class Place:
         return self.is_busy and self.changed < now - seconds
 
 
-def place_for(bundle: Bundle, free: Sequence[AnyPlace]) -> AnyPlace:
+def select_slot(bundle: Bundle, free: Sequence[AnySlot]) -> AnySlot:
     """Returns the free slot for a bundle. Prefers the slot that last ran the bundle's shard and
     still caches its state.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from beam_runner_model.times import Duration
 
 
-class SourceReports:
+class ReportTiming:
     """Timing of the progress reports of one bundle. Times are ms since the bundle started.
 
     The output of a source becomes visible only when its bundle ends. A bundle that waits and has
@@ -36,7 +36,7 @@ class SourceReports:
             return False
         return True
 
-    def tells(self, ran: float, turn: float, *, lingers: bool) -> bool:
+    def should_report(self, ran: float, turn: float, *, lingers: bool) -> bool:
         """Returns whether to send the report. `lingers` means that the bundle waits and has
         uncommitted output.
         """

@@ -8,7 +8,7 @@ in use.
 from __future__ import annotations
 
 
-class SharedPlaces:
+class SlotSharing:
     """Registry of the slots of all jobs, which decides which job must release a slot.
 
     Times are seconds on any monotonic clock. No job must release a slot until another job has
@@ -26,21 +26,21 @@ class SharedPlaces:
         """Number of slots that jobs have or wait for."""
         return len(self._waiting) + sum(map(len, self._held.values()))
 
-    def asked(self, job: str, place: int, now: float) -> None:
+    def record_request(self, job: str, place: int, now: float) -> None:
         """Records that a job waits for a slot."""
         self._waiting[job, place] = now
 
-    def got(self, job: str, place: int) -> None:
+    def record_slot(self, job: str, place: int) -> None:
         """Records that a job got the slot."""
         self._waiting.pop((job, place), None)
         self._held.setdefault(job, set()).add(place)
 
-    def gone(self, job: str, place: int) -> None:
+    def remove_slot(self, job: str, place: int) -> None:
         """Records that a job lost the slot or will never get it. Repeated calls have no effect."""
         self._waiting.pop((job, place), None)
         self._held.get(job, set()).discard(place)
 
-    def gave(self, job: str, now: float) -> None:
+    def record_release(self, job: str, now: float) -> None:
         """Records that a job is releasing one of its slots to other jobs."""
         self._gave[job] = now
 
@@ -51,33 +51,33 @@ class SharedPlaces:
         for waiting in [one for one in self._waiting if one[0] == job]:
             del self._waiting[waiting]
 
-    def is_owed_by(self, job: str, now: float) -> bool:
+    def owes_slot(self, job: str, now: float) -> bool:
         """Returns whether the job must release one of its slots to another job."""
-        mine, limit = self._number(job), now - self._patience
+        mine, limit = self._count_slots(job), now - self._patience
         return any(
             other != job and since < limit and self._has_too_few(other, mine)
             for (other, _), since in self._waiting.items()
         )
 
-    def may_ask(self, job: str) -> bool:
+    def can_request(self, job: str) -> bool:
         """Returns whether the job can request a slot.
 
         A job that released a slot must wait for the jobs that were waiting at that time. The host
         doesn't know the order of requests, and could give the slot to either job.
         """
-        mine, gave = self._number(job), self._gave.get(job, float("-inf"))
+        mine, gave = self._count_slots(job), self._gave.get(job, float("-inf"))
         return not any(
             other != job and since <= gave and self._has_fewer(other, mine)
             for (other, _), since in self._waiting.items()
         )
 
     def _has_fewer(self, job: str, others: int) -> bool:
-        held = self._number(job)
+        held = self._count_slots(job)
         return held == 0 or held < others
 
     def _has_too_few(self, job: str, others: int) -> bool:
-        held = self._number(job)
+        held = self._count_slots(job)
         return others > held + 1 or (others > 0 and held == 0)
 
-    def _number(self, job: str) -> int:
+    def _count_slots(self, job: str) -> int:
         return len(self._held.get(job, ()))

@@ -8,7 +8,7 @@ other job, and share the slots with new jobs.
 from __future__ import annotations
 
 
-class JobTurns:
+class JobAdmission:
     """Queue of jobs that wait to start. Times are seconds on any monotonic clock.
 
     At most `most` running jobs can have started less than `seconds` ago.

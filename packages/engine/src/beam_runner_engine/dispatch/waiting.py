@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from beam_runner_engine.scheduler.commands import Bundle
 
 
-class WaitingBundles:
+class BundleQueue:
     """Queue of open bundles.
 
     `is_source` returns whether a bundle belongs to a source that could run for long. Such a bundle
@@ -33,7 +33,7 @@ class WaitingBundles:
         return (bundle for _, _, bundle in self._heap)
 
     @property
-    def not_of_sources(self) -> int:
+    def non_source_count(self) -> int:
         """Number of queued bundles that don't belong to sources."""
         return sum(not self.is_source(bundle) for bundle in self)
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from beam_runner_engine.dispatch.places import AnyPlace, Place
-from beam_runner_engine.dispatch.waiting import WaitingBundles
+from beam_runner_engine.dispatch.places import AnySlot, Slot
+from beam_runner_engine.dispatch.waiting import BundleQueue
 
 
-def in_the_way(
-    places: Collection[AnyPlace], waiting: WaitingBundles, may_begin: Callable[[], int]
-) -> list[AnyPlace]:
+def select_yielding_slots(
+    places: Collection[AnySlot], waiting: BundleQueue, may_begin: Callable[[], int]
+) -> list[AnySlot]:
     """Returns the slots of sources that must yield, longest-running first.
 
     The result has at most as many slots as waiting bundles that don't belong to sources and find no
@@ -26,11 +26,11 @@ def in_the_way(
         return []  # Return early: every round calls this function, and counting the waiting bundles takes time.
     free = sum(not place.is_busy for place in places)
     coming = len(sources) - len(staying) + min(free, max(0, may_begin()))
-    wanted = max(0, waiting.not_of_sources - coming)
+    wanted = max(0, waiting.non_source_count - coming)
     return sorted(staying, key=lambda place: place.began)[:wanted]
 
 
-def turn_ends(place: Place, turn: float) -> float:
+def compute_turn_end(place: Slot, turn: float) -> float:
     """Returns the time (seconds) until which a source keeps its slot: `turn` seconds after its
     start or after its last failed yield request.
     """

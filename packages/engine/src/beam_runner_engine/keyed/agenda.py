@@ -14,7 +14,7 @@ from beam_runner_model.times import Timestamp
 from beam_runner_model.window_coders import decode_instant, encode_instant
 
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.references import pack, unpack
+from beam_runner_engine.keyed.references import pack_reference, unpack_reference
 from beam_runner_engine.keyed.tentative import TentativeCells
 
 Reference: TypeAlias = tuple[bytes, ...]
@@ -65,8 +65,8 @@ class Agenda:
             self._gone.add(entry)
             self._read.discard(entry)
 
-    def pass_over(self, time: Timestamp, reference: Reference) -> None:
-        """Hides an entry, which must be the earliest entry, until the next call of `look_again`."""
+    def skip(self, time: Timestamp, reference: Reference) -> None:
+        """Hides an entry, which must be the earliest entry, until the next call of `restore_skipped`."""
         entry = (time, reference)
         while self._heap and self._heap[0] == entry:
             heapq.heappop(self._heap)
@@ -74,8 +74,8 @@ class Agenda:
             self._read.add(entry)
         self._passed.append(entry)
 
-    def look_again(self) -> None:
-        """Restores the entries that `pass_over` hid."""
+    def restore_skipped(self) -> None:
+        """Restores the entries that `skip` hid."""
         for entry in self._passed:
             heapq.heappush(self._heap, entry)
         self._passed.clear()
@@ -111,9 +111,9 @@ class Agenda:
     def save(self) -> None:
         """Writes the added and removed entries to the cell. Don't use the agenda after this call."""
         for time, reference in sorted(self._gone):
-            self._cells.remove(self._cell, encode_instant(time) + pack(reference))
+            self._cells.remove(self._cell, encode_instant(time) + pack_reference(reference))
         for time, reference in sorted(self._new):
-            self._cells.replace(self._cell, (), encode_instant(time) + pack(reference))
+            self._cells.replace(self._cell, (), encode_instant(time) + pack_reference(reference))
 
     def _peek(self) -> Entry | None:
         if not self._opened:
@@ -128,7 +128,7 @@ class Agenda:
         if subkey is None:
             self._next_stored = None
         else:
-            self._next_stored = (decode_instant(subkey[0]), unpack(subkey[0], 8))
+            self._next_stored = (decode_instant(subkey[0]), unpack_reference(subkey[0], 8))
 
     def _rewind(self) -> None:
         self._stored = self._cells.scan(self._cell)

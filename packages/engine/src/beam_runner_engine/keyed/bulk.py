@@ -16,8 +16,8 @@ from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.times import Timestamp
 from beam_runner_model.timestamp_combiners import (
     TimestampCombiner,
-    chooses,
     combine_timestamps,
+    get_reducer,
 )
 from beam_runner_model.triggers import fires_once
 from beam_runner_model.window_coders import (
@@ -29,11 +29,13 @@ from beam_runner_model.windows import Window
 
 from beam_runner_engine.keyed.columns import KeyColumns, append_cells, append_rows, check_lengths
 from beam_runner_engine.keyed.groups import Group
-from beam_runner_engine.keyed.merging import merger_for
+from beam_runner_engine.keyed.merging import select_merger
 from beam_runner_engine.keyed.ports import BulkGrouper, WindowMerger
 
 
-def bulk_grouper(strategy: WindowingStrategy, merger: WindowMerger | None = None) -> BulkGrouper:
+def create_bulk_grouper(
+    strategy: WindowingStrategy, merger: WindowMerger | None = None
+) -> BulkGrouper:
     """Returns an empty grouper that uses dictionaries, for hosts without a columnar grouper.
 
     Args:
@@ -47,7 +49,7 @@ def bulk_grouper(strategy: WindowingStrategy, merger: WindowMerger | None = None
         raise ValueError(
             f"Can't group in bulk: {strategy.trigger} can fire a window of bounded input more than once"
         )
-    merging = merger_for(strategy, merger)
+    merging = select_merger(strategy, merger)
     return _PlainGrouper(strategy) if merging is None else _MergingGrouper(strategy, merging)
 
 
@@ -77,7 +79,7 @@ class _PlainGrouper:
 
     def groups(self) -> Iterator[Group]:
         coder = self._strategy.window_coder
-        combine = chooses(self._strategy.timestamp_combiner)
+        combine = get_reducer(self._strategy.timestamp_combiner)
         for window, of_window in self._values.items():
             if combine is not None:
                 times = self._times[window]

@@ -51,7 +51,7 @@ class CellDelta:
 
     def hides(self, subkey: bytes) -> bool:
         """Returns whether the delta removes the previous values at this subkey."""
-        return self.cleared or subkey in self.removed or in_ranges(subkey, self.removed_ranges)
+        return self.cleared or subkey in self.removed or is_in_ranges(subkey, self.removed_ranges)
 
     def then(self, later: CellDelta) -> CellDelta:
         """Returns a single delta with the effect of this delta followed by `later`."""
@@ -81,7 +81,7 @@ class Layer(Protocol):
     def hides(self, subkey: bytes) -> bool: ...
 
 
-def scan_over(
+def scan_with_layer(
     below: Iterable[tuple[bytes, Sequence[Any]]], layer: Layer, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, Sequence[Any]]]:
     """Yields subkeys and values of a cell with a layer of changes applied, in ascending order.
@@ -92,7 +92,7 @@ def scan_over(
         start: the first subkey, included.
         end: the end of the range, excluded; None means no upper bound.
     """
-    added = sorted(s for s in layer.added if in_ranges(s, ((start, end),)))
+    added = sorted(s for s in layer.added if is_in_ranges(s, ((start, end),)))
     position = 0
     for subkey, values in below:
         while position < len(added) and added[position] < subkey:
@@ -109,7 +109,7 @@ def scan_over(
         yield subkey, tuple(layer.added[subkey])
 
 
-def in_ranges(subkey: bytes, ranges: Iterable[Range]) -> bool:
+def is_in_ranges(subkey: bytes, ranges: Iterable[Range]) -> bool:
     """Returns whether the subkey is in any of the ranges."""
     return any(start <= subkey and (end is None or subkey < end) for start, end in ranges)
 
@@ -121,7 +121,7 @@ def apply_delta(contents: dict[bytes, list[Any]], delta: CellDelta) -> None:
     if delta.cleared:
         contents.clear()
     if delta.removed_ranges:
-        for subkey in [s for s in contents if in_ranges(s, delta.removed_ranges)]:
+        for subkey in [s for s in contents if is_in_ranges(s, delta.removed_ranges)]:
             del contents[subkey]
     for subkey in delta.removed:
         contents.pop(subkey, None)

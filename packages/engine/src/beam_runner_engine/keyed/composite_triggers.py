@@ -27,13 +27,13 @@ from beam_runner_model.triggers import (
 )
 
 from beam_runner_engine.keyed.triggers import (
-    STATELESS,
+    STATELESS_READINESS,
     CountMachine,
     Instant,
     Machine,
     ProcessingTimeMachine,
     State,
-    Stateless,
+    StatelessMachine,
 )
 
 
@@ -74,21 +74,21 @@ class ParallelMachine:
         columns = zip(*states, strict=True)
         return tuple(p.merge(column, at) for p, column in zip(self._parts, columns, strict=True))
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
+    def reopen(self, at: Instant) -> tuple[State] | None:
         """Returns the state after windows merge in which the trigger was finished, or None if the
         trigger stays finished.
 
         The state doesn't record which subtriggers finished. `AfterAny` and `OrFinally` therefore
         stay finished if any subtrigger would stay finished.
         """
-        stays = self._combine([part.reopened(at) is None for part in self._parts])
+        stays = self._combine([part.reopen(at) is None for part in self._parts])
         return None if stays else (self.initial,)
 
-    def wake(self, state: State) -> Timestamp | None:
-        return _earliest(p.wake(s) for p, s in zip(self._parts, state, strict=True))
+    def next_wake(self, state: State) -> Timestamp | None:
+        return _find_earliest(p.next_wake(s) for p, s in zip(self._parts, state, strict=True))
 
 
-class EachMachine:
+class AfterEachMachine:
     """Machine of `AfterEach`. The state consists of the index of the current subtrigger and its
     state.
     """
@@ -123,33 +123,33 @@ class EachMachine:
         ended.
         """
         furthest = max(state[0] for state in states)
-        reopened = self._reopened(furthest, at)
+        reopened = self._reopen(furthest, at)
         index = furthest if reopened is None else reopened[0]
         if index == len(self._parts):
             return (index, None)
         current = [state[1] for state in (*states, reopened) if state and state[0] == index]
         return (index, self._parts[index].merge(current, at))
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
-        state = self._reopened(len(self._parts), at)
+    def reopen(self, at: Instant) -> tuple[State] | None:
+        state = self._reopen(len(self._parts), at)
         return None if state is None else (state,)
 
-    def _reopened(self, stop: int, at: Instant) -> State | None:
+    def _reopen(self, stop: int, at: Instant) -> State | None:
         """Returns the index and state of the first subtrigger below `stop` that reopens, or None."""
         for number, part in enumerate(self._parts[:stop]):
-            if (of_part := part.reopened(at)) is not None:
+            if (of_part := part.reopen(at)) is not None:
                 return (number, of_part[0])
         return None
 
-    def wake(self, state: State) -> Timestamp | None:
+    def next_wake(self, state: State) -> Timestamp | None:
         part = self._current(state)
-        return None if part is None else part.wake(state[1])
+        return None if part is None else part.next_wake(state[1])
 
     def _current(self, state: State) -> Machine | None:
         return self._parts[state[0]] if state[0] < len(self._parts) else None
 
 
-class RepeatMachine:
+class RepeatedlyMachine:
     """Machine of `Repeatedly`. The state is the subtrigger's state, which resets whenever the
     subtrigger finishes.
     """
@@ -161,13 +161,13 @@ class RepeatMachine:
         self.add = part.add
         self.ready = part.ready
         self.merge = part.merge
-        self.wake = part.wake
+        self.next_wake = part.next_wake
 
     def fire(self, state: State, at: Instant) -> tuple[State, bool]:
         state, done = self._part.fire(state, at)
         return (self.initial if done else state), False
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
+    def reopen(self, at: Instant) -> tuple[State] | None:
         return (self.initial,)
 
 
@@ -186,8 +186,12 @@ class EndOfWindowMachine:
     watches_end = True
 
     def __init__(self, early: Machine | None, late: Machine | None) -> None:
-        self._early = RepeatMachine(early) if early is not None else Stateless(STATELESS[Never])
-        self._late = RepeatMachine(late) if late is not None else None
+        self._early = (
+            RepeatedlyMachine(early)
+            if early is not None
+            else StatelessMachine(STATELESS_READINESS[Never])
+        )
+        self._late = RepeatedlyMachine(late) if late is not None else None
         self.initial: State = (
             False,
             self._early.initial,
@@ -223,40 +227,41 @@ class EndOfWindowMachine:
             return (False, early, self.initial[2])
         return (any(state[0] for state in states), early, late)
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
+    def reopen(self, at: Instant) -> tuple[State] | None:
         return None if at.ended and self._late is None else (self.initial,)
 
-    def wake(self, state: State) -> Timestamp | None:
+    def next_wake(self, state: State) -> Timestamp | None:
         if state[0]:
-            return None if self._late is None else self._late.wake(state[2])
-        return self._early.wake(state[1])
+            return None if self._late is None else self._late.next_wake(state[2])
+        return self._early.next_wake(state[1])
 
 
 @lru_cache(maxsize=256)
-def machine(trigger: Trigger) -> Machine:
+def create_machine(trigger: Trigger) -> Machine:
     """Returns the state machine of a trigger."""
     match trigger:
         case DefaultTrigger() | Always() | AfterSynchronizedProcessingTime() | Never():
-            return Stateless(STATELESS[type(trigger)])
+            return StatelessMachine(STATELESS_READINESS[type(trigger)])
         case AfterCount(count):
             return CountMachine(count)
         case AfterProcessingTime(transforms):
             return ProcessingTimeMachine(transforms)
         case AfterEndOfWindow(early, late):
             return EndOfWindowMachine(
-                None if early is None else machine(early), None if late is None else machine(late)
+                None if early is None else create_machine(early),
+                None if late is None else create_machine(late),
             )
         case AfterAll(triggers):
-            return ParallelMachine([machine(part) for part in triggers], all)
+            return ParallelMachine([create_machine(part) for part in triggers], all)
         case AfterAny(triggers):
-            return ParallelMachine([machine(part) for part in triggers], any)
+            return ParallelMachine([create_machine(part) for part in triggers], any)
         case OrFinally(main, until):
-            return ParallelMachine([machine(main), machine(until)], any)
+            return ParallelMachine([create_machine(main), create_machine(until)], any)
         case AfterEach(triggers):
-            return EachMachine([machine(part) for part in triggers])
+            return AfterEachMachine([create_machine(part) for part in triggers])
         case Repeatedly(part):
-            return RepeatMachine(machine(part))
+            return RepeatedlyMachine(create_machine(part))
 
 
-def _earliest(times: Iterable[Timestamp | None]) -> Timestamp | None:
+def _find_earliest(times: Iterable[Timestamp | None]) -> Timestamp | None:
     return min((time for time in times if time is not None), default=None)

@@ -17,7 +17,7 @@ from beam_runner_engine.keyed.timers import TimeDomain, Timer, TimerTable
 _Place = tuple[bytes, bytes]
 
 
-class Endings:
+class ExpiryTimers:
     """Timers of expired windows, by key and window.
 
     User code runs one timer at a time for each key and window. Therefore, a timer that user code
@@ -36,11 +36,13 @@ class Endings:
         """
         waiting = self._waiting.get((key, window))
         if waiting is None:
-            waiting = sorted(self._timers.of_window(key, window), key=_order, reverse=True)
+            waiting = sorted(
+                self._timers.of_window(key, window), key=_firing_order_key, reverse=True
+            )
             self._waiting[key, window] = waiting
         return waiting[-1] if waiting else None
 
-    def ring(self, timer: Timer, *, at_end: bool) -> None:
+    def record_firing(self, timer: Timer, *, at_end: bool) -> None:
         """Records that a timer fires, so that user code runs it next for its key and window.
 
         Args:
@@ -56,7 +58,7 @@ class Endings:
         else:
             self._chains.pop(place, None)
 
-    def link(self, timer: Timer, *, loops: bool) -> Timer | None:
+    def link_to_chain(self, timer: Timer, *, loops: bool) -> Timer | None:
         """Returns a new timer with its chain, or None if the chain already contains the timer
         family.
 
@@ -82,6 +84,6 @@ class Endings:
         self.change(key, window)
 
 
-def _order(timer: Timer) -> tuple[bool, Timestamp, str, str]:
+def _firing_order_key(timer: Timer) -> tuple[bool, Timestamp, str, str]:
     in_processing_time = timer.domain is TimeDomain.PROCESSING_TIME
     return in_processing_time, timer.fire_time, timer.family, timer.tag

@@ -16,10 +16,10 @@ from beam_runner_model.strategy import (
     WindowingStrategy,
 )
 from beam_runner_model.times import Timestamp
-from beam_runner_model.timestamp_combiners import chooses, combine_timestamps
+from beam_runner_model.timestamp_combiners import combine_timestamps, get_reducer
 
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.composite_triggers import machine
+from beam_runner_engine.keyed.composite_triggers import create_machine
 from beam_runner_engine.keyed.groups import Groups
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.open_windows import OpenWindow
@@ -35,7 +35,7 @@ class Firing:
     """
 
     def __init__(self, strategy: WindowingStrategy, cells: TentativeCells) -> None:
-        self.machine = machine(strategy.trigger)
+        self.machine = create_machine(strategy.trigger)
         self.now = Now()
         self.out = Groups()
         self.dropped = 0
@@ -44,7 +44,7 @@ class Firing:
         self._always_on_time = strategy.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS
         self._always_closing = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
         self._combiner = strategy.timestamp_combiner
-        self._combine = chooses(strategy.timestamp_combiner)
+        self._combine = get_reducer(strategy.timestamp_combiner)
 
     def at(self, window: OpenWindow) -> Instant:
         """Returns the current time as the window's trigger sees it."""
@@ -110,7 +110,7 @@ class Firing:
         times = [part.timestamp for part in (into, *parts) if part.timestamp is not None]
         into.timestamp = combine_timestamps(self._combiner, into.window, times) if times else None
         for part in parts:
-            into.absorb(part)
+            into.absorb_window(part)
 
     def save_values(self, window: OpenWindow) -> None:
         """Writes the values that arrived in this bundle to the first bag cell of the window."""

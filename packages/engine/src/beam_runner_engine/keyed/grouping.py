@@ -18,7 +18,7 @@ from beam_runner_model.strategy import (
     WindowingStrategy,
 )
 from beam_runner_model.summary import ShardSummary
-from beam_runner_model.times import Timestamp, passing_watermark
+from beam_runner_model.times import Timestamp, get_passing_watermark
 from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_model.window_coders import encoded_max_timestamp
 from beam_runner_model.window_fns import Sessions
@@ -29,14 +29,14 @@ from beam_runner_engine.keyed.commits import KeyedCommit
 from beam_runner_engine.keyed.firing import Firing
 from beam_runner_engine.keyed.groups import Groups
 from beam_runner_engine.keyed.holds import Holds
-from beam_runner_engine.keyed.merging import merger_for
-from beam_runner_engine.keyed.merging_windows import CustomWindows, MergingWindows
+from beam_runner_engine.keyed.merging import select_merger
+from beam_runner_engine.keyed.merging_windows import CustomWindowTable, MergingWindowTable
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
-from beam_runner_engine.keyed.session_windows import SessionWindows
+from beam_runner_engine.keyed.session_windows import SessionWindowTable
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.window_tables import SeparateWindows, Windows
+from beam_runner_engine.keyed.window_tables import SeparateWindowTable, WindowFactory
 
 
 class TriggeredGrouper:
@@ -69,16 +69,16 @@ class TriggeredGrouper:
         )
         self._always_closes = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
         self._late_data = 0
-        windows = Windows(strategy, self._firing.machine.initial)
+        windows = WindowFactory(strategy, self._firing.machine.initial)
         tables = (self._cells, windows, self._merge, self._release)
-        merging = merger_for(strategy, merger)
-        self._table: SeparateWindows | MergingWindows
+        merging = select_merger(strategy, merger)
+        self._table: SeparateWindowTable | MergingWindowTable
         if merging is None:
-            self._table = SeparateWindows(self._cells, windows)
+            self._table = SeparateWindowTable(self._cells, windows)
         elif isinstance(strategy.window_fn, Sessions):
-            self._table = SessionWindows(*tables)
+            self._table = SessionWindowTable(*tables)
         else:
-            self._table = CustomWindows(*tables, merging)
+            self._table = CustomWindowTable(*tables, merging)
 
     def process(
         self,
@@ -110,7 +110,7 @@ class TriggeredGrouper:
         check_lengths(keys, windows, timestamps, values)
         out = self.advance(now)
         self._firing.out = out
-        if isinstance(self._table, SeparateWindows):
+        if isinstance(self._table, SeparateWindowTable):
             self._process_separate(self._table, keys, windows, timestamps, values)
         else:
             self._process_merging(self._table, keys, windows, timestamps, values)
@@ -130,12 +130,12 @@ class TriggeredGrouper:
                 self._table.close(window)
             else:
                 firing.pass_end(window)
-                self._settle(window)
+                self._update_agenda(window)
         while (due := self._process_agenda.pop_due(now.processing_time)) is not None:
             window = self._find(due[1])
             window.process_wake = None
             firing.pass_processing_time(window)
-            self._settle(window)
+            self._update_agenda(window)
         return firing.out
 
     def commit(self) -> KeyedCommit:
@@ -156,7 +156,7 @@ class TriggeredGrouper:
 
     def _process_separate(
         self,
-        table: SeparateWindows,
+        table: SeparateWindowTable,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
@@ -175,11 +175,11 @@ class TriggeredGrouper:
             for key, of_key in of_window.items():
                 window = table.enter(key, data)
                 self._firing.add(window, times_of_window[key] if times_of_window else (), of_key)
-                self._settle(window)
+                self._update_agenda(window)
 
     def _process_merging(
         self,
-        table: MergingWindows,
+        table: MergingWindowTable,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
@@ -188,12 +188,12 @@ class TriggeredGrouper:
         columns: dict[bytes, KeyColumns] = {}
         append_rows(columns, keys, windows, timestamps, values)
         for key, rows in columns.items():
-            for window in self._add(table, key, *self._without_late(rows)):
-                self._settle(window)
+            for window in self._add(table, key, *self._remove_late(rows)):
+                self._update_agenda(window)
 
     def _add(
         self,
-        table: MergingWindows,
+        table: MergingWindowTable,
         key: bytes,
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
@@ -204,7 +204,7 @@ class TriggeredGrouper:
         """
         if not values:
             return ()
-        window_of = table.enter_all(key, windows)
+        window_of = table.resolve_windows(key, windows)
         touched = {window.encoded: window for window in window_of.values()}
         if len(touched) == 1:
             self._firing.add(next(iter(touched.values())), timestamps, values)
@@ -216,7 +216,7 @@ class TriggeredGrouper:
             self._firing.add(touched[encoded], times, of_window)
         return touched.values()
 
-    def _without_late(self, rows: KeyColumns) -> KeyColumns:
+    def _remove_late(self, rows: KeyColumns) -> KeyColumns:
         """Returns the rows of a key without the rows of closed windows, which are counted as
         dropped.
 
@@ -249,16 +249,16 @@ class TriggeredGrouper:
         for part in parts:
             self._release(part)
 
-    def _settle(self, window: OpenWindow) -> None:
+    def _update_agenda(self, window: OpenWindow) -> None:
         """Updates the agenda and the holds after a window changed."""
         trigger = self._firing.machine
-        if window.finished and not isinstance(self._table, SeparateWindows):
+        if window.finished and not isinstance(self._table, SeparateWindowTable):
             self._table.retire(window)
         if window.ended or window.finished or not trigger.watches_end:
             wake = window.closes
         else:
-            wake = passing_watermark(window.max_timestamp)
-        process_wake = None if window.finished else trigger.wake(window.trigger)
+            wake = get_passing_watermark(window.max_timestamp)
+        process_wake = None if window.finished else trigger.next_wake(window.trigger)
         if process_wake is not None and process_wake <= self._firing.now.processing_time:
             process_wake = None
         self._move(window, wake, process_wake, self._hold(window))
@@ -291,7 +291,7 @@ class TriggeredGrouper:
         if window.finished:
             return None
         if window.timestamp is not None:
-            # A timestamp can be after the end of its window, see `held_until` in `windowed_values`.
+            # A timestamp can be after the end of its window, see `compute_hold_time` in `windowed_values`.
             return min(window.timestamp, window.max_timestamp)
         if not window.ended and (window.fresh or self._awaits_end):
             return window.max_timestamp

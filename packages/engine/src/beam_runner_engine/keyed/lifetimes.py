@@ -16,13 +16,13 @@ from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.holds import Holds
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.keyed.records import read_record, write_record
+from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.tentative import TentativeCells
 
 _ALIVE = "~alive"
 
 
-class Lifetimes:
+class WindowLifetimes:
     """Registry of the open windows of each key, with their expiry times.
 
     If `calls_back` is True, user code runs when a window expires. Each open window then holds the
@@ -66,29 +66,29 @@ class Lifetimes:
             hold = self._hold(window, now)
             self._holds.move(None, hold)
             self._agenda.add(self.expiry(window), place)
-            self._cells.replace(CellId(_ALIVE, key, window), (write_record(hold),))
+            self._cells.replace(CellId(_ALIVE, key, window), (encode_record(hold),))
 
-    def untold_end(self) -> Timestamp | None:
+    def silent_end(self) -> Timestamp | None:
         """Returns the last time (ms) of the global window if its expiry runs no user code,
         otherwise None.
         """
         return None if self._matters else self.expiry(encode_window(GLOBAL_WINDOW))
 
-    def all_ended(self, watermark: Timestamp) -> bool:
+    def has_silently_ended(self, watermark: Timestamp) -> bool:
         """Returns whether the watermark has passed the end of the global window without an expiry
         callback.
         """
-        end = self.untold_end()
+        end = self.silent_end()
         return end is not None and watermark > end
 
     def end(self, key: bytes, window: bytes) -> None:
         """Unregisters a window whose agenda entry was already removed."""
         stored = self._cells.read(CellId(_ALIVE, key, window))
-        self._holds.move(read_record(stored[0]) if stored else None, None)
+        self._holds.move(decode_record(stored[0]) if stored else None, None)
         self._cells.remove(CellId(_ALIVE, key, window))
         self._seen.discard((key, window))
 
-    def merge_away(self, key: bytes, window: bytes) -> None:
+    def forget_merged(self, key: bytes, window: bytes) -> None:
         """Unregisters a window that merged into another window, if the window was registered."""
         if self._matters and self._cells.read(CellId(_ALIVE, key, window)) is not None:
             self._agenda.remove(self.expiry(window), (key, window))

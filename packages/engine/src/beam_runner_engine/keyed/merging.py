@@ -20,7 +20,7 @@ T = TypeVar("T")
 _BOUNDS = itemgetter(0, 1)
 
 
-def sweep(spans: Iterable[tuple[int, int, T]]) -> Iterator[tuple[int, int, list[T]]]:
+def merge_overlapping(spans: Iterable[tuple[int, int, T]]) -> Iterator[tuple[int, int, list[T]]]:
     """Yields merged intervals of overlapping `spans`, in ascending order, with the members of each
     merged interval.
 
@@ -48,7 +48,9 @@ def merge_sessions(windows: Iterable[IntervalWindow]) -> dict[IntervalWindow, In
     The cost is one sort of the distinct windows.
     """
     merged: dict[IntervalWindow, IntervalWindow] = {}
-    for start, end, members in sweep((w.start, w.end, w) for w in dict.fromkeys(windows)):
+    for start, end, members in merge_overlapping(
+        (w.start, w.end, w) for w in dict.fromkeys(windows)
+    ):
         merged.update(dict.fromkeys(members, IntervalWindow(start, end)))
     return merged
 
@@ -68,7 +70,7 @@ class SessionMerger:
         return answers
 
 
-def merger_for(strategy: WindowingStrategy, custom: WindowMerger | None) -> WindowMerger | None:
+def select_merger(strategy: WindowingStrategy, custom: WindowMerger | None) -> WindowMerger | None:
     """Returns the merger for the windows of a strategy, or None if the windows don't merge.
 
     Args:

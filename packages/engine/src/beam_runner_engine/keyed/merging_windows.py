@@ -20,19 +20,19 @@ from beam_runner_model.windows import Window
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.ports import WindowMerger
-from beam_runner_engine.keyed.records import read_record, write_record
+from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.window_tables import Windows
+from beam_runner_engine.keyed.window_tables import WindowFactory
 
 _WINDOWS = "~windows"
 
-MergeInto: TypeAlias = Callable[[list[OpenWindow], OpenWindow], None]
+OnMerge: TypeAlias = Callable[[list[OpenWindow], OpenWindow], None]
 """Callback for a merge: takes the merged windows of a key and the window that absorbs them.
 
 If the list is empty, the window grew without absorbing other windows.
 """
 
-Leave: TypeAlias = Callable[[OpenWindow], None]
+OnGrow: TypeAlias = Callable[[OpenWindow], None]
 """Callback that is called with a window before the window grows."""
 
 
@@ -59,7 +59,7 @@ class KeyWindows:
         self.in_order: list[OpenWindow] = []
         self.retired: set[bytes] = set()
 
-    def place(self, window: OpenWindow) -> int:
+    def index_of(self, window: OpenWindow) -> int:
         """Returns the index of a window in `in_order`."""
         return self.in_order.index(window, bisect_left(self.ends, window.max_timestamp))
 
@@ -83,15 +83,15 @@ class KeyWindows:
         """Excludes a window from merging. Has no effect on a retired window."""
         if window.encoded not in self.retired:
             self.retired.add(window.encoded)
-            place = self.place(window)
+            place = self.index_of(window)
             del self.ends[place], self.in_order[place]
 
 
-class MergingWindows(ABC):
+class MergingWindowTable(ABC):
     """Table of open windows that merge. Subclasses decide which windows merge."""
 
     def __init__(
-        self, cells: TentativeCells, windows: Windows, merge_into: MergeInto, leave: Leave
+        self, cells: TentativeCells, windows: WindowFactory, merge_into: OnMerge, leave: OnGrow
     ) -> None:
         self._cells = cells
         self._windows = windows
@@ -100,19 +100,19 @@ class MergingWindows(ABC):
         self._keys: dict[bytes, KeyWindows] = {}
 
     @abstractmethod
-    def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+    def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         """Returns the window of a key that elements with each of the encoded windows `column`
         belong to.
 
         All windows merge at once, with the same result as merging one window after another.
         """
 
-    def take_out(self, window: OpenWindow) -> None:
-        """Removes a window before the window grows; the caller must call `put_back` afterwards."""
+    def remove_before_growth(self, window: OpenWindow) -> None:
+        """Removes a window before the window grows; the caller must call `add_after_growth` afterwards."""
         self._leave(window)
         self._keys[window.key].remove(window)
 
-    def put_back(self, window: OpenWindow) -> None:
+    def add_after_growth(self, window: OpenWindow) -> None:
         """Adds a window after it grew."""
         window.closes = self._windows.closes(window.window)
         self._evict(window.key, window.encoded)
@@ -139,8 +139,8 @@ class MergingWindows(ABC):
         for key, of_key in self._keys.items():
             cell = CellId(_WINDOWS, key, b"")
             if of_key.windows:
-                kept = [(w.encoded, w.kept()) for w in of_key.windows.values()]
-                self._cells.replace(cell, (write_record((of_key.next_address, kept)),))
+                kept = [(w.encoded, w.stored_values()) for w in of_key.windows.values()]
+                self._cells.replace(cell, (encode_record((of_key.next_address, kept)),))
             else:
                 self._cells.remove(cell)
 
@@ -150,7 +150,7 @@ class MergingWindows(ABC):
             of_key = self._keys[key] = KeyWindows()
             kept = self._cells.read(CellId(_WINDOWS, key, b""))
             if kept:
-                of_key.next_address, windows = read_record(kept[0])
+                of_key.next_address, windows = decode_record(kept[0])
                 for data, of_window in windows:
                     window = self._windows.open(key, data)
                     window.restore(of_window)
@@ -172,21 +172,21 @@ class MergingWindows(ABC):
         return opened
 
 
-class CustomWindows(MergingWindows):
+class CustomWindowTable(MergingWindowTable):
     """Table of open windows that a `WindowMerger` merges."""
 
     def __init__(
         self,
         cells: TentativeCells,
-        windows: Windows,
-        merge_into: MergeInto,
-        leave: Leave,
+        windows: WindowFactory,
+        merge_into: OnMerge,
+        leave: OnGrow,
         merger: WindowMerger,
     ) -> None:
         super().__init__(cells, windows, merge_into, leave)
         self._merger = merger
 
-    def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+    def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         of_key = self._load(key)
         decoded = {data: self._windows.decode(data) for data in dict.fromkeys(column)}
         known = list(of_key.in_order)

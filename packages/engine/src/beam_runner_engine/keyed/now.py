@@ -23,7 +23,7 @@ class Now:
     output_watermark: Timestamp = attrs.field()
 
     @output_watermark.default
-    def _unheld(self) -> Timestamp:
+    def _default_output_watermark(self) -> Timestamp:
         return self.watermark
 
     draining: bool = False

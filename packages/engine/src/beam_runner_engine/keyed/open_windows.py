@@ -30,7 +30,7 @@ from beam_runner_engine.keyed.triggers import State
 Span: TypeAlias = tuple[Timestamp, Timestamp]
 """Start and exclusive end (ms) of a session."""
 
-_KEPT = (
+_STORED_NAMES = (
     "trigger",
     "addresses",
     "stored",
@@ -45,7 +45,7 @@ _KEPT = (
     "hold",
 )
 """Names of the attributes that are stored between bundles."""
-_values_kept = attrgetter(*_KEPT)
+_read_stored_values = attrgetter(*_STORED_NAMES)
 
 
 class OpenWindow:
@@ -68,7 +68,7 @@ class OpenWindow:
         hold: the watermark hold of the window.
     """
 
-    __slots__ = (*_KEPT, "buffer", "closes", "encoded", "key", "max_timestamp", "window")
+    __slots__ = (*_STORED_NAMES, "buffer", "closes", "encoded", "key", "max_timestamp", "window")
 
     def __init__(
         self, key: bytes, window: Window, encoded: bytes, closes: Timestamp, trigger: State
@@ -92,16 +92,16 @@ class OpenWindow:
         self.process_wake: Timestamp | None = None
         self.hold: Timestamp | None = None
 
-    def kept(self) -> tuple[Any, ...]:
+    def stored_values(self) -> tuple[Any, ...]:
         """Returns the attributes to store until the next bundle, as plain values."""
-        return _values_kept(self)
+        return _read_stored_values(self)
 
     def restore(self, kept: Sequence[Any]) -> None:
         """Restores the attributes that `kept` returned."""
-        for name, value in zip(_KEPT, kept, strict=True):
+        for name, value in zip(_STORED_NAMES, kept, strict=True):
             setattr(self, name, value)
 
-    def grow(self, hull: Span) -> None:
+    def extend(self, hull: Span) -> None:
         """Extends the session to the interval `hull`, keeps the contents and resets the pane
         indexes.
 
@@ -114,7 +114,7 @@ class OpenWindow:
             self.max_timestamp = window.max_timestamp()
             self.index = self.nonspeculative_index = 0
 
-    def absorb(self, part: OpenWindow) -> None:
+    def absorb_window(self, part: OpenWindow) -> None:
         """Adds the values of a window that merges into this window. Stored values stay in their bag
         cells.
         """
@@ -139,15 +139,15 @@ class OpenWindow:
         index = self.index
         self.index = index + 1
         if not ended:
-            return _pane(index == 0, is_last, PaneTiming.EARLY, index, -1)
+            return _create_pane(index == 0, is_last, PaneTiming.EARLY, index, -1)
         nonspeculative = self.nonspeculative_index
         self.nonspeculative_index = nonspeculative + 1
         timing = PaneTiming.ON_TIME if on_time and nonspeculative == 0 else PaneTiming.LATE
-        return _pane(index == 0, is_last, timing, index, nonspeculative)
+        return _create_pane(index == 0, is_last, timing, index, nonspeculative)
 
 
 @lru_cache(maxsize=4096)
-def _pane(
+def _create_pane(
     is_first: bool, is_last: bool, timing: PaneTiming, index: int, nonspeculative_index: int
 ) -> PaneInfo:
     return PaneInfo(is_first, is_last, timing, index, nonspeculative_index)

@@ -12,16 +12,16 @@ LAYOUT = 1
 """Version of the layout; must change whenever the meaning of a record changes."""
 
 
-def write_record(values: Any) -> bytes:
+def encode_record(values: Any) -> bytes:
     """Encodes tuples and lists of numbers, strings, bytes, booleans and None.
 
     Equal values have equal encodings, unless a string or bytes object occurs twice in a value.
     """
-    return bytes((LAYOUT,)) + pickle.dumps(_unshared(values), protocol=5)
+    return bytes((LAYOUT,)) + pickle.dumps(_copy_unshared(values), protocol=5)
 
 
-def read_record(data: bytes) -> Any:
-    """Decodes a record that `write_record` encoded.
+def decode_record(data: bytes) -> Any:
+    """Decodes a record that `encode_record` encoded.
 
     Raises:
         ValueError: If another layout version wrote the record.
@@ -34,14 +34,14 @@ def read_record(data: bytes) -> Any:
     return pickle.loads(memoryview(data)[1:])
 
 
-def _unshared(value: Any) -> Any:
+def _copy_unshared(value: Any) -> Any:
     """Returns an equal value in which no two tuples or lists are the same object.
 
     Pickle writes the second occurrence of an object as a reference, and object identity depends on
     the history of the process.
     """
     if type(value) is tuple:
-        return tuple([_unshared(part) for part in value])
+        return tuple([_copy_unshared(part) for part in value])
     if type(value) is list:
-        return [_unshared(part) for part in value]
+        return [_copy_unshared(part) for part in value]
     return value

@@ -13,25 +13,27 @@ from beam_runner_model.times import Timestamp
 from beam_runner_model.window_coders import WindowCoder, decode_window, encode_interval
 from beam_runner_model.windows import IntervalWindow
 
-from beam_runner_engine.keyed.merging import sweep
-from beam_runner_engine.keyed.merging_windows import KeyWindows, Leave, MergeInto, MergingWindows
+from beam_runner_engine.keyed.merging import merge_overlapping
+from beam_runner_engine.keyed.merging_windows import KeyWindows, MergingWindowTable, OnGrow, OnMerge
 from beam_runner_engine.keyed.open_windows import OpenWindow, Span
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.window_tables import Windows
+from beam_runner_engine.keyed.window_tables import WindowFactory
 
 
-class SessionWindows(MergingWindows):
+class SessionWindowTable(MergingWindowTable):
     """Table of open sessions."""
 
     def __init__(
-        self, cells: TentativeCells, windows: Windows, merge_into: MergeInto, leave: Leave
+        self, cells: TentativeCells, windows: WindowFactory, merge_into: OnMerge, leave: OnGrow
     ) -> None:
         super().__init__(cells, windows, merge_into, leave)
         self._spans: dict[bytes, Span] = {}
 
-    def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+    def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         of_key = self._load(key)
-        hulls = list(sweep([(*self._span(data), data) for data in dict.fromkeys(column)]))
+        hulls = list(
+            merge_overlapping([(*self._span(data), data) for data in dict.fromkeys(column)])
+        )
         finished = {
             start: window
             for start, end, _ in hulls
@@ -70,9 +72,9 @@ class SessionWindows(MergingWindows):
         if hull != before:
             for other in others:
                 of_key.remove(other)
-            self.take_out(session)
-            session.grow(hull)
-            self.put_back(session)
+            self.remove_before_growth(session)
+            session.extend(hull)
+            self.add_after_growth(session)
             self._merge_into(others, session)
         return None
 

@@ -116,16 +116,16 @@ class OrderedListState(State):
 
         Reads only the requested range, lazily.
         """
-        for subkey, values in self._cells.scan(self._cell, *_subkeys(start, end)):
+        for subkey, values in self._cells.scan(self._cell, *_encode_range(start, end)):
             for value in values:
                 yield decode_instant(subkey), value
 
     def clear_range(self, start: int | None = None, end: int | None = None) -> None:
         """Removes all values from `start` (included) to `end` (excluded) without reading them."""
-        self._cells.remove_range(self._cell, *_subkeys(start, end))
+        self._cells.remove_range(self._cell, *_encode_range(start, end))
 
 
-def _subkeys(start: int | None, end: int | None) -> tuple[bytes, bytes | None]:
+def _encode_range(start: int | None, end: int | None) -> tuple[bytes, bytes | None]:
     return b"" if start is None else encode_instant(start), None if end is None else encode_instant(
         end
     )

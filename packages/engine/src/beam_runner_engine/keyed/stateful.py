@@ -16,7 +16,7 @@ state and timers:
 | window expiration | the watermark has passed its expiry | by time, after timers |
 | processing-time timer | processing time has reached its time | by time, last |
 
-A watermark passes a time when it exceeds the time, see `passing_watermark`. Windows expire in event
+A watermark passes a time when it exceeds the time, see `get_passing_watermark`. Windows expire in event
 time only. Before a window expires, all its pending timers fire, including later timers and
 processing-time timers. Bounded input and drains therefore lose no timers and don't wait for
 processing time. `endings` specifies the rules. In a drain, the global window ends at the end of the
@@ -38,7 +38,7 @@ from beam_runner_model.times import (
     END_OF_GLOBAL_WINDOW,
     MAX_TIMESTAMP,
     Timestamp,
-    passing_watermark,
+    get_passing_watermark,
 )
 from beam_runner_model.window_coders import decode_instant, decode_window
 
@@ -46,19 +46,19 @@ from beam_runner_engine.keyed.agenda import Agenda, Entry
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.columns import check_lengths
 from beam_runner_engine.keyed.commits import KeyedCommit
-from beam_runner_engine.keyed.endings import Endings
+from beam_runner_engine.keyed.endings import ExpiryTimers
 from beam_runner_engine.keyed.holds import Holds
-from beam_runner_engine.keyed.lifetimes import Lifetimes
-from beam_runner_engine.keyed.merging import merger_for
+from beam_runner_engine.keyed.lifetimes import WindowLifetimes
+from beam_runner_engine.keyed.merging import select_merger
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
 from beam_runner_engine.keyed.sorted_input import ELEMENTS, SortedInput
 from beam_runner_engine.keyed.state import State
-from beam_runner_engine.keyed.stateful_merging import StatefulWindows
+from beam_runner_engine.keyed.stateful_merging import StatefulWindowTable
 from beam_runner_engine.keyed.stateful_records import (
-    Admitted,
-    Due,
-    ElementsSorted,
+    AdmittedRows,
+    DueWork,
+    SortedElements,
     StatefulSpec,
     TimerFired,
     WindowExpired,
@@ -68,7 +68,7 @@ from beam_runner_engine.keyed.timers import Timer, TimerTable
 
 AnyState = TypeVar("AnyState", bound=State)
 
-_PASSED_FOR_EACH = 10
+_MAX_SKIPPED_PER_ITEM = 10
 """Maximum number of entries to pass over per returned entry, if passing over is cheaper than
 another turn.
 """
@@ -93,8 +93,8 @@ class StatefulShard:
         self._expiries = Agenda(self._cells, "~expiry agenda")
         self._holds = Holds(self._cells)
         self._timers = TimerTable(self._cells, self._events, self._processing, self._holds)
-        self._endings = Endings(self._timers)
-        self._lifetimes = Lifetimes(
+        self._endings = ExpiryTimers(self._timers)
+        self._lifetimes = WindowLifetimes(
             spec.strategy,
             self._cells,
             self._expiries,
@@ -105,11 +105,11 @@ class StatefulShard:
         self._sorted = SortedInput(
             self._cells, self._events, self._holds, lateness, self._lifetimes.expiry
         )
-        merging = merger_for(spec.strategy, merger)
+        merging = select_merger(spec.strategy, merger)
         self._windows = (
             None
             if merging is None
-            else StatefulWindows(
+            else StatefulWindowTable(
                 spec.strategy, spec.states, self._cells, merging, self._timers, self._sorted
             )
         )
@@ -130,11 +130,11 @@ class StatefulShard:
         values: Sequence[Any],
         now: Now,
         counts: Sequence[int] | None = None,
-    ) -> Admitted:
+    ) -> AdmittedRows:
         """Adds elements and returns the elements to process now.
 
         Elements of expired windows are dropped and counted. Time-sorted input is buffered, and
-        `due_together` returns it later.
+        `take_due_work` returns it later.
 
         Args:
             keys: the encoded keys.
@@ -165,8 +165,8 @@ class StatefulShard:
         if self._spec.time_sorted_input:
             for row, window in zip(admitted, of_rows, strict=True):
                 self._sorted.add(keys[row], window, timestamps[row], values[row])
-            return Admitted((), ())
-        return Admitted(admitted, of_rows)
+            return AdmittedRows((), ())
+        return AdmittedRows(admitted, of_rows)
 
     def state(self, kind: type[AnyState], name: str, key: bytes, window: bytes) -> AnyState:
         """Returns the state of a key and window.
@@ -190,7 +190,7 @@ class StatefulShard:
         """
         if self.is_expiring(timer.key, timer.window):
             raise ValueError(f"Can't set the timer {timer.family!r}: its window is expiring")
-        linked = self._endings.link(timer, loops=self._loops)
+        linked = self._endings.link_to_chain(timer, loops=self._loops)
         if linked is None:
             return
         expiry = self._lifetimes.expiry(timer.window)
@@ -209,11 +209,11 @@ class StatefulShard:
         self._endings.change(key, window)
         self._timers.clear(key, window, family, tag)
 
-    def next_due(self, now: Now) -> Due | None:
+    def take_next_due(self, now: Now) -> DueWork | None:
         """Returns the next work for user code, or None if no work is due at `now`."""
-        return next(iter(self.due_together(now, 1)), None)
+        return next(iter(self.take_due_work(now, 1)), None)
 
-    def due_together(self, now: Now, most: int, *, looks_past: bool = False) -> list[Due]:
+    def take_due_work(self, now: Now, most: int, *, looks_past: bool = False) -> list[DueWork]:
         """Returns work that user code can run together, at most `most` items.
 
         The result contains the first due work of each key and window. If user code sets no timers,
@@ -229,11 +229,11 @@ class StatefulShard:
                 window. If False, such work ends the list. True needs fewer but costlier calls.
         """
         self._finish_expiries()
-        self._loops = _has_ended(now) and not now.draining
-        due: list[Due] = []
+        self._loops = _has_input_ended(now) and not now.draining
+        due: list[DueWork] = []
         busy: set[tuple[bytes, ...]] = set()
         passed = 0
-        while len(due) < most and passed <= _PASSED_FOR_EACH * (1 + len(due)):
+        while len(due) < most and passed <= _MAX_SKIPPED_PER_ITEM * (1 + len(due)):
             found = self._first_due(now)
             if found is None:
                 break
@@ -242,16 +242,16 @@ class StatefulShard:
             if place in busy:
                 if not looks_past:
                     break
-                agenda.pass_over(*entry)
+                agenda.skip(*entry)
                 passed += 1
                 continue
             one = self._take(agenda, entry, now)
             if one is not None:
                 due.append(one)
-                if self._spec.timers or not isinstance(one, ElementsSorted):
+                if self._spec.timers or not isinstance(one, SortedElements):
                     busy.add(place)
         for agenda in (self._events, self._processing, self._expiries):
-            agenda.look_again()
+            agenda.restore_skipped()
         return due
 
     def commit(self) -> KeyedCommit:
@@ -267,7 +267,7 @@ class StatefulShard:
         self._holds.save()
         summary = ShardSummary(
             holds=self._holds.earliest(),
-            next_event_timer=None if event is None else passing_watermark(event[0]),
+            next_event_timer=None if event is None else get_passing_watermark(event[0]),
             next_processing_timer=None if processing is None else processing[0],
             next_expiry=self._next_expiry(expiry, processing),
         )
@@ -279,7 +279,7 @@ class StatefulShard:
         """
         if expiry is not None:
             return expiry[0]
-        return None if processing is None else self._lifetimes.untold_end()
+        return None if processing is None else self._lifetimes.silent_end()
 
     def _merge(
         self, keys: Sequence[bytes], windows: Sequence[bytes], rows: Sequence[int]
@@ -288,7 +288,7 @@ class StatefulShard:
         assert self._windows is not None
         for row in rows:
             for merged_away in self._windows.enter(keys[row], windows[row]):
-                self._lifetimes.merge_away(keys[row], merged_away)
+                self._lifetimes.forget_merged(keys[row], merged_away)
         return [self._windows.current(keys[row], windows[row]) for row in rows]
 
     def _first_due(self, now: Now) -> tuple[Agenda, Entry] | None:
@@ -299,13 +299,13 @@ class StatefulShard:
             return self._events, event
         if expires is not None:
             return self._expiries, expires
-        at_end = self._lifetimes.all_ended(now.watermark)
+        at_end = self._lifetimes.has_silently_ended(now.watermark)
         waiting = self._processing.first()
         if waiting is None or waiting[0] > (MAX_TIMESTAMP if at_end else now.processing_time):
             return None
         return self._processing, waiting
 
-    def _take(self, agenda: Agenda, entry: Entry, now: Now) -> Due | None:
+    def _take(self, agenda: Agenda, entry: Entry, now: Now) -> DueWork | None:
         """Removes an entry from its agenda and returns its work, or None if user code has nothing
         to run.
         """
@@ -315,15 +315,17 @@ class StatefulShard:
         if entry[1][0] != ELEMENTS:
             timer = self._timers.take(entry[1])
             if agenda is self._processing:
-                return self._ring(timer, at_end=self._lifetimes.all_ended(now.watermark))
+                return self._fire_timer(
+                    timer, at_end=self._lifetimes.has_silently_ended(now.watermark)
+                )
             # A timer after the end of its window gets here only in the global window without an
             # expiration callback.
             expiry = self._lifetimes.expiry(timer.window)
-            drained = now.draining and _has_ended(now) and expiry >= END_OF_GLOBAL_WINDOW
-            return self._ring(timer, at_end=drained or timer.fire_time > expiry)
+            drained = now.draining and _has_input_ended(now) and expiry >= END_OF_GLOBAL_WINDOW
+            return self._fire_timer(timer, at_end=drained or timer.fire_time > expiry)
         _, key, window, subkey = entry[1]
         timestamp = decode_instant(subkey)
-        return ElementsSorted(key, window, timestamp, self._sorted.take(key, window, timestamp))
+        return SortedElements(key, window, timestamp, self._sorted.take(key, window, timestamp))
 
     def _expire(self, entry: Entry) -> TimerFired | WindowExpired | None:
         """Returns the next pending timer of an expired window, or the window's expiration."""
@@ -331,7 +333,7 @@ class StatefulShard:
         timer = self._endings.first(key, window)
         if timer is not None:
             self._timers.clear(key, window, timer.family, timer.tag)
-            return self._ring(timer, at_end=True)
+            return self._fire_timer(timer, at_end=True)
         self._expiries.remove(*entry)
         self._expiring[key, window] = None
         if not self._spec.on_window_expiration:
@@ -340,8 +342,8 @@ class StatefulShard:
         last = decode_window(self._spec.strategy.window_coder, window).max_timestamp()
         return WindowExpired(key, window, last)
 
-    def _ring(self, timer: Timer, *, at_end: bool) -> TimerFired:
-        self._endings.ring(timer, at_end=at_end)
+    def _fire_timer(self, timer: Timer, *, at_end: bool) -> TimerFired:
+        self._endings.record_firing(timer, at_end=at_end)
         return TimerFired(timer)
 
     def _finish_expiries(self) -> None:
@@ -358,7 +360,7 @@ class StatefulShard:
         self._expiring.clear()
 
 
-def _has_ended(now: Now) -> bool:
+def _has_input_ended(now: Now) -> bool:
     """Returns whether the input has ended, so that neither on-time nor late elements can arrive."""
     return now.watermark > END_OF_GLOBAL_WINDOW
 
@@ -367,4 +369,8 @@ def _is_due(event: Entry, expiry: Entry | None, watermark: Timestamp) -> bool:
     """Returns whether an event-time entry is due: before the next expiry, or without an expiry, at
     the watermark.
     """
-    return event[0] <= expiry[0] if expiry is not None else passing_watermark(event[0]) <= watermark
+    return (
+        event[0] <= expiry[0]
+        if expiry is not None
+        else get_passing_watermark(event[0]) <= watermark
+    )

@@ -15,7 +15,7 @@ from beam_runner_model.windows import Window
 
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.ports import WindowMerger
-from beam_runner_engine.keyed.records import read_record, write_record
+from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.sorted_input import SortedInput
 from beam_runner_engine.keyed.state import State, ValueState, merge_state
 from beam_runner_engine.keyed.tentative import TentativeCells
@@ -24,7 +24,7 @@ from beam_runner_engine.keyed.timers import TimerTable
 _OPEN = "~open windows"
 
 
-class StatefulWindows:
+class StatefulWindowTable:
     """Open windows of each key. A new window can merge with existing windows."""
 
     def __init__(
@@ -88,7 +88,7 @@ class StatefulWindows:
         for key, windows in self._keys.items():
             cell = CellId(_OPEN, key, b"")
             if windows:
-                record = write_record([encode_window(window) for window in windows])
+                record = encode_record([encode_window(window) for window in windows])
                 self._cells.replace(cell, (record,))
             else:
                 self._cells.remove(cell)
@@ -97,7 +97,7 @@ class StatefulWindows:
         windows = self._keys.get(key)
         if windows is None:
             stored = self._cells.read(CellId(_OPEN, key, b""))
-            datas = read_record(stored[0]) if stored else ()
+            datas = decode_record(stored[0]) if stored else ()
             windows = self._keys[key] = {decode_window(self._coder, data): None for data in datas}
         return windows
 

@@ -32,7 +32,7 @@ class StatefulSpec:
     timers: bool = True
 
     @states.validator
-    def _names(self, attribute: Any, states: dict[str, type[State]]) -> None:
+    def _check_names(self, attribute: Any, states: dict[str, type[State]]) -> None:
         for name in states:
             if name.startswith("~"):
                 raise ValueError(
@@ -41,7 +41,7 @@ class StatefulSpec:
 
 
 @attrs.frozen
-class Admitted:
+class AdmittedRows:
     """Elements to process now.
 
     Attributes:
@@ -63,7 +63,7 @@ class TimerFired:
 
 
 @attrs.frozen
-class ElementsSorted:
+class SortedElements:
     """Time-sorted elements to process now, with the same key, window and timestamp (ms)."""
 
     key: bytes
@@ -81,5 +81,5 @@ class WindowExpired:
     timestamp: Timestamp
 
 
-Due: TypeAlias = TimerFired | ElementsSorted | WindowExpired
+DueWork: TypeAlias = TimerFired | SortedElements | WindowExpired
 """Work of user code that a stateful shard returns."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from beam_runner_engine.keyed.cells import CellDelta, CellId, Range, in_ranges, scan_over
+from beam_runner_engine.keyed.cells import CellDelta, CellId, Range, is_in_ranges, scan_with_layer
 from beam_runner_engine.keyed.ports import CellStore
 
 
@@ -25,7 +25,7 @@ class _Draft:
         self.added: dict[bytes, list[Any]] = {}
 
     def hides(self, subkey: bytes) -> bool:
-        return self.cleared or subkey in self.removed or in_ranges(subkey, self.ranges)
+        return self.cleared or subkey in self.removed or is_in_ranges(subkey, self.ranges)
 
     def delta(self) -> CellDelta:
         added = {subkey: tuple(values) for subkey, values in self.added.items()}
@@ -66,7 +66,7 @@ class TentativeCells:
         if draft is None:
             yield from stored
             return
-        yield from scan_over(stored, draft, start, end)
+        yield from scan_with_layer(stored, draft, start, end)
 
     def append(self, cell: CellId, values: Iterable[Any], subkey: bytes = b"") -> None:
         """Appends values at a subkey. The subkey exists afterwards, even without values."""
@@ -89,7 +89,7 @@ class TentativeCells:
     def remove_range(self, cell: CellId, start: bytes, end: bytes | None) -> None:
         """Removes all subkeys from `start` (included) to `end` (excluded; None: no bound)."""
         draft = self._draft(cell)
-        for subkey in [s for s in draft.added if in_ranges(s, ((start, end),))]:
+        for subkey in [s for s in draft.added if is_in_ranges(s, ((start, end),))]:
             del draft.added[subkey]
         if not draft.cleared:
             draft.ranges.append((start, end))

@@ -15,8 +15,8 @@ from beam_runner_model.times import Timestamp
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.holds import Holds
-from beam_runner_engine.keyed.records import read_record, write_record
-from beam_runner_engine.keyed.references import pack, unpack
+from beam_runner_engine.keyed.records import decode_record, encode_record
+from beam_runner_engine.keyed.references import pack_reference, unpack_reference
 from beam_runner_engine.keyed.tentative import TentativeCells
 
 _TIMERS = "~timers"
@@ -86,8 +86,8 @@ class TimerTable:
         before = self.get(timer.key, timer.window, timer.family, timer.tag)
         self._touch(timer.key, timer.window)[timer.family, timer.tag] = timer
         if before is not None:
-            self._agendas[before.domain].remove(before.fire_time, _reference(before))
-        self._agendas[timer.domain].add(timer.fire_time, _reference(timer))
+            self._agendas[before.domain].remove(before.fire_time, _build_reference(before))
+        self._agendas[timer.domain].add(timer.fire_time, _build_reference(timer))
         self._holds.move(None if before is None else before.hold, timer.hold)
 
     def get(self, key: bytes, window: bytes, family: str, tag: str) -> Timer | None:
@@ -98,7 +98,7 @@ class TimerTable:
         except KeyError:
             stored = self._stored(key, window, family, tag)
             timer = touched[family, tag] = (
-                None if stored is None else _from_record(key, window, family, tag, stored)
+                None if stored is None else _decode_timer(key, window, family, tag, stored)
             )
             return timer
 
@@ -106,7 +106,7 @@ class TimerTable:
         """Clears a timer and returns it, or returns None if the timer is not set."""
         timer = self.get(key, window, family, tag)
         if timer is not None:
-            self._agendas[timer.domain].remove(timer.fire_time, _reference(timer))
+            self._agendas[timer.domain].remove(timer.fire_time, _build_reference(timer))
             self._forget(timer)
         return timer
 
@@ -114,7 +114,7 @@ class TimerTable:
         """Returns all timers of a key's window, ordered by family and tag."""
         names = set(self._touched.get((key, window), ()))
         for name, _ in self._cells.scan(CellId(_TIMERS, key, window)):
-            family, tag = (part.decode() for part in unpack(name))
+            family, tag = (part.decode() for part in unpack_reference(name))
             names.add((family, tag))
         timers = (self.get(key, window, *name) for name in sorted(names))
         return [timer for timer in timers if timer is not None]
@@ -140,11 +140,11 @@ class TimerTable:
             cell = CellId(_TIMERS, key, window)
             for name, timer in timers.items():
                 before = self._stored(key, window, *name)
-                after = None if timer is None else _to_record(timer)
+                after = None if timer is None else _encode_timer(timer)
                 if after is None and before is not None:
-                    self._cells.remove(cell, _name(*name))
+                    self._cells.remove(cell, _encode_name(*name))
                 elif after is not None and after != before:
-                    self._cells.replace(cell, (after,), _name(*name))
+                    self._cells.replace(cell, (after,), _encode_name(*name))
 
     def _touch(self, key: bytes, window: bytes) -> dict[tuple[str, str], Timer | None]:
         place = (key, window)
@@ -154,7 +154,7 @@ class TimerTable:
         return touched
 
     def _stored(self, key: bytes, window: bytes, family: str, tag: str) -> bytes | None:
-        stored = self._cells.read(CellId(_TIMERS, key, window), _name(family, tag))
+        stored = self._cells.read(CellId(_TIMERS, key, window), _encode_name(family, tag))
         return stored[0] if stored else None
 
     def _forget(self, timer: Timer) -> None:
@@ -162,21 +162,21 @@ class TimerTable:
         self._holds.move(timer.hold, None)
 
 
-def _name(family: str, tag: str) -> bytes:
-    return pack((family.encode(), tag.encode()))
+def _encode_name(family: str, tag: str) -> bytes:
+    return pack_reference((family.encode(), tag.encode()))
 
 
-def _reference(timer: Timer) -> tuple[bytes, ...]:
+def _build_reference(timer: Timer) -> tuple[bytes, ...]:
     return (TIMER, timer.key, timer.window, timer.family.encode(), timer.tag.encode())
 
 
-def _to_record(timer: Timer) -> bytes:
+def _encode_timer(timer: Timer) -> bytes:
     record = (timer.domain.value, timer.fire_time, timer.hold, encode_pane(timer.pane))
-    return write_record((*record, timer.chain) if timer.chain else record)
+    return encode_record((*record, timer.chain) if timer.chain else record)
 
 
-def _from_record(key: bytes, window: bytes, family: str, tag: str, record: bytes) -> Timer:
-    domain, fire_time, hold, pane, *rest = read_record(record)
+def _decode_timer(key: bytes, window: bytes, family: str, tag: str, record: bytes) -> Timer:
+    domain, fire_time, hold, pane, *rest = decode_record(record)
     return Timer(
         key,
         window,

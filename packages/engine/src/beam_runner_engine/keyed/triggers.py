@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from beam_runner_model.times import Timestamp, clamp, next_aligned, plus
+from beam_runner_model.times import Timestamp, add_clamped, align_after, clamp
 from beam_runner_model.triggers import (
     AfterSynchronizedProcessingTime,
     AlignTo,
@@ -53,11 +53,11 @@ class Machine(Protocol):
     def ready(self, state: State, at: Instant) -> bool: ...
     def fire(self, state: State, at: Instant) -> tuple[State, bool]: ...
     def merge(self, states: Sequence[State], at: Instant) -> State: ...
-    def reopened(self, at: Instant) -> tuple[State] | None: ...
-    def wake(self, state: State) -> Timestamp | None: ...
+    def reopen(self, at: Instant) -> tuple[State] | None: ...
+    def next_wake(self, state: State) -> Timestamp | None: ...
 
 
-STATELESS: dict[type, tuple[bool, bool]] = {
+STATELESS_READINESS: dict[type, tuple[bool, bool]] = {
     DefaultTrigger: (False, True),
     Always: (True, True),
     AfterSynchronizedProcessingTime: (True, True),
@@ -66,8 +66,8 @@ STATELESS: dict[type, tuple[bool, bool]] = {
 """Readiness of each stateless trigger before and after the end of the window."""
 
 
-class Stateless:
-    """Machine of triggers without state that never finish, see `STATELESS`."""
+class StatelessMachine:
+    """Machine of triggers without state that never finish, see `STATELESS_READINESS`."""
 
     initial: State = None
 
@@ -87,10 +87,10 @@ class Stateless:
     def merge(self, states: Sequence[State], at: Instant) -> State:
         return None
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
+    def reopen(self, at: Instant) -> tuple[State] | None:
         return (None,)
 
-    def wake(self, state: State) -> Timestamp | None:
+    def next_wake(self, state: State) -> Timestamp | None:
         return None
 
 
@@ -115,10 +115,10 @@ class CountMachine:
     def merge(self, states: Sequence[State], at: Instant) -> State:
         return sum(states)
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
+    def reopen(self, at: Instant) -> tuple[State] | None:
         return None
 
-    def wake(self, state: State) -> Timestamp | None:
+    def next_wake(self, state: State) -> Timestamp | None:
         return None
 
 
@@ -145,17 +145,17 @@ class ProcessingTimeMachine:
     def merge(self, states: Sequence[State], at: Instant) -> State:
         return min((state for state in states if state is not None), default=None)
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
+    def reopen(self, at: Instant) -> tuple[State] | None:
         return None
 
-    def wake(self, state: State) -> Timestamp | None:
+    def next_wake(self, state: State) -> Timestamp | None:
         return state
 
     def _firing_time(self, time: Timestamp) -> Timestamp:
         for transform in self._transforms:
             match transform:
                 case Delay(delay):
-                    time = plus(time, delay)
+                    time = add_clamped(time, delay)
                 case AlignTo(period, offset):
-                    time = clamp(next_aligned(time, period, offset))
+                    time = clamp(align_after(time, period, offset))
         return time

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from beam_runner_model.strategy import WindowingStrategy
-from beam_runner_model.times import Timestamp, passing_watermark
+from beam_runner_model.times import Timestamp, get_passing_watermark
 from beam_runner_model.window_coders import decode_window
 from beam_runner_model.windows import Window
 
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.open_windows import OpenWindow
-from beam_runner_engine.keyed.records import read_record, write_record
+from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.triggers import State
 
 _WINDOW = "~window"
 
 
-class Windows:
+class WindowFactory:
     """Factory of windows from encoded windows, with a cache of decoded windows."""
 
     def __init__(self, strategy: WindowingStrategy, initial: State) -> None:
@@ -41,7 +41,7 @@ class Windows:
 
     def closes(self, window: Window) -> Timestamp:
         """Returns the smallest watermark (ms) at which a window is expired."""
-        return passing_watermark(self._strategy.expiry(window))
+        return get_passing_watermark(self._strategy.expiry(window))
 
     def _find(self, data: bytes) -> tuple[Window, Timestamp]:
         found = self._decoded.get(data)
@@ -51,10 +51,10 @@ class Windows:
         return found
 
 
-class SeparateWindows:
+class SeparateWindowTable:
     """Table of open windows that don't merge, with one record per key and window."""
 
-    def __init__(self, cells: TentativeCells, windows: Windows) -> None:
+    def __init__(self, cells: TentativeCells, windows: WindowFactory) -> None:
         self._cells = cells
         self._windows = windows
         self._open: dict[tuple[bytes, bytes], OpenWindow] = {}
@@ -76,7 +76,7 @@ class SeparateWindows:
             kept = self._cells.read(CellId(_WINDOW, key, data))
             if kept:
                 window = self._open[place] = self._windows.open(key, data)
-                window.restore(read_record(kept[0]))
+                window.restore(decode_record(kept[0]))
                 self._stored.add(place)
         return window
 
@@ -94,4 +94,6 @@ class SeparateWindows:
         for key, data in sorted(self._stored - self._open.keys()):
             self._cells.remove(CellId(_WINDOW, key, data))
         for (key, data), window in self._open.items():
-            self._cells.replace(CellId(_WINDOW, key, data), (write_record(window.kept()),))
+            self._cells.replace(
+                CellId(_WINDOW, key, data), (encode_record(window.stored_values()),)
+            )

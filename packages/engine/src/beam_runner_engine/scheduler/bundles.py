@@ -6,34 +6,38 @@ from beam_runner_model.failures import EndingKind
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import Duration
 
-from beam_runner_engine.scheduler.attempts import begin_attempt, lose_attempt, open_bundle
-from beam_runner_engine.scheduler.checkpoints import ask_soon, forget_update, is_outdated
+from beam_runner_engine.scheduler.attempts import discard_attempt, open_bundle, start_attempt
+from beam_runner_engine.scheduler.checkpoints import (
+    cancel_checkpoint_request,
+    is_outdated,
+    schedule_checkpoint,
+)
 from beam_runner_engine.scheduler.commands import (
     CancelBundles,
     FailJob,
     FinalizeBundles,
     OpenBundles,
 )
-from beam_runner_engine.scheduler.delivery import deliver, look_at, remove_work
+from beam_runner_engine.scheduler.delivery import deliver_data, mark_shard, remove_work
 from beam_runner_engine.scheduler.events import BundleDone, BundleFailed
-from beam_runner_engine.scheduler.readiness import openings, producers
-from beam_runner_engine.scheduler.residuals import take_back
-from beam_runner_engine.scheduler.retries import is_last, note_failure, pause_after
-from beam_runner_engine.scheduler.side_inputs import give_back, make_room
+from beam_runner_engine.scheduler.readiness import find_openings, find_producers
+from beam_runner_engine.scheduler.residuals import requeue_residuals
+from beam_runner_engine.scheduler.retries import compute_pause, is_final_failure, record_failure
+from beam_runner_engine.scheduler.side_inputs import drop_replaced_data, release_views
 from beam_runner_engine.scheduler.state import RETRY, BundleRecord, SchedulerState, StageState
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.scheduler.wakeups import set_wakes, wants_waking
-from beam_runner_engine.scheduler.watermarks import refresh
+from beam_runner_engine.scheduler.wakeups import has_wake, set_wakes
+from beam_runner_engine.scheduler.watermarks import mark_stale
 
 
 def open_bundles(state: SchedulerState, stage: StageState) -> None:
     """Opens all bundles of a stage that can be opened now."""
-    bundles = tuple(open_bundle(state, stage, opening) for opening in openings(state, stage))
+    bundles = tuple(open_bundle(state, stage, opening) for opening in find_openings(state, stage))
     if bundles:
         state.commands.append(OpenBundles(stage.spec.name, bundles))
 
 
-def commit(state: SchedulerState, event: BundleDone) -> None:
+def commit_bundle(state: SchedulerState, event: BundleDone) -> None:
     """Closes a committed bundle, and applies its outputs, residuals and shard summary."""
     record = state.bundles.pop(event.bundle)
     stage = state.stages[record.stage]
@@ -48,33 +52,33 @@ def commit(state: SchedulerState, event: BundleDone) -> None:
     if shard is not None:
         assert event.summary is not None
         _replace_summary(state, stage, shard, event.summary)
-    take_back(state, stage, record, event.residuals)
-    hand_on(state, event)
+    requeue_residuals(state, stage, record, event.residuals)
+    deliver_outputs(state, event)
     for work in record.work:
         remove_work(state, stage, work)
-    give_back(state, record.views)
-    forget_update(state, stage, event.bundle)
-    look_at(state, stage, shard)
-    has_caught_up(state, stage)
+    release_views(state, record.views)
+    cancel_checkpoint_request(state, stage, event.bundle)
+    mark_shard(state, stage, shard)
+    resume_producers(state, stage)
     if event.finalize:
         state.commands.append(FinalizeBundles((event.bundle,)))
 
 
-def hand_on(state: SchedulerState, event: BundleDone) -> None:
+def deliver_outputs(state: SchedulerState, event: BundleDone) -> None:
     """Delivers the outputs of a bundle to the stages that read them."""
-    make_room(state, event.outputs)
+    drop_replaced_data(state, event.outputs)
     for output in event.outputs:
-        deliver(state, output.collection, output.data)
+        deliver_data(state, output.collection, output.data)
 
 
-def has_caught_up(state: SchedulerState, stage: StageState) -> None:
+def resume_producers(state: SchedulerState, stage: StageState) -> None:
     """Resumes throttled producers of a stage and refreshes its watermarks, after the stage finished
     work.
     """
-    for producer in producers(state, stage):
+    for producer in find_producers(state, stage):
         if producer.throttled:
-            look_at(state, producer, None)
-    refresh(state, stage)
+            mark_shard(state, producer, None)
+    mark_stale(state, stage)
 
 
 def _replace_summary(
@@ -86,56 +90,56 @@ def _replace_summary(
         stage.holds.add(time, count)
     for time, count in before.holds:
         stage.holds.remove(time, count)
-    stage.waking += wants_waking(summary) - wants_waking(before)
+    stage.waking += has_wake(summary) - has_wake(before)
     set_wakes(state, stage, shard, summary)
 
 
-def fail(state: SchedulerState, event: BundleFailed) -> None:
+def fail_bundle(state: SchedulerState, event: BundleFailed) -> None:
     """Retries a failed bundle, immediately or after a pause, or fails the job. See the rules in
     `retries`.
     """
     record = state.bundles[event.bundle]
-    note_failure(record, event, state.now)
-    if is_last(state, record.failures):
-        _give_up(state, record, event)
+    record_failure(record, event, state.now)
+    if is_final_failure(state, record.failures):
+        _fail_job_for(state, record, event)
         return
-    lose_attempt(record)
-    pause = pause_after(state, record.failures)
+    discard_attempt(record)
+    pause = compute_pause(state, record.failures)
     if pause:
-        _pause(state, record, pause)
+        _pause_bundle(state, record, pause)
     else:
-        begin_attempt(state, record)
+        start_attempt(state, record)
 
 
-def _pause(state: SchedulerState, record: BundleRecord, pause: Duration) -> None:
+def _pause_bundle(state: SchedulerState, record: BundleRecord, pause: Duration) -> None:
     number = record.bundle.number
     record.due = state.now + pause
     state.clock_wakes.put((record.stage, RETRY, number), record.due)
-    for stage in stages_of(state, record):
+    for stage in get_stages(state, record):
         stage.paused += 1
-        forget_update(state, stage, number)
+        cancel_checkpoint_request(state, stage, number)
     state.paused += 1
 
 
-def reopen(state: SchedulerState, record: BundleRecord) -> None:
+def resume_bundle(state: SchedulerState, record: BundleRecord) -> None:
     """Starts the next attempt at a bundle after its pause."""
     record.due = None
     state.clock_wakes.put((record.stage, RETRY, record.bundle.number), None)
-    for stage in stages_of(state, record):
+    for stage in get_stages(state, record):
         stage.paused -= 1
     state.paused -= 1
-    begin_attempt(state, record)
+    start_attempt(state, record)
     if is_outdated(record):
-        ask_soon(state, state.stages[record.stage], record, state.now)
+        schedule_checkpoint(state, state.stages[record.stage], record, state.now)
 
 
-def stages_of(state: SchedulerState, record: BundleRecord) -> list[StageState]:
+def get_stages(state: SchedulerState, record: BundleRecord) -> list[StageState]:
     """Returns the stages of a bundle: a single stage, or all stages of a section."""
     numbers = [part.stage for part in record.parts] or [record.stage]
     return [state.stages[number] for number in numbers]
 
 
-def _give_up(state: SchedulerState, record: BundleRecord, event: BundleFailed) -> None:
+def _fail_job_for(state: SchedulerState, record: BundleRecord, event: BundleFailed) -> None:
     stage = state.stages[record.stage].spec.name
     what = f"stage {stage!r}"
     if record.bundle.shard is not None:
@@ -143,7 +147,7 @@ def _give_up(state: SchedulerState, record: BundleRecord, event: BundleFailed) -
     if record.parts:
         last = state.stages[record.parts[-1].stage].spec.name
         what = f"the section of stages {stage!r} to {last!r}"
-    attempts = _attempts(record)
+    attempts = _count_attempts(record)
     tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
     causes = (*record.outside_failures, *record.user_failures)
     fail_job(
@@ -156,7 +160,7 @@ def _give_up(state: SchedulerState, record: BundleRecord, event: BundleFailed) -
     )
 
 
-def _attempts(record: BundleRecord) -> int:
+def _count_attempts(record: BundleRecord) -> int:
     return record.failures.attempts or record.failures.outages
 
 
@@ -172,12 +176,12 @@ def fail_job(
     failure, if any.
     """
     state.phase = Phase.FAILED
-    stop_bundles(state, culprit)
-    attempts = 0 if culprit is None else _attempts(culprit)
+    cancel_bundles(state, culprit)
+    attempts = 0 if culprit is None else _count_attempts(culprit)
     state.commands.append(FailJob(reason, stage, causes, attempts, kind))
 
 
-def stop_bundles(state: SchedulerState, ended: BundleRecord | None = None) -> None:
+def cancel_bundles(state: SchedulerState, ended: BundleRecord | None = None) -> None:
     """Cancels all running bundles except `ended`, whose latest attempt has already ended.
 
     The bundle records remain, so that the state is complete and can be saved as a savepoint.

@@ -21,7 +21,7 @@ OUTDATED_AFTER: Duration = 200
 """Minimum time (ms) from the opening of a bundle to a checkpoint request because of an outdated
 side input.
 """
-ASKED_AGAIN_AFTER: Duration = 50
+RETRY_REQUEST_AFTER: Duration = 50
 """Delay (ms) of a checkpoint request while the bundle is handling another split."""
 
 
@@ -36,13 +36,13 @@ def can_split(stage: StageState, record: BundleRecord) -> bool:
     return not stage.spec.keyed and not stage.spec.whole_input
 
 
-def ask(state: SchedulerState, record: BundleRecord, fraction: float) -> None:
+def request_split(state: SchedulerState, record: BundleRecord, fraction: float) -> None:
     """Requests a split of a running bundle, which keeps `fraction` of its remaining work."""
     record.split = SplitBundle(record.bundle.number, record.bundle.attempt, fraction)
     state.commands.append(record.split)
 
 
-def note_update(state: SchedulerState, stage: StageState, view: SideView) -> None:
+def schedule_checkpoints(state: SchedulerState, stage: StageState, view: SideView) -> None:
     """Schedules checkpoint requests for the open bundles that read a view, because the view is
     outdated.
     """
@@ -51,10 +51,10 @@ def note_update(state: SchedulerState, stage: StageState, view: SideView) -> Non
     for record in state.bundles.values():
         reads = record.stage == stage.number and any(other is view for other in record.views)
         if reads and record.due is None:
-            ask_soon(state, stage, record, record.bundle.processing_time)
+            schedule_checkpoint(state, stage, record, record.bundle.processing_time)
 
 
-def ask_soon(
+def schedule_checkpoint(
     state: SchedulerState, stage: StageState, record: BundleRecord, began: Timestamp
 ) -> None:
     """Schedules a checkpoint request for a splittable bundle that started at `began` (processing
@@ -65,18 +65,18 @@ def ask_soon(
         state.clock_wakes.put((stage.number, BUNDLE, record.bundle.number), when)
 
 
-def ask_outdated(state: SchedulerState, bundle: int) -> None:
+def request_checkpoint(state: SchedulerState, bundle: int) -> None:
     """Requests a scheduled checkpoint from a bundle, or postpones the request if another split is
     pending.
     """
     record = state.bundles[bundle]
     if record.split is None:
-        ask(state, record, 0.0)
+        request_split(state, record, 0.0)
     else:
-        state.clock_wakes.put((record.stage, BUNDLE, bundle), state.now + ASKED_AGAIN_AFTER)
+        state.clock_wakes.put((record.stage, BUNDLE, bundle), state.now + RETRY_REQUEST_AFTER)
 
 
-def forget_update(state: SchedulerState, stage: StageState, bundle: int) -> None:
+def cancel_checkpoint_request(state: SchedulerState, stage: StageState, bundle: int) -> None:
     """Cancels the scheduled checkpoint request of a bundle that closed or was just asked to split."""
     state.clock_wakes.put((stage.number, BUNDLE, bundle), None)
 

@@ -33,7 +33,7 @@ from beam_runner_engine.scheduler.transitions import (
 BundleEvent: TypeAlias = BundleDone | BundleFailed | SectionRefused | Progress | GiveWay | SplitDone
 
 
-def check(state: SchedulerState, event: Event) -> Reaction:
+def check_event(state: SchedulerState, event: Event) -> Reaction:
     """Returns the scheduler's reaction to an event, from the transition tables.
 
     Raises:
@@ -52,7 +52,7 @@ def check(state: SchedulerState, event: Event) -> Reaction:
 
 
 def _check_bundle_event(state: SchedulerState, event: BundleEvent) -> Reaction:
-    bundle_state = _bundle_state(state, event)
+    bundle_state = _get_bundle_state(state, event)
     transition = BUNDLE_TABLE.get((bundle_state, type(event)))
     if transition is None:
         raise IllegalEvent(
@@ -72,7 +72,7 @@ def _check_bundle_event(state: SchedulerState, event: BundleEvent) -> Reaction:
         _check_residuals(stage, event, event.residuals)
         for part in event.primary:
             _check_count(event, part.data)
-        _check_cut(stage, event)
+        _check_split_shards(stage, event)
     elif isinstance(event, Progress) and not (0.0 <= event.fraction <= 1.0 and event.elapsed >= 0):
         raise IllegalEvent(
             event, "the fraction must be from 0 to 1, and the elapsed time must not be negative"
@@ -80,7 +80,7 @@ def _check_bundle_event(state: SchedulerState, event: BundleEvent) -> Reaction:
     return Reaction.ACT
 
 
-def _bundle_state(state: SchedulerState, event: BundleEvent) -> BundleState:
+def _get_bundle_state(state: SchedulerState, event: BundleEvent) -> BundleState:
     if not 0 <= event.bundle < state.next_bundle:
         raise IllegalEvent(event, f"bundle {event.bundle} was never opened")
     record = state.bundles.get(event.bundle)
@@ -134,7 +134,7 @@ def _check_residuals(stage: StageState, event: Event, residuals: Iterable[Residu
             )
 
 
-def _check_cut(stage: StageState, event: SplitDone) -> None:
+def _check_split_shards(stage: StageState, event: SplitDone) -> None:
     if not stage.spec.keyed:
         return
     kept = {part.data.facts.shard for part in event.primary}
@@ -155,7 +155,7 @@ def _check_outputs(
         if output.collection not in allowed:
             raise IllegalEvent(event, f"{output.collection!r} is not {what}")
         collection = state.collections[output.collection]
-        why = unfit(collection.node, output.data)
+        why = describe_problem(collection.node, output.data)
         if why:
             raise IllegalEvent(event, why)
 
@@ -165,7 +165,7 @@ def _check_count(event: Event, data: Data) -> None:
         raise IllegalEvent(event, f"data {data.ref!r} has no elements; omit empty data")
 
 
-def unfit(collection: CollectionNode, data: Data) -> str | None:
+def describe_problem(collection: CollectionNode, data: Data) -> str | None:
     """Returns why data lacks facts that the readers of its collection need, or None if the data is
     valid.
     """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from beam_runner_model.times import Timestamp
 
-from beam_runner_engine.scheduler.bundles import reopen
-from beam_runner_engine.scheduler.checkpoints import ask_outdated
-from beam_runner_engine.scheduler.delivery import look_at, place_work
+from beam_runner_engine.scheduler.bundles import resume_bundle
+from beam_runner_engine.scheduler.checkpoints import request_checkpoint
+from beam_runner_engine.scheduler.delivery import mark_shard, queue_work
 from beam_runner_engine.scheduler.state import BUNDLE, RETRY, SHARD, SchedulerState
 
 
@@ -18,10 +18,10 @@ def advance_clock(state: SchedulerState, now: Timestamp) -> None:
     for number, what, key in state.clock_wakes.pop_due(now):
         stage = state.stages[number]
         if what == SHARD:
-            look_at(state, stage, key)
+            mark_shard(state, stage, key)
         elif what == BUNDLE:
-            ask_outdated(state, key)
+            request_checkpoint(state, key)
         elif what == RETRY:
-            reopen(state, state.bundles[key])
+            resume_bundle(state, state.bundles[key])
         else:
-            place_work(state, stage, stage.delayed.pop(key))
+            queue_work(state, stage, stage.delayed.pop(key))

@@ -11,15 +11,15 @@ from beam_runner_model.windows import Window
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.pieces import add_piece, add_use, drop_use
 from beam_runner_engine.scheduler.side_inputs import (
-    attach,
-    first_unreadable,
+    add_side_data,
+    add_waiting_work,
+    find_unreadable,
     group_by_needs,
-    wait_for,
 )
 from beam_runner_engine.scheduler.state import SchedulerState, ShardState, StageState, Work
 
 
-def deliver(state: SchedulerState, collection: str, data: Data) -> None:
+def deliver_data(state: SchedulerState, collection: str, data: Data) -> None:
     """Delivers new data of a collection to all stages that read it. Data without readers is
     released immediately.
     """
@@ -27,14 +27,14 @@ def deliver(state: SchedulerState, collection: str, data: Data) -> None:
     piece = add_piece(state, data)
     for number, place in node.side_consumers:
         stage = state.stages[number]
-        unblock(state, stage, attach(state, stage, stage.sides[place], piece))
+        queue_unblocked_work(state, stage, add_side_data(state, stage, stage.sides[place], piece))
     for number in node.consumers:
-        for work in new_work(state, state.stages[number], piece, data.facts.windows):
-            place_work(state, state.stages[number], work)
+        for work in create_work(state, state.stages[number], piece, data.facts.windows):
+            queue_work(state, state.stages[number], work)
     drop_use(state, piece)
 
 
-def new_work(
+def create_work(
     state: SchedulerState,
     stage: StageState,
     piece: int,
@@ -80,12 +80,12 @@ def remove_work(state: SchedulerState, stage: StageState, work: Work) -> None:
     drop_use(state, work.piece)
 
 
-def shard_of(stage: StageState, work: Work) -> int | None:
+def get_shard(stage: StageState, work: Work) -> int | None:
     """Returns the key shard of work in a keyed stage, or None if the stage is not keyed."""
     return work.data.facts.shard if stage.spec.keyed else None
 
 
-def shard_state(stage: StageState, shard: int | None) -> ShardState:
+def get_shard_state(stage: StageState, shard: int | None) -> ShardState:
     """Returns the state of a shard, and creates the state if necessary."""
     known = stage.shards.get(shard)
     if known is None:
@@ -93,35 +93,37 @@ def shard_state(stage: StageState, shard: int | None) -> ShardState:
     return known
 
 
-def place_work(state: SchedulerState, stage: StageState, work: Work) -> None:
+def queue_work(state: SchedulerState, stage: StageState, work: Work) -> None:
     """Queues work for a bundle, or makes the work wait for its side inputs."""
     stage.waiting_bytes += work.data.facts.size
-    _place(state, stage, shard_of(stage, work), work)
+    _queue_or_block(state, stage, get_shard(stage, work), work)
 
 
-def unblock(
+def queue_unblocked_work(
     state: SchedulerState, stage: StageState, freed: Iterable[tuple[int | None, Work]]
 ) -> None:
     """Queues work whose awaited side-input window is now readable. Each item has its shard."""
     for shard, work in freed:
         stage.blocked -= 1
         stage.shards[shard].blocked.remove(work.time)
-        _place(state, stage, shard, work)
+        _queue_or_block(state, stage, shard, work)
 
 
-def _place(state: SchedulerState, stage: StageState, shard: int | None, work: Work) -> None:
-    need = first_unreadable(state, stage, work)
-    target = shard_state(stage, shard)
+def _queue_or_block(
+    state: SchedulerState, stage: StageState, shard: int | None, work: Work
+) -> None:
+    need = find_unreadable(state, stage, work)
+    target = get_shard_state(stage, shard)
     if need is not None:
-        wait_for(stage, need, shard, work)
+        add_waiting_work(stage, need, shard, work)
         target.blocked.add(work.time)
         stage.blocked += 1
     else:
         target.ready.setdefault(work.piece, []).append(work)
-        look_at(state, stage, shard)
+        mark_shard(state, stage, shard)
 
 
-def look_at(state: SchedulerState, stage: StageState, shard: int | None) -> None:
+def mark_shard(state: SchedulerState, stage: StageState, shard: int | None) -> None:
     """Marks a shard as a candidate for new bundles, to be checked at the end of the event."""
     stage.candidates[shard] = None
     state.touched[stage.number] = None

@@ -4,10 +4,10 @@ already emitted.
 
 from __future__ import annotations
 
-from beam_runner_engine.scheduler.bundles import reopen, stop_bundles
-from beam_runner_engine.scheduler.checkpoints import ask, can_split
+from beam_runner_engine.scheduler.bundles import cancel_bundles, resume_bundle
+from beam_runner_engine.scheduler.checkpoints import can_split, request_split
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome
-from beam_runner_engine.scheduler.delivery import look_at
+from beam_runner_engine.scheduler.delivery import mark_shard
 from beam_runner_engine.scheduler.splits import must_checkpoint
 from beam_runner_engine.scheduler.state import SchedulerState
 from beam_runner_engine.scheduler.teststream import end_script
@@ -15,7 +15,7 @@ from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import resume_all
 
 
-def drain(state: SchedulerState) -> None:
+def start_drain(state: SchedulerState) -> None:
     """Starts a drain: ends all sources and lets all windows close.
 
     TestStreams end at their current step. Pending and delayed restrictions are truncated when a
@@ -31,21 +31,21 @@ def drain(state: SchedulerState) -> None:
     for stage in state.stages:
         resume_all(state, stage)
         if stage.throttled:
-            look_at(state, stage, None)
+            mark_shard(state, stage, None)
     for record in tuple(state.bundles.values()):
         stage = state.stages[record.stage]
         if record.due is not None:
-            reopen(state, record)
+            resume_bundle(state, record)
         elif (
             record.split is None
             and can_split(stage, record)
             and must_checkpoint(state, stage, record)
         ):
-            ask(state, record, 0.0)
+            request_split(state, record, 0.0)
 
 
-def cancel(state: SchedulerState) -> None:
+def cancel_job(state: SchedulerState) -> None:
     """Cancels the job immediately."""
     state.phase = Phase.CANCELLED
-    stop_bundles(state)
+    cancel_bundles(state)
     state.commands.append(FinishJob(Outcome.CANCELLED))

@@ -24,7 +24,7 @@ ROOT = -1
 """Producer number of root data, which the `Start` event contains."""
 
 
-def test_stream_producer(number: int) -> int:
+def get_test_stream_producer(number: int) -> int:
     """Returns the producer number of a TestStream from its index in the graph."""
     return -2 - number
 
@@ -91,10 +91,10 @@ def compile_graph(spec: GraphSpec) -> Graph:
         _check_stage(stage)
     for stream in spec.test_streams:
         _check_stream(stream)
-    stages = _in_order(spec.stages)
+    stages = _sort_stages(spec.stages)
     return Graph(
         stages=stages,
-        collections=_collections(spec, stages),
+        collections=_build_collections(spec, stages),
         roots=spec.roots,
         test_streams=spec.test_streams,
     )
@@ -154,14 +154,14 @@ def _check_stream(stream: TestStreamSpec) -> None:
         watermarks[step.collection] = step.watermark
 
 
-def _reads(stage: StageSpec) -> set[str]:
+def _find_reads(stage: StageSpec) -> set[str]:
     return {*stage.inputs, *(side.collection for side in stage.side_inputs)}
 
 
-def _in_order(stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
+def _sort_stages(stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
     readers: dict[str, list[int]] = {}
     for number, stage in enumerate(stages):
-        for name in _reads(stage):
+        for name in _find_reads(stage):
             readers.setdefault(name, []).append(number)
     missing = [0] * len(stages)
     for stage in stages:
@@ -185,13 +185,13 @@ def _in_order(stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
     return tuple(order)
 
 
-def _collections(spec: GraphSpec, stages: tuple[StageSpec, ...]) -> dict[str, CollectionNode]:
+def _build_collections(spec: GraphSpec, stages: tuple[StageSpec, ...]) -> dict[str, CollectionNode]:
     producers: dict[str, list[int]] = {}
     for name in spec.roots:
         producers.setdefault(name, []).append(ROOT)
     for number, stream in enumerate(spec.test_streams):
         for name in stream.outputs:
-            producers.setdefault(name, []).append(test_stream_producer(number))
+            producers.setdefault(name, []).append(get_test_stream_producer(number))
     for name, numbers in producers.items():
         if len(numbers) > 1:
             raise GraphError(
@@ -207,7 +207,7 @@ def _collections(spec: GraphSpec, stages: tuple[StageSpec, ...]) -> dict[str, Co
         for place, side in enumerate(stage.side_inputs):
             side_consumers.setdefault(side.collection, []).append((number, place))
     for stage in stages:
-        for name in sorted(_reads(stage)):
+        for name in sorted(_find_reads(stage)):
             if name not in producers:
                 raise GraphError(
                     f"Stage {stage.name!r} reads {name!r}, but no stage, root or TestStream produces this collection"

@@ -24,7 +24,7 @@ from beam_runner_engine.scheduler.state import SchedulerState, StageState
 
 
 @attrs.frozen
-class Overtaken:
+class OvertakenData:
     """Violation: on-time data that a watermark has overtaken. Times are event times in ms.
 
     Attributes:
@@ -40,7 +40,7 @@ class Overtaken:
     watermark: Timestamp
 
 
-class WatermarkWatch:
+class WatermarkChecker:
     """Wrapper of `Scheduler.handle` that checks the data in events and commands, without changing
     them.
 
@@ -49,31 +49,33 @@ class WatermarkWatch:
 
     def __init__(self) -> None:
         self._on_time: dict[Data, None] = {}
-        self._found: list[Overtaken] = []
+        self._found: list[OvertakenData] = []
 
     def handle(self, scheduler: Scheduler, event: Event) -> tuple[Command, ...]:
         """Handles an event with the scheduler, and returns the scheduler's commands."""
         state = scheduler.state
-        if isinstance(event, BundleDone) and _is_open(state, event):
-            stages = _stages_of(state, event)
+        if isinstance(event, BundleDone) and _is_bundle_open(state, event):
+            stages = _get_stages(state, event)
             for output in event.outputs:
-                self._look_at(state, output, stages)
+                self._check_output(state, output, stages)
         commands = scheduler.handle(event)
         for command in commands:
             match command:
                 case OpenBundles(_, bundles):
-                    self._look_at_bundles(state, bundles)
+                    self._check_bundles(state, bundles)
                 case ReleaseData(data):
                     for released in data:
                         self._on_time.pop(released, None)
         return commands
 
-    def take_found(self) -> list[Overtaken]:
+    def take_violations(self) -> list[OvertakenData]:
         """Returns the violations found since the last call."""
         found, self._found = self._found, []
         return found
 
-    def _look_at(self, state: SchedulerState, output: Output, stages: list[StageState]) -> None:
+    def _check_output(
+        self, state: SchedulerState, output: Output, stages: list[StageState]
+    ) -> None:
         writers = [stage for stage in stages if output.collection in stage.spec.outputs]
         time = output.data.facts.min_timestamp
         if not writers or time < min(stage.output for stage in writers):
@@ -83,9 +85,11 @@ class WatermarkWatch:
             reader = state.stages[number]
             watermark = reader.upstream.min()
             if watermark > time:
-                self._found.append(Overtaken(reader.spec.name, output.collection, time, watermark))
+                self._found.append(
+                    OvertakenData(reader.spec.name, output.collection, time, watermark)
+                )
 
-    def _look_at_bundles(self, state: SchedulerState, bundles: Iterable[Bundle]) -> None:
+    def _check_bundles(self, state: SchedulerState, bundles: Iterable[Bundle]) -> None:
         for bundle in bundles:
             for one in bundle.inputs:
                 time = one.data.facts.min_timestamp
@@ -93,16 +97,16 @@ class WatermarkWatch:
                     inputs = state.stages[state.numbers[bundle.stage]].spec.inputs
                     watermark = bundle.input_watermark
                     self._found.append(
-                        Overtaken(bundle.stage, " or ".join(inputs), time, watermark)
+                        OvertakenData(bundle.stage, " or ".join(inputs), time, watermark)
                     )
 
 
-def _is_open(state: SchedulerState, event: BundleDone) -> bool:
+def _is_bundle_open(state: SchedulerState, event: BundleDone) -> bool:
     record = state.bundles.get(event.bundle)
     return record is not None and record.bundle.attempt == event.attempt
 
 
-def _stages_of(state: SchedulerState, event: BundleDone) -> list[StageState]:
+def _get_stages(state: SchedulerState, event: BundleDone) -> list[StageState]:
     """Returns the stages of an open bundle: several stages for a section."""
     record = state.bundles[event.bundle]
     numbers = [part.stage for part in record.parts] or [record.stage]

@@ -20,7 +20,7 @@ class Load:
     parallelism: int
 
     @property
-    def idle(self) -> int:
+    def idle_slots(self) -> int:
         """Number of additional bundles that could run now."""
         return max(0, self.parallelism - self.open)
 
@@ -108,7 +108,7 @@ class DefaultPolicy:
     def initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
         """Fills bundles in order up to the target size."""
         total = sum(facts.size for facts in work)
-        wanted = max(-(-total // self.bundle_bytes), load.idle if self.spreads else 1, 1)
+        wanted = max(-(-total // self.bundle_bytes), load.idle_slots if self.spreads else 1, 1)
         bundles = min(wanted, most, len(work))
         aim = total / bundles
         counts: list[int] = []
@@ -134,7 +134,7 @@ class DefaultPolicy:
             return 0.0
         if bundle.splittable and not self.halves_restrictions:
             return None
-        if load.idle:
+        if load.idle_slots:
             if bundle.joint:
                 return 0.0
             if bundle.stalled >= self.stalled_reports:

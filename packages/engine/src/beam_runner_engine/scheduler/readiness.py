@@ -10,12 +10,12 @@ from itertools import groupby, islice
 import attrs
 from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 
-from beam_runner_engine.scheduler.splits import initial_split
+from beam_runner_engine.scheduler.splits import divide_work
 from beam_runner_engine.scheduler.state import SchedulerState, ShardState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import is_due
 
-_MOST_LOOKED_AT = 1_000
+_MAX_PIECES = 1_000
 """Maximum number of queued pieces to divide at once, which bounds the cost for long queues."""
 
 
@@ -34,28 +34,28 @@ class Opening:
     end_watermark: Timestamp
 
 
-def openings(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
+def find_openings(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
     """Yields the bundles of a stage that can be opened now, and removes their work from the queues.
 
     Checks only shards that changed since the last call.
     """
-    found = _openings_by_shard(state, stage)
-    return _joined(found, state.limits.joint_bytes) if stage.spec.joint_shards else found
+    found = _find_openings_by_shard(state, stage)
+    return _join_shards(found, state.limits.joint_bytes) if stage.spec.joint_shards else found
 
 
-def _openings_by_shard(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
+def _find_openings_by_shard(state: SchedulerState, stage: StageState) -> Iterator[Opening]:
     candidates, stage.candidates = stage.candidates, {}
     for shard in candidates:
         known = stage.shards[shard]
         if stage.spec.whole_input and (known.blocked or stage.seen_upstream < MAX_TIMESTAMP):
             continue
         if stage.spec.keyed:
-            yield from _keyed_opening(state, stage, shard, known)
+            yield from _find_keyed_opening(state, stage, shard, known)
         else:
-            yield from _ordinary_openings(state, stage, known)
+            yield from _find_ordinary_openings(state, stage, known)
 
 
-def _joined(openings: Iterable[Opening], most_bytes: int) -> Iterator[Opening]:
+def _join_shards(openings: Iterable[Opening], most_bytes: int) -> Iterator[Opening]:
     """Combines complete shards into bundles, in order, up to `most_bytes` per bundle."""
     joint: Opening | None = None
     filled = 0
@@ -72,42 +72,42 @@ def _joined(openings: Iterable[Opening], most_bytes: int) -> Iterator[Opening]:
         yield joint
 
 
-def _keyed_opening(
+def _find_keyed_opening(
     state: SchedulerState, stage: StageState, shard: int | None, known: ShardState
 ) -> Iterator[Opening]:
     if known.open:
         return
     watermark = min(stage.seen_upstream, known.blocked.min())
     if known.ready or is_due(known, watermark, state.now):
-        yield Opening(shard, _take(known, len(known.ready)), max(watermark, known.watermark))
+        yield Opening(shard, _take_work(known, len(known.ready)), max(watermark, known.watermark))
 
 
-def _ordinary_openings(
+def _find_ordinary_openings(
     state: SchedulerState, stage: StageState, known: ShardState
 ) -> Iterator[Opening]:
-    queue = list(islice(known.ready.values(), _MOST_LOOKED_AT))
-    if not queue or _must_wait(state, stage, queue):
+    queue = list(islice(known.ready.values(), _MAX_PIECES))
+    if not queue or _must_throttle(state, stage, queue):
         return
     if stage.spec.whole_input:
-        yield Opening(None, _take(known, len(known.ready)), stage.input)
+        yield Opening(None, _take_work(known, len(known.ready)), stage.input)
         return
     if stage.open >= state.limits.bundles_per_stage:
         return
     if stage.spec.joint_pieces and _can_share(queue, state.limits.joint_bytes):
-        yield Opening(None, _take(known, len(queue)), stage.input)
+        yield Opening(None, _take_work(known, len(queue)), stage.input)
         return
-    for alike in _alike(state, queue):
+    for alike in _split_by_kind(state, queue):
         most = state.limits.bundles_per_stage - stage.open
         if most < 1:
             return
-        counts = initial_split(state, stage, [items[0].data.facts for items in alike], most)
+        counts = divide_work(state, stage, [items[0].data.facts for items in alike], most)
         for count in counts:
-            yield Opening(None, _take(known, count), stage.input)
+            yield Opening(None, _take_work(known, count), stage.input)
         if sum(counts) < len(alike):
             return
 
 
-def _alike(state: SchedulerState, queue: list[list[Work]]) -> Iterator[list[list[Work]]]:
+def _split_by_kind(state: SchedulerState, queue: list[list[Work]]) -> Iterator[list[list[Work]]]:
     """Yields runs of queued pieces that are either all whole or all subject to truncation in a
     drain.
 
@@ -127,13 +127,13 @@ def _can_share(queue: list[list[Work]], most_bytes: int) -> bool:
     return size <= most_bytes and not any(work.residual for items in queue for work in items)
 
 
-def _take(known: ShardState, count: int) -> list[Work]:
+def _take_work(known: ShardState, count: int) -> list[Work]:
     """Removes and returns the work on the first `count` pieces of the queue."""
     pieces = [known.ready.popitem(last=False)[1] for _ in range(count)]
     return [item for items in pieces for item in items]
 
 
-def _must_wait(state: SchedulerState, stage: StageState, queue: list[list[Work]]) -> bool:
+def _must_throttle(state: SchedulerState, stage: StageState, queue: list[list[Work]]) -> bool:
     """Returns whether residuals must wait because a busy consumer has a large backlog."""
     stage.throttled = (
         stage.spec.splittable
@@ -141,20 +141,20 @@ def _must_wait(state: SchedulerState, stage: StageState, queue: list[list[Work]]
         and all(work.residual for items in queue for work in items)
         and any(
             consumer.open and consumer.waiting_bytes > state.limits.backlog_bytes
-            for consumer in consumers(state, stage)
+            for consumer in find_consumers(state, stage)
         )
     )
     return stage.throttled
 
 
-def consumers(state: SchedulerState, stage: StageState) -> Iterator[StageState]:
+def find_consumers(state: SchedulerState, stage: StageState) -> Iterator[StageState]:
     """Yields the stages that read an output of the stage as their main input."""
     for name in stage.spec.outputs:
         for number in state.collections[name].node.consumers:
             yield state.stages[number]
 
 
-def producers(state: SchedulerState, stage: StageState) -> Iterator[StageState]:
+def find_producers(state: SchedulerState, stage: StageState) -> Iterator[StageState]:
     """Yields the stages that write a main input of the stage."""
     for name in stage.spec.inputs:
         for number in state.collections[name].node.producers:

@@ -16,7 +16,7 @@ from beam_runner_engine.scheduler.state import (
     SectionPhase,
     StageState,
 )
-from beam_runner_engine.scheduler.wakeups import event_wake
+from beam_runner_engine.scheduler.wakeups import get_event_wake
 
 
 @attrs.frozen
@@ -72,7 +72,7 @@ class Retry:
     outage_since: Timestamp | None
 
 
-def report(stage: StageState) -> StageReport:
+def report_stage(stage: StageState) -> StageReport:
     """Returns a report about a stage, at constant cost."""
     return StageReport(
         stage=stage.spec.name,
@@ -89,7 +89,7 @@ def report(stage: StageState) -> StageReport:
     )
 
 
-def retries(records: Iterable[BundleRecord]) -> tuple[Retry, ...]:
+def list_retries(records: Iterable[BundleRecord]) -> tuple[Retry, ...]:
     """Returns a report about each bundle with failed attempts."""
     return tuple(
         Retry(
@@ -104,19 +104,19 @@ def retries(records: Iterable[BundleRecord]) -> tuple[Retry, ...]:
     )
 
 
-def waits(state: SchedulerState) -> tuple[Wait, ...]:
+def list_waits(state: SchedulerState) -> tuple[Wait, ...]:
     """Returns the waits of every incomplete stage, in graph order."""
     return tuple(
-        wait for stage in state.stages if not stage.complete for wait in _waits_of(state, stage)
+        wait for stage in state.stages if not stage.complete for wait in _find_waits(state, stage)
     )
 
 
-def _waits_of(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
+def _find_waits(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
     found = (
-        *_running(stage),
-        *_side_inputs(state, stage),
-        *_end_of_input(state, stage),
-        *_shards(stage),
+        *_find_bundle_waits(stage),
+        *_find_side_input_waits(state, stage),
+        *_find_input_waits(state, stage),
+        *_find_shard_waits(stage),
     )
     yield from found
     if not found and stage.seen_upstream < MAX_TIMESTAMP:
@@ -131,7 +131,7 @@ def _waits_of(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
                 )
 
 
-def _running(stage: StageState) -> Iterator[Wait]:
+def _find_bundle_waits(stage: StageState) -> Iterator[Wait]:
     for kind, count in (
         (WaitKind.BUNDLES, stage.open - stage.paused),
         (WaitKind.RETRY, stage.paused),
@@ -141,7 +141,7 @@ def _running(stage: StageState) -> Iterator[Wait]:
             yield Wait(kind, stage.spec.name, count=count)
 
 
-def _side_inputs(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
+def _find_side_input_waits(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
     for side in stage.sides:
         for window, waiting in side.waiting.items():
             yield Wait(
@@ -155,7 +155,7 @@ def _side_inputs(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
             )
 
 
-def _end_of_input(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
+def _find_input_waits(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
     name = stage.spec.name
     ready = any(shard.ready for shard in stage.shards.values())
     if stage.spec.whole_input and ready and stage.seen_upstream < MAX_TIMESTAMP:
@@ -167,10 +167,10 @@ def _end_of_input(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
             yield Wait(WaitKind.END_OF_SECTION_INPUT, name, givers=tuple(stages))
 
 
-def _shards(stage: StageState) -> Iterator[Wait]:
+def _find_shard_waits(stage: StageState) -> Iterator[Wait]:
     name = stage.spec.name
     for key, shard in stage.shards.items():
-        summary, wake = shard.summary, event_wake(shard.summary)
+        summary, wake = shard.summary, get_event_wake(shard.summary)
         clock, hold = summary.next_processing_timer, summary.min_hold
         if shard.open:
             continue

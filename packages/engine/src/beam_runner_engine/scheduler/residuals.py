@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.scheduler.delivery import new_work, place_work
+from beam_runner_engine.scheduler.delivery import create_work, queue_work
 from beam_runner_engine.scheduler.events import Residual
 from beam_runner_engine.scheduler.pieces import add_piece, add_use, drop_use
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState
@@ -13,7 +13,7 @@ from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import delay_work
 
 
-def take_back(
+def requeue_residuals(
     state: SchedulerState,
     stage: StageState,
     record: BundleRecord,
@@ -32,11 +32,11 @@ def take_back(
         residuals: the residuals.
         origins: the pieces whose storage the residuals can share.
     """
-    own = own_pieces(record) if residuals else {}
+    own = map_own_pieces(record) if residuals else {}
     for residual in residuals:
-        piece = piece_of(state, own, residual.data, origins)
+        piece = get_piece(state, own, residual.data, origins)
         windows = residual.data.facts.windows if residual.windows is None else residual.windows
-        for work in new_work(
+        for work in create_work(
             state,
             stage,
             piece,
@@ -51,16 +51,16 @@ def take_back(
             if residual.delay and (residual.whole or state.phase is Phase.RUNNING):
                 delay_work(state, stage, work, residual.delay)
             else:
-                place_work(state, stage, work)
+                queue_work(state, stage, work)
         drop_use(state, piece)
 
 
-def own_pieces(record: BundleRecord) -> dict[Data, int]:
+def map_own_pieces(record: BundleRecord) -> dict[Data, int]:
     """Returns the numbers of the pieces that a bundle processes, by data."""
     return {work.data: work.piece for work in record.work}
 
 
-def piece_of(
+def get_piece(
     state: SchedulerState, own: Mapping[Data, int], data: Data, origins: tuple[int, ...]
 ) -> int:
     """Returns the piece of some data after adding a use. If the data is a complete input of the

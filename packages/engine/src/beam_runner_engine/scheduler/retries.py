@@ -12,7 +12,7 @@ of another kind ends an outage, because the external system responded. The first
 has no pause, because a lost process says nothing about the bundle.
 
 A scripted clock doesn't advance while a bundle is open. Therefore, a job with a scripted clock has
-no pauses, an outage counts as an `OUTSIDE` failure, and the default limit is `MOST_WITHOUT_CLOCK`
+no pauses, an outage counts as an `OUTSIDE` failure, and the default limit is `MAX_ATTEMPTS_WITHOUT_CLOCK`
 attempts.
 
 A paused bundle stays open: it keeps its work, side inputs and key shard, and holds watermarks. A
@@ -27,14 +27,14 @@ from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
 from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_engine.scheduler.state import BundleRecord, FailureRecord, SchedulerState
 
-MOST_WITHOUT_CLOCK = 4
-KEPT_CAUSES = 8
+MAX_ATTEMPTS_WITHOUT_CLOCK = 4
+MAX_CAUSES = 8
 """Maximum number of causes that are stored per list; a bundle with unlimited attempts can fail
 often.
 """
 
 
-def note_failure(record: BundleRecord, event: BundleFailed, now: Timestamp) -> None:
+def record_failure(record: BundleRecord, event: BundleFailed, now: Timestamp) -> None:
     """Records a failure at processing time `now` (ms)."""
     failures = record.failures
     failures.last = event
@@ -51,28 +51,28 @@ def note_failure(record: BundleRecord, event: BundleFailed, now: Timestamp) -> N
         failures.outside += 1
         causes = record.outside_failures
     causes.append(event.cause)
-    del causes[:-KEPT_CAUSES]
+    del causes[:-MAX_CAUSES]
 
 
-def is_last(state: SchedulerState, failures: FailureRecord) -> bool:
+def is_final_failure(state: SchedulerState, failures: FailureRecord) -> bool:
     """Returns whether the latest failure fails the job."""
     assert failures.last is not None
     limits, kind = state.limits, failures.last.kind
     if kind is FailureKind.PERMANENT:
         return True
     if state.scripted_clock:
-        return _is_last_without_clock(limits, failures, kind)
+        return _is_final_without_clock(limits, failures, kind)
     match kind:
         case FailureKind.USER:
-            return _is_reached(limits.user_attempts, failures.user)
+            return _is_limit_reached(limits.user_attempts, failures.user)
         case FailureKind.OUTSIDE:
-            return _is_reached(limits.outside_attempts, failures.outside)
+            return _is_limit_reached(limits.outside_attempts, failures.outside)
         case FailureKind.UNAVAILABLE:
             assert failures.outage_since is not None
-            return _is_reached(limits.outage_limit, state.now - failures.outage_since)
+            return _is_limit_reached(limits.outage_limit, state.now - failures.outage_since)
 
 
-def pause_after(state: SchedulerState, failures: FailureRecord) -> Duration:
+def compute_pause(state: SchedulerState, failures: FailureRecord) -> Duration:
     """Returns the pause (ms) between the latest failure and the next attempt."""
     assert failures.last is not None
     limits = state.limits
@@ -89,12 +89,12 @@ def pause_after(state: SchedulerState, failures: FailureRecord) -> Duration:
             raise AssertionError("a permanent failure is the last")
 
 
-def _is_reached(limit: int | None, value: int) -> bool:
+def _is_limit_reached(limit: int | None, value: int) -> bool:
     return limit is not None and value >= limit
 
 
-def _is_last_without_clock(limits: Limits, failures: FailureRecord, kind: FailureKind) -> bool:
+def _is_final_without_clock(limits: Limits, failures: FailureRecord, kind: FailureKind) -> bool:
     if kind is FailureKind.USER:
-        return failures.user >= (limits.user_attempts or MOST_WITHOUT_CLOCK)
+        return failures.user >= (limits.user_attempts or MAX_ATTEMPTS_WITHOUT_CLOCK)
     lost = failures.outside + failures.outages
-    return lost >= (limits.outside_attempts or MOST_WITHOUT_CLOCK)
+    return lost >= (limits.outside_attempts or MAX_ATTEMPTS_WITHOUT_CLOCK)

@@ -6,13 +6,13 @@ from beam_runner_model.failures import EndingKind
 from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 from beam_runner_model.waits import Wait
 
-from beam_runner_engine.scheduler.attempts import lose_attempts
-from beam_runner_engine.scheduler.bundles import commit, fail, fail_job
-from beam_runner_engine.scheduler.checks import check, unfit
+from beam_runner_engine.scheduler.attempts import restart_attempts
+from beam_runner_engine.scheduler.bundles import commit_bundle, fail_bundle, fail_job
+from beam_runner_engine.scheduler.checks import check_event, describe_problem
 from beam_runner_engine.scheduler.clock import advance_clock
 from beam_runner_engine.scheduler.commands import Bundle, Command, ReleaseData, SplitBundle
-from beam_runner_engine.scheduler.delivery import deliver
-from beam_runner_engine.scheduler.drain import cancel, drain
+from beam_runner_engine.scheduler.delivery import deliver_data
+from beam_runner_engine.scheduler.drain import cancel_job, start_drain
 from beam_runner_engine.scheduler.errors import GraphError, HostCodeError
 from beam_runner_engine.scheduler.events import (
     Abort,
@@ -36,16 +36,22 @@ from beam_runner_engine.scheduler.policy import (
     SectionPolicy,
     SplittingPolicy,
 )
-from beam_runner_engine.scheduler.reports import Retry, StageReport, report, retries, waits
-from beam_runner_engine.scheduler.section_bundles import commit_section, refuse
+from beam_runner_engine.scheduler.reports import (
+    Retry,
+    StageReport,
+    list_retries,
+    list_waits,
+    report_stage,
+)
+from beam_runner_engine.scheduler.section_bundles import commit_section, refuse_section
 from beam_runner_engine.scheduler.sections import find_sections
 from beam_runner_engine.scheduler.specs import AddElements, GraphSpec, Limits
-from beam_runner_engine.scheduler.splits import give_way, note_progress, take_split
-from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, new_state
-from beam_runner_engine.scheduler.termination import settle
+from beam_runner_engine.scheduler.splits import apply_split, record_progress, request_yield
+from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, create_state
+from beam_runner_engine.scheduler.termination import apply_consequences
 from beam_runner_engine.scheduler.transitions import Phase, Reaction
-from beam_runner_engine.scheduler.wakeups import tell_next_wake
-from beam_runner_engine.scheduler.watermarks import set_producer
+from beam_runner_engine.scheduler.wakeups import request_next_wake
+from beam_runner_engine.scheduler.watermarks import set_producer_watermark
 
 
 class Scheduler:
@@ -77,7 +83,7 @@ class Scheduler:
         compiled = compile_graph(graph)
         _check_steps(compiled)
         limits = limits or Limits()
-        self._state = new_state(
+        self._state = create_state(
             compiled,
             limits,
             policy or DefaultPolicy(),
@@ -96,11 +102,11 @@ class Scheduler:
             IllegalEvent: If the event isn't allowed now. The state is unchanged.
         """
         state = self._state
-        if check(state, event) is Reaction.IGNORE:
+        if check_event(state, event) is Reaction.IGNORE:
             return ()
         try:
-            _act(state, event)
-            settle(state)
+            _apply_event(state, event)
+            apply_consequences(state)
         except HostCodeError as error:
             fail_job(state, str(error), EndingKind.SERVER, error.stage, (error.problem,))
         return _take_commands(state)
@@ -115,17 +121,17 @@ class Scheduler:
         """Running bundles at their latest attempts. A host that restarts must run these bundles
         again.
         """
-        return tuple(record.bundle for record in self._running() if record.due is None)
+        return tuple(record.bundle for record in self._open_records() if record.due is None)
 
     @property
     def paused_bundles(self) -> tuple[Bundle, ...]:
         """Bundles that wait for their next attempt. The host must not run these bundles yet."""
-        return tuple(record.bundle for record in self._running() if record.due is not None)
+        return tuple(record.bundle for record in self._open_records() if record.due is not None)
 
     @property
     def open_splits(self) -> tuple[SplitBundle, ...]:
         """Pending split requests. A host that restarts must send these requests again."""
-        return tuple(record.split for record in self._running() if record.split is not None)
+        return tuple(record.split for record in self._open_records() if record.split is not None)
 
     @property
     def now(self) -> Timestamp:
@@ -146,22 +152,22 @@ class Scheduler:
         Raises:
             KeyError: If no stage has this name.
         """
-        return report(self._state.stages[self._state.numbers[stage]])
+        return report_stage(self._state.stages[self._state.numbers[stage]])
 
     def retries(self) -> tuple[Retry, ...]:
         """Returns the open bundles with failed attempts, oldest bundle first."""
-        return retries(self._running())
+        return list_retries(self._open_records())
 
     def waits(self) -> tuple[Wait, ...]:
         """Returns the waits of all incomplete stages."""
-        return waits(self._state)
+        return list_waits(self._state)
 
     @property
     def state(self) -> SchedulerState:
         """State of the scheduler, which hosts can serialize. Hosts must not change the state."""
         return self._state
 
-    def _running(self) -> tuple[BundleRecord, ...]:
+    def _open_records(self) -> tuple[BundleRecord, ...]:
         """Returns the records of open bundles, or nothing if the job has ended. Records of an ended
         job serve as a savepoint.
         """
@@ -179,54 +185,54 @@ def _check_steps(graph: Graph) -> None:
     for stream in graph.test_streams:
         for step in stream.steps:
             if isinstance(step, AddElements):
-                why = unfit(graph.collections[step.collection], step.data)
+                why = describe_problem(graph.collections[step.collection], step.data)
                 if why:
                     raise GraphError(f"TestStream {stream.name!r}: {why}")
 
 
-def _act(state: SchedulerState, event: Event) -> None:
+def _apply_event(state: SchedulerState, event: Event) -> None:
     match event:
         case Start():
-            _start(state, event)
+            _start_job(state, event)
         case Tick(now):
             if not state.scripted_clock:
                 advance_clock(state, now)
         case BundleDone(number) if state.bundles[number].section is not None:
             commit_section(state, event)
         case BundleDone():
-            commit(state, event)
+            commit_bundle(state, event)
         case SectionRefused():
-            refuse(state, event)
+            refuse_section(state, event)
         case BundleFailed():
-            fail(state, event)
+            fail_bundle(state, event)
         case AttemptsLost():
-            lose_attempts(state)
+            restart_attempts(state)
         case Progress():
-            note_progress(state, event)
+            record_progress(state, event)
         case GiveWay():
-            give_way(state, event)
+            request_yield(state, event)
         case SplitDone():
-            take_split(state, event)
+            apply_split(state, event)
         case Drain():
-            drain(state)
+            start_drain(state)
         case Cancel():
-            cancel(state)
+            cancel_job(state)
         case Abort(reason, kind):
             fail_job(state, reason, kind)
 
 
-def _start(state: SchedulerState, event: Start) -> None:
+def _start_job(state: SchedulerState, event: Start) -> None:
     state.phase = Phase.RUNNING
     state.now = event.now
     for root in event.roots:
-        deliver(state, root.collection, root.data)
+        deliver_data(state, root.collection, root.data)
     for name in state.graph.roots:
-        set_producer(state, state.collections[name], ROOT, MAX_TIMESTAMP)
+        set_producer_watermark(state, state.collections[name], ROOT, MAX_TIMESTAMP)
 
 
 def _take_commands(state: SchedulerState) -> tuple[Command, ...]:
     if state.running:
-        tell_next_wake(state)
+        request_next_wake(state)
     commands, state.commands = state.commands, []
     released, state.released = state.released, []
     if released:

@@ -39,19 +39,21 @@ def find_sections(graph: Graph, most_exchanges: int) -> tuple[Section, ...]:
     group_of: list[_Group] = []
     levels: list[int] = []
     for number, stage in enumerate(graph.stages):
-        level = 1 + max((levels[writer] for writer in _writers(graph, stage.inputs)), default=-1)
-        group = _group_for(graph, group_of, number, stage, may_join=level <= most_exchanges)
+        level = 1 + max(
+            (levels[writer] for writer in _find_writers(graph, stage.inputs)), default=-1
+        )
+        group = _assign_group(graph, group_of, number, stage, may_join=level <= most_exchanges)
         group_of.append(group)
         levels.append(level if len(group.stages) > 1 else 0)
     groups = dict.fromkeys(group for group in group_of if group.inner)
-    return tuple(_section(graph, group) for group in groups)
+    return tuple(_build_section(graph, group) for group in groups)
 
 
-def _group_for(
+def _assign_group(
     graph: Graph, group_of: list[_Group], number: int, stage: StageSpec, *, may_join: bool
 ) -> _Group:
-    before = _groups(graph, group_of, stage.inputs)
-    sides = _groups(graph, group_of, (side.collection for side in stage.side_inputs))
+    before = _find_groups(graph, group_of, stage.inputs)
+    sides = _find_groups(graph, group_of, (side.collection for side in stage.side_inputs))
     for group in sides:
         group.awaited = True
     if _can_follow(graph, stage) and not any(group in sides for group in before):
@@ -59,13 +61,13 @@ def _group_for(
         inner = [*(name for group in before for name in group.inner), *stage.inputs]
         movable = all(group.rank == rank or not group.awaited for group in before)
         if movable and may_join:
-            return _joined(group_of, before, number, rank, inner)
+            return _join_groups(group_of, before, number, rank, inner)
     for group in before:
         group.awaited = True
     return _Group([number], 1 + max((group.rank for group in (*before, *sides)), default=-1))
 
 
-def _joined(
+def _join_groups(
     group_of: list[_Group], before: Iterable[_Group], number: int, rank: int, inner: list[str]
 ) -> _Group:
     first, *others = before
@@ -79,12 +81,12 @@ def _joined(
     return first
 
 
-def _groups(graph: Graph, group_of: list[_Group], names: Iterable[str]) -> list[_Group]:
+def _find_groups(graph: Graph, group_of: list[_Group], names: Iterable[str]) -> list[_Group]:
     """Returns the groups of the stages that write the collections, without duplicates."""
-    return list(dict.fromkeys(group_of[writer] for writer in _writers(graph, names)))
+    return list(dict.fromkeys(group_of[writer] for writer in _find_writers(graph, names)))
 
 
-def _writers(graph: Graph, names: Iterable[str]) -> Iterator[int]:
+def _find_writers(graph: Graph, names: Iterable[str]) -> Iterator[int]:
     """Returns the stages that write the collections."""
     writers = (writer for name in names for writer in graph.collections[name].producers)
     return (writer for writer in writers if writer >= 0)
@@ -108,7 +110,7 @@ def _can_be_inner(graph: Graph, name: str) -> bool:
     )
 
 
-def _section(graph: Graph, group: _Group) -> Section:
+def _build_section(graph: Graph, group: _Group) -> Section:
     inner = set(group.inner)
     stages = tuple(sorted(group.stages))
     outputs = (name for number in stages for name in graph.stages[number].outputs)

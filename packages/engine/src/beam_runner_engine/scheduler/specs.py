@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 from attrs.validators import optional
-from beam_runner_model.times import Duration, Timestamp, next_aligned
+from beam_runner_model.times import Duration, Timestamp, align_after
 from beam_runner_model.window_fns import (
     GlobalWindows,
     OpaqueWindows,
@@ -79,7 +79,7 @@ class SideWindowOf:
         last_time = main_window.max_timestamp()
         holders = assign_windows(self.window_fn, last_time)
         if not holders and isinstance(self.window_fn, SlidingWindows):
-            next_start = next_aligned(last_time, self.window_fn.period, self.window_fn.offset)
+            next_start = align_after(last_time, self.window_fn.period, self.window_fn.offset)
             holders = assign_windows(self.window_fn, next_start)
         return holders[-1]
 
@@ -219,12 +219,12 @@ class Pauses:
 _MOST_DOUBLINGS = 40
 
 
-def _at_least_one(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
+def _check_at_least_one(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
     if value < 1:
         raise ValueError(f"Limits.{attribute.name} must be at least 1, not {value}")
 
 
-_LIMIT_OR_NONE: Any = optional(_at_least_one)
+_LIMIT_OR_NONE: Any = optional(_check_at_least_one)
 
 
 @attrs.frozen
@@ -247,13 +247,13 @@ class Limits:
         outage_limit: the duration (ms) of an outage after which the job fails; None for no limit.
     """
 
-    parallelism: int = attrs.field(default=4, validator=_at_least_one)
-    bundles_per_stage: int = attrs.field(default=64, validator=_at_least_one)
+    parallelism: int = attrs.field(default=4, validator=_check_at_least_one)
+    bundles_per_stage: int = attrs.field(default=64, validator=_check_at_least_one)
     user_attempts: int | None = attrs.field(default=1, validator=_LIMIT_OR_NONE)
     outside_attempts: int | None = attrs.field(default=4, validator=_LIMIT_OR_NONE)
-    backlog_bytes: int = attrs.field(default=256 * 1024 * 1024, validator=_at_least_one)
-    joint_bytes: int = attrs.field(default=64 * 1024, validator=_at_least_one)
-    section_exchanges: int = attrs.field(default=8, validator=_at_least_one)
+    backlog_bytes: int = attrs.field(default=256 * 1024 * 1024, validator=_check_at_least_one)
+    joint_bytes: int = attrs.field(default=64 * 1024, validator=_check_at_least_one)
+    section_exchanges: int = attrs.field(default=8, validator=_check_at_least_one)
     pauses: Pauses = Pauses(0, 0)
     outage_pauses: Pauses = Pauses(1_000, 15_000)
     outage_limit: Duration | None = attrs.field(default=600_000, validator=_LIMIT_OR_NONE)

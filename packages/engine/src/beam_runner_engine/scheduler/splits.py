@@ -10,22 +10,22 @@ import attrs
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import Timestamp
 
-from beam_runner_engine.scheduler.checkpoints import ask, can_split, is_outdated
+from beam_runner_engine.scheduler.checkpoints import can_split, is_outdated, request_split
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.scheduler.delivery import new_work, remove_work
+from beam_runner_engine.scheduler.delivery import create_work, remove_work
 from beam_runner_engine.scheduler.errors import HostCodeError
 from beam_runner_engine.scheduler.events import GiveWay, Progress, SplitDone
 from beam_runner_engine.scheduler.pieces import drop_use
 from beam_runner_engine.scheduler.policy import Load, RunningBundle
-from beam_runner_engine.scheduler.residuals import own_pieces, piece_of, take_back
+from beam_runner_engine.scheduler.residuals import get_piece, map_own_pieces, requeue_residuals
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.scheduler.watermarks import refresh
+from beam_runner_engine.scheduler.watermarks import mark_stale
 
 _POLICY = "the splitting policy for a bundle"
 
 
-def note_progress(state: SchedulerState, event: Progress) -> None:
+def record_progress(state: SchedulerState, event: Progress) -> None:
     """Records the progress of a bundle, and requests a split if the policy decides so."""
     record = state.bundles[event.bundle]
     stage = state.stages[record.stage]
@@ -35,22 +35,22 @@ def note_progress(state: SchedulerState, event: Progress) -> None:
     if not can_split(stage, record):
         return
     if must_checkpoint(state, stage, record) or is_outdated(record):
-        ask(state, record, 0.0)
+        request_split(state, record, 0.0)
         return
-    fraction = _dynamic_split(state, stage, record)
+    fraction = _decide_split(state, stage, record)
     if fraction is not None:
-        ask(state, record, fraction)
+        request_split(state, record, fraction)
 
 
-def give_way(state: SchedulerState, event: GiveWay) -> None:
+def request_yield(state: SchedulerState, event: GiveWay) -> None:
     """Requests a checkpoint of a bundle that has restrictions."""
     record = state.bundles[event.bundle]
     stage = state.stages[record.stage]
     if stage.spec.splittable and can_split(stage, record):
-        ask(state, record, 0.0)
+        request_split(state, record, 0.0)
 
 
-def initial_split(
+def divide_work(
     state: SchedulerState, stage: StageState, work: Sequence[DataFacts], most: int
 ) -> Sequence[int]:
     """Returns the policy's division of pending work into bundles.
@@ -69,7 +69,7 @@ def initial_split(
     return counts
 
 
-def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecord) -> float | None:
+def _decide_split(state: SchedulerState, stage: StageState, record: BundleRecord) -> float | None:
     assert record.progress is not None
     running = RunningBundle(
         stage=stage.spec.name,
@@ -111,7 +111,7 @@ def are_whole(work: Sequence[Work]) -> bool:
     return bool(work) and all(item.truncated for item in work)
 
 
-def take_split(state: SchedulerState, event: SplitDone) -> None:
+def apply_split(state: SchedulerState, event: SplitDone) -> None:
     """Applies a split: the bundle keeps the primaries, also in later attempts, and the residuals
     become work of the stage.
     """
@@ -123,14 +123,14 @@ def take_split(state: SchedulerState, event: SplitDone) -> None:
     stage = state.stages[record.stage]
     before = record.work
     origins = tuple(dict.fromkeys(work.piece for work in before))
-    take_back(state, stage, record, event.residuals, origins)
-    own = own_pieces(record)
-    watermarks = _watermarks(before)
+    requeue_residuals(state, stage, record, event.residuals, origins)
+    own = map_own_pieces(record)
+    watermarks = _map_watermarks(before)
     resumed = any(work.residual for work in before)
     primary: list[Work] = []
     for part in event.primary:
-        piece = piece_of(state, own, part.data, origins)
-        primary += new_work(
+        piece = get_piece(state, own, part.data, origins)
+        primary += create_work(
             state,
             stage,
             piece,
@@ -147,10 +147,10 @@ def take_split(state: SchedulerState, event: SplitDone) -> None:
     record.work = primary
     record.truncated = record.truncated or are_whole(primary)
     record.bundle = attrs.evolve(record.bundle, inputs=event.primary)
-    refresh(state, stage)
+    mark_stale(state, stage)
 
 
-def _watermarks(work: list[Work]) -> dict[Data | None, Timestamp | None]:
+def _map_watermarks(work: list[Work]) -> dict[Data | None, Timestamp | None]:
     """Returns the watermarks (ms) that watermark estimators reported, by data.
 
     The key None has a safe watermark for parts of unknown origin: the minimum, or None if any work

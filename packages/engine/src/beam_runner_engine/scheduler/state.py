@@ -320,7 +320,7 @@ class SchedulerState:
         return self.phase in (Phase.RUNNING, Phase.DRAINING)
 
 
-def new_state(
+def create_state(
     graph: Graph,
     limits: Limits,
     policy: SplittingPolicy,
@@ -335,14 +335,14 @@ def new_state(
         StageState(
             number=number,
             spec=spec,
-            upstream=_minimum(spec.inputs),
+            upstream=_create_minimum(spec.inputs),
             sides=[SideState(side) for side in spec.side_inputs],
             section=section_of.get(number),
         )
         for number, spec in enumerate(graph.stages)
     ]
     collections = {
-        name: CollectionState(node, _minimum(node.producers))
+        name: CollectionState(node, _create_minimum(node.producers))
         for name, node in graph.collections.items()
     }
     return SchedulerState(
@@ -360,7 +360,7 @@ def new_state(
     )
 
 
-def _minimum(keys: tuple[Any, ...]) -> KeyedMinimum[Any]:
+def _create_minimum(keys: tuple[Any, ...]) -> KeyedMinimum[Any]:
     minimum: KeyedMinimum[Any] = KeyedMinimum()
     for key in keys:
         minimum.put(key, MIN_TIMESTAMP)

@@ -78,65 +78,65 @@ class Transition:
 _BUNDLE_EVENTS = (BundleDone, BundleFailed, SectionRefused, Progress, GiveWay, SplitDone)
 
 
-def _act(*to: enum.Enum) -> Transition:
+def _create_act(*to: enum.Enum) -> Transition:
     return Transition(Reaction.ACT, to)
 
 
-def _ignore(state: enum.Enum) -> Transition:
+def _create_ignore(state: enum.Enum) -> Transition:
     return Transition(Reaction.IGNORE, (state,))
 
 
-def _job_table() -> dict[tuple[Phase, type], Transition]:
+def _build_job_table() -> dict[tuple[Phase, type], Transition]:
     new, running, draining = Phase.NEW, Phase.RUNNING, Phase.DRAINING
     done, drained, cancelled, failed = Phase.DONE, Phase.DRAINED, Phase.CANCELLED, Phase.FAILED
     table: dict[tuple[Phase, type], Transition] = {
-        (new, Start): _act(running, done, failed),
-        (new, Cancel): _act(cancelled),
-        (new, Abort): _act(failed),
-        (running, Tick): _act(running, done, failed),
-        (running, BundleDone): _act(running, done, failed),
-        (running, BundleFailed): _act(running, failed),
-        (running, AttemptsLost): _act(running, failed),
-        (running, SectionRefused): _act(running, failed),
-        (running, Progress): _act(running, failed),
-        (running, GiveWay): _act(running),
-        (running, SplitDone): _act(running, failed),
-        (running, Drain): _act(draining, drained, failed),
-        (running, Cancel): _act(cancelled),
-        (running, Abort): _act(failed),
-        (draining, Tick): _act(draining, drained, failed),
-        (draining, BundleDone): _act(draining, drained, failed),
-        (draining, BundleFailed): _act(draining, failed),
-        (draining, AttemptsLost): _act(draining, failed),
-        (draining, SectionRefused): _act(draining, failed),
-        (draining, Progress): _act(draining, failed),
-        (draining, GiveWay): _act(draining),
-        (draining, SplitDone): _act(draining, failed),
-        (draining, Drain): _ignore(draining),
-        (draining, Cancel): _act(cancelled),
-        (draining, Abort): _act(failed),
+        (new, Start): _create_act(running, done, failed),
+        (new, Cancel): _create_act(cancelled),
+        (new, Abort): _create_act(failed),
+        (running, Tick): _create_act(running, done, failed),
+        (running, BundleDone): _create_act(running, done, failed),
+        (running, BundleFailed): _create_act(running, failed),
+        (running, AttemptsLost): _create_act(running, failed),
+        (running, SectionRefused): _create_act(running, failed),
+        (running, Progress): _create_act(running, failed),
+        (running, GiveWay): _create_act(running),
+        (running, SplitDone): _create_act(running, failed),
+        (running, Drain): _create_act(draining, drained, failed),
+        (running, Cancel): _create_act(cancelled),
+        (running, Abort): _create_act(failed),
+        (draining, Tick): _create_act(draining, drained, failed),
+        (draining, BundleDone): _create_act(draining, drained, failed),
+        (draining, BundleFailed): _create_act(draining, failed),
+        (draining, AttemptsLost): _create_act(draining, failed),
+        (draining, SectionRefused): _create_act(draining, failed),
+        (draining, Progress): _create_act(draining, failed),
+        (draining, GiveWay): _create_act(draining),
+        (draining, SplitDone): _create_act(draining, failed),
+        (draining, Drain): _create_ignore(draining),
+        (draining, Cancel): _create_act(cancelled),
+        (draining, Abort): _create_act(failed),
     }
     for phase in (done, drained, cancelled, failed):
         for event in (Tick, *_BUNDLE_EVENTS, AttemptsLost, Drain, Cancel, Abort):
-            table[phase, event] = _ignore(phase)
+            table[phase, event] = _create_ignore(phase)
     return table
 
 
-JOB_TABLE: dict[tuple[Phase, type], Transition] = _job_table()
+JOB_TABLE: dict[tuple[Phase, type], Transition] = _build_job_table()
 """Transition for each event in each phase of a job. `Start` occurs once."""
 
 BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
-    (BundleState.RUNNING, BundleDone): _act(BundleState.CLOSED),
-    (BundleState.RUNNING, BundleFailed): _act(BundleState.CLOSED),
-    (BundleState.RUNNING, SectionRefused): _act(BundleState.CLOSED),
-    (BundleState.RUNNING, Progress): _act(BundleState.RUNNING, BundleState.SPLITTING),
-    (BundleState.RUNNING, GiveWay): _act(BundleState.RUNNING, BundleState.SPLITTING),
-    (BundleState.SPLITTING, BundleDone): _act(BundleState.CLOSED),
-    (BundleState.SPLITTING, BundleFailed): _act(BundleState.CLOSED),
-    (BundleState.SPLITTING, Progress): _ignore(BundleState.SPLITTING),
-    (BundleState.SPLITTING, GiveWay): _ignore(BundleState.SPLITTING),
-    (BundleState.SPLITTING, SplitDone): _act(BundleState.RUNNING),
-    **{(BundleState.CLOSED, event): _ignore(BundleState.CLOSED) for event in _BUNDLE_EVENTS},
+    (BundleState.RUNNING, BundleDone): _create_act(BundleState.CLOSED),
+    (BundleState.RUNNING, BundleFailed): _create_act(BundleState.CLOSED),
+    (BundleState.RUNNING, SectionRefused): _create_act(BundleState.CLOSED),
+    (BundleState.RUNNING, Progress): _create_act(BundleState.RUNNING, BundleState.SPLITTING),
+    (BundleState.RUNNING, GiveWay): _create_act(BundleState.RUNNING, BundleState.SPLITTING),
+    (BundleState.SPLITTING, BundleDone): _create_act(BundleState.CLOSED),
+    (BundleState.SPLITTING, BundleFailed): _create_act(BundleState.CLOSED),
+    (BundleState.SPLITTING, Progress): _create_ignore(BundleState.SPLITTING),
+    (BundleState.SPLITTING, GiveWay): _create_ignore(BundleState.SPLITTING),
+    (BundleState.SPLITTING, SplitDone): _create_act(BundleState.RUNNING),
+    **{(BundleState.CLOSED, event): _create_ignore(BundleState.CLOSED) for event in _BUNDLE_EVENTS},
 }
 """Transition for each event and each state of an attempt at a bundle.
 

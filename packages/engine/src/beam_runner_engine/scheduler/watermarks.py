@@ -17,18 +17,18 @@ from heapq import heappop, heappush
 
 from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 
-from beam_runner_engine.scheduler.delivery import look_at, unblock
-from beam_runner_engine.scheduler.side_inputs import expire, pop_readable
+from beam_runner_engine.scheduler.delivery import mark_shard, queue_unblocked_work
+from beam_runner_engine.scheduler.side_inputs import drop_expired_windows, pop_readable
 from beam_runner_engine.scheduler.state import CollectionState, SchedulerState, StageState
 
 
-def refresh(state: SchedulerState, stage: StageState) -> None:
-    """Marks the watermarks of a stage for recomputation by `propagate`."""
+def mark_stale(state: SchedulerState, stage: StageState) -> None:
+    """Marks the watermarks of a stage for recomputation by `propagate_watermarks`."""
     heappush(state.stale, stage.number)
     state.touched[stage.number] = None
 
 
-def set_producer(
+def set_producer_watermark(
     state: SchedulerState, collection: CollectionState, producer: int, watermark: Timestamp
 ) -> None:
     """Sets the watermark of a producer, and updates the readers if the collection's watermark
@@ -42,15 +42,15 @@ def set_producer(
     for number in collection.node.consumers:
         stage = state.stages[number]
         stage.upstream.put(collection.node.name, earliest)
-        refresh(state, stage)
+        mark_stale(state, stage)
     for number, place in collection.node.side_consumers:
         stage = state.stages[number]
-        unblock(state, stage, pop_readable(stage.sides[place], earliest))
+        queue_unblocked_work(state, stage, pop_readable(stage.sides[place], earliest))
         if stage.section is not None:
             state.touched[number] = None
 
 
-def propagate(state: SchedulerState) -> None:
+def propagate_watermarks(state: SchedulerState) -> None:
     """Recomputes the watermarks of all marked stages and of the stages downstream.
 
     Stages are processed in graph order, so each stage is computed once.
@@ -60,24 +60,24 @@ def propagate(state: SchedulerState) -> None:
         number = heappop(stale)
         while stale and stale[0] == number:
             heappop(stale)
-        _advance(state, state.stages[number])
+        _advance_stage(state, state.stages[number])
 
 
-def _advance(state: SchedulerState, stage: StageState) -> None:
+def _advance_stage(state: SchedulerState, stage: StageState) -> None:
     upstream = stage.upstream.min()
     if upstream > stage.seen_upstream:
         stage.seen_upstream = upstream
         for shard in stage.event_wakes.pop_due(upstream):
-            look_at(state, stage, shard)
+            mark_shard(state, stage, shard)
         if stage.spec.whole_input and upstream == MAX_TIMESTAMP:
             for key in stage.shards:
-                look_at(state, stage, key)
+                mark_shard(state, stage, key)
     new_input = min(upstream, stage.times.min())
     if new_input > stage.input:
         stage.input = new_input
-        expire(state, stage)
+        drop_expired_windows(state, stage)
     new_output = min(upstream, stage.holds.min())
     if new_output > stage.output:
         stage.output = new_output
         for name in stage.spec.outputs:
-            set_producer(state, state.collections[name], stage.number, new_output)
+            set_producer_watermark(state, state.collections[name], stage.number, new_output)

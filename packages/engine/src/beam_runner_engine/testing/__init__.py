@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from beam_runner_engine.testing.bulk_contract import BulkCase, bulk_cases, check_bulk_grouper
-from beam_runner_engine.testing.store_contract import CommittingStore, store_checks
+from beam_runner_engine.testing.bulk_contract import BulkCase, check_bulk_grouper, create_bulk_cases
+from beam_runner_engine.testing.store_contract import CommittingStore, list_store_checks
 from beam_runner_engine.testing.stores import MemoryStore
 
 __all__ = [
     "BulkCase",
     "CommittingStore",
     "MemoryStore",
-    "bulk_cases",
     "check_bulk_grouper",
-    "store_checks",
+    "create_bulk_cases",
+    "list_store_checks",
 ]

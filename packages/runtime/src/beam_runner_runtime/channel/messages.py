@@ -15,7 +15,7 @@ from beam_runner_data.rows.refs import Segment, StateCommit
 from beam_runner_engine.scheduler import Bundle, BundleDone, Event, SplitDone
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_model.observation import ThreadStack
-from beam_runner_model.texts import encodable
+from beam_runner_model.texts import sanitize_text
 from beam_runner_planner.plan import JobPlan
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_worker.log_records import LogRecord
@@ -153,7 +153,7 @@ class LoopBroke:
     """
 
     loop: int
-    reason: str = attrs.field(converter=encodable)
+    reason: str = attrs.field(converter=sanitize_text)
 
 
 @attrs.frozen
@@ -165,8 +165,8 @@ class NeighbourAwaited:
         reason: the cause of the latest failure.
     """
 
-    neighbour: str = attrs.field(default="", converter=encodable)
-    reason: str = attrs.field(default="", converter=encodable)
+    neighbour: str = attrs.field(default="", converter=sanitize_text)
+    reason: str = attrs.field(default="", converter=sanitize_text)
 
 
 @attrs.frozen

@@ -33,7 +33,7 @@ from beam_runner_engine.scheduler import (
     SplittingPolicy,
     StageReport,
 )
-from beam_runner_engine.scheduler.overtaking import WatermarkWatch
+from beam_runner_engine.scheduler.overtaking import WatermarkChecker
 from beam_runner_engine.scheduler.state import FORMAT
 from beam_runner_model.waits import Wait
 from beam_runner_planner.plan import JobPlan
@@ -63,7 +63,7 @@ class Ledger:
         watch: looks at what is worked in, to debug the runner; None if nobody does.
     """
 
-    watch: WatermarkWatch | None = None
+    watch: WatermarkChecker | None = None
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from beam_runner_engine.dispatch import JobTurns, SharedPlaces
+from beam_runner_engine.dispatch import JobAdmission, SlotSharing
 
 from beam_runner_runtime.tuning import TUNING
 
@@ -34,8 +34,8 @@ class Slots:
         self.total = math.inf if total is None else total
         self.cores = cores
         self.lock = threading.Lock()
-        self.places = SharedPlaces(TUNING.slot_patience_seconds)
-        self.turns = JobTurns(self.total, TUNING.job_turn_seconds)
+        self.places = SlotSharing(TUNING.slot_patience_seconds)
+        self.turns = JobAdmission(self.total, TUNING.job_turn_seconds)
         self.wakes: dict[str, Callable[[], None]] = {}
 
 
@@ -61,22 +61,22 @@ class JobSlots:
     def started(self, lane: int) -> None:
         """A lane was asked for."""
         with self._slots.lock:
-            self._slots.places.asked(self._job_id, lane, time.monotonic())
+            self._slots.places.record_request(self._job_id, lane, time.monotonic())
 
     def opened(self, lane: int) -> None:
         """A lane has a slot."""
         with self._slots.lock:
-            self._slots.places.got(self._job_id, lane)
+            self._slots.places.record_slot(self._job_id, lane)
 
     def ended(self, lane: int) -> None:
         """A lane has left, or will never come; it may be told more than once."""
         with self._slots.lock:
-            self._slots.places.gone(self._job_id, lane)
+            self._slots.places.remove_slot(self._job_id, lane)
 
     def gave(self) -> None:
         """One of the lanes is to leave for another job."""
         with self._slots.lock:
-            self._slots.places.gave(self._job_id, time.monotonic())
+            self._slots.places.record_release(self._job_id, time.monotonic())
 
     def forget(self) -> None:
         """The job has ended."""
@@ -93,13 +93,13 @@ class JobSlots:
     def is_wanted(self) -> bool:
         """Whether another job should get one of the lanes' places."""
         with self._slots.lock:
-            return self._slots.places.is_owed_by(self._job_id, time.monotonic())
+            return self._slots.places.owes_slot(self._job_id, time.monotonic())
 
     @property
     def may_ask(self) -> bool:
-        """Whether the job may ask for more lanes; see :meth:`SharedPlaces.may_ask`."""
+        """Whether the job may ask for more lanes; see :meth:`SlotSharing.can_request`."""
         with self._slots.lock:
-            return self._slots.places.may_ask(self._job_id)
+            return self._slots.places.can_request(self._job_id)
 
     @property
     def spare(self) -> float:

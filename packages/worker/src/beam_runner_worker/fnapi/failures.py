@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from beam_runner_model.texts import encodable, shown_bytes, shown_timer
+from beam_runner_model.texts import format_bytes, format_timer, sanitize_text
 
 from beam_runner_worker.advice import with_advice
 from beam_runner_worker.errors import BundleFailed
@@ -49,7 +49,7 @@ def bundle_failed(
         element: what is known of the element that was processed.
         in_a_pool: the SDK is a worker of a pool.
     """
-    text = encodable(text)
+    text = sanitize_text(text)
     running = _RUNNING.search(text)
     if running:
         transform = running["transform"]
@@ -113,7 +113,7 @@ def _elements(bundle: RunningBundle) -> str:
             if first < given
             else (f"the element {given} of the bundle's input")
         )
-    return f"{shown_bytes(data)} (encoded, with its time, windows and pane)"
+    return f"{format_bytes(data)} (encoded, with its time, windows and pane)"
 
 
 def _timers(bundle: RunningBundle) -> str:
@@ -122,5 +122,5 @@ def _timers(bundle: RunningBundle) -> str:
         return ""
     if bundle.timers > 1:
         return f"one of the {bundle.timers} timers that fired in the bundle"
-    name = shown_timer(timer.family, timer.tag)
-    return f"{name} of the key {shown_bytes(timer.key)} (encoded)"
+    name = format_timer(timer.family, timer.tag)
+    return f"{name} of the key {format_bytes(timer.key)} (encoded)"
