@@ -31,7 +31,7 @@ def decode_count(data: bytes, start: int = 0) -> int:
         CutOff: If the data ends inside the count.
     """
     if start + COUNT_BYTES > len(data):
-        raise TruncatedData("the data ends within a count")
+        raise TruncatedData("Can't decode a 32-bit count: the data is truncated")
     count: int = _COUNT.unpack_from(data, start)[0]
     return count
 

@@ -77,7 +77,7 @@ class Driver(Generic[Entry]):
                     self.has_ended = True
                 case _:
                     # The host releases data and state when it records events, and callers with a
-                    # clock use `wait`.
+                    # clock use `time_until_wake`.
                     pass
         if opened:
             self._host.open(tuple(opened.values()))

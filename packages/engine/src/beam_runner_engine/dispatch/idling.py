@@ -16,7 +16,7 @@ def select_slot_to_release(places: Collection[AnySlot]) -> AnySlot | None:
     """Returns the slot to release for another job, or None if no slot can be released yet.
 
     The choice is an idle slot, otherwise a slot that runs the scheduler loop and was not asked to
-    stop yet. Slots that never ran a bundle are kept: otherwise two jobs could release slots to each
+    stop yet. A slot that never ran a bundle is not released: otherwise two jobs could release slots to each
     other without making progress.
     """
     idle = [place for place in places if place.is_idle and place.served]

@@ -97,7 +97,7 @@ class OpenWindow:
         return _read_stored_values(self)
 
     def restore(self, kept: Sequence[Any]) -> None:
-        """Restores the attributes that `kept` returned."""
+        """Restores the attributes that `stored_values` returned."""
         for name, value in zip(_STORED_NAMES, kept, strict=True):
             setattr(self, name, value)
 

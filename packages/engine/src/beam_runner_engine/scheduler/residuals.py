@@ -46,8 +46,8 @@ def requeue_residuals(
             residual=True,
             truncated=residual.whole or (record.truncated and not residual.untouched),
         ):
-            # Journals of older versions contain no whole residuals, and never delayed residuals
-            # during a drain.
+            # Journals of older versions have no residuals with `whole`. In their drains, residuals had
+            # no delay.
             if residual.delay and (residual.whole or state.phase is Phase.RUNNING):
                 delay_work(state, stage, work, residual.delay)
             else:

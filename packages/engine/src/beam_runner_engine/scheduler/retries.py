@@ -86,7 +86,7 @@ def compute_pause(state: SchedulerState, failures: FailureRecord) -> Duration:
         case FailureKind.UNAVAILABLE:
             return limits.outage_pauses.after(failures.outages)
         case FailureKind.PERMANENT:
-            raise AssertionError("a permanent failure is the last")
+            raise AssertionError("A permanent failure has no next attempt")
 
 
 def _is_limit_reached(limit: int | None, value: int) -> bool:
