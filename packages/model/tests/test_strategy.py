@@ -30,8 +30,8 @@ def test_window_expires_after_the_allowed_lateness() -> None:
 
 
 def test_only_needs_merge_strategy_merges() -> None:
-    assert WindowingStrategy(merge_status=MergeStatus.NEEDS_MERGE).merges
-    assert not WindowingStrategy(merge_status=MergeStatus.ALREADY_MERGED).merges
+    assert WindowingStrategy(merge_status=MergeStatus.NEEDS_MERGE).needs_merge
+    assert not WindowingStrategy(merge_status=MergeStatus.ALREADY_MERGED).needs_merge
 
 
 def test_pickled_strategy_is_equal() -> None:

@@ -23,7 +23,7 @@ from beam_runner_data.rows.columns import by_shard, from_bytes, to_bytes
 
 
 def _computable(case: BulkCase) -> bool:
-    return not (isinstance(case.strategy.window_fn, OpaqueWindows) and case.strategy.merges)
+    return not (isinstance(case.strategy.window_fn, OpaqueWindows) and case.strategy.needs_merge)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def spilled(
 
 
 def _computable(case: BulkCase) -> bool:
-    return not (isinstance(case.strategy.window_fn, OpaqueWindows) and case.strategy.merges)
+    return not (isinstance(case.strategy.window_fn, OpaqueWindows) and case.strategy.needs_merge)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_composed_delta_equals_both_deltas(
     at_once = {subkey: list(values) for subkey, values in before.items()}
     apply_delta(one_by_one, first)
     apply_delta(one_by_one, second)
-    apply_delta(at_once, first.then(second))
+    apply_delta(at_once, first.followed_by(second))
     assert at_once == one_by_one
 
 

@@ -113,13 +113,13 @@ def test_timers_past_the_end_fire_by_domain_and_time(commits: bool) -> None:
 def test_timers_past_the_end_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks that the lookup isn't repeated for each timer, because a window can have many timers."""
     asked: list[bytes] = []
-    of_window = TimerTable.of_window
+    of_window = TimerTable.list_for_window
 
     def counted(table: TimerTable, key: bytes, window: bytes) -> list[Timer]:
         asked.append(key)
         return of_window(table, key, window)
 
-    monkeypatch.setattr(TimerTable, "of_window", counted)
+    monkeypatch.setattr(TimerTable, "list_for_window", counted)
     host = started(FIXED, DATA, *(timer(500 + n, str(n)) for n in range(100)))
     assert len(host.run(Now(MAX_TIMESTAMP))) == 100
     assert asked == [KEY] * 2, "once for all of them, and once when the window is released"

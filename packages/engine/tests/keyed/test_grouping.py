@@ -56,7 +56,7 @@ def test_panes_do_not_depend_on_bundle_boundaries(
     other.commit()
     assert at_once == one_by_one
     if (
-        not strategy.merges
+        not strategy.needs_merge
     ):  # Merged windows keep their values in bags whose numbers depend on the bundles.
         assert other.store.cells() == run.store.cells()
     assert (other.dropped, other.summary) == (run.dropped, run.summary)

@@ -355,7 +355,7 @@ def _remove_held_timestamps(strategy: WindowingStrategy, panes: list[FiredPane])
     early: list[tuple[int, int]] = []
     for pane in panes:
         start, end = pane.window
-        if strategy.merges:
+        if strategy.needs_merge:
             after_early = any(a < end and start < b for a, b in early)
         else:
             after_early = pane.window in early

@@ -47,7 +47,7 @@ class SharedHost:
         """Runs one step of each job, and releases slots that jobs owe to other jobs."""
         for name, job in list(self.jobs.items()):
             job.now = self.now
-            if not self.turns.take(name, self.now):
+            if not self.turns.try_start(name, self.now):
                 continue
             job.take_in()
             if job.host.end is not None:
@@ -88,7 +88,7 @@ class SharedHost:
     def _end(self, name: str) -> None:
         del self.jobs[name]
         self.shared.forget(name)
-        self.turns.leave(name)
+        self.turns.remove_job(name)
 
 
 @given(

@@ -23,7 +23,7 @@ def running() -> Scheduler:
     "elsewhere",
     [
         lambda one: pickle.loads(pickle.dumps(one)),
-        lambda one: Scheduler.of_state(pickle.loads(pickle.dumps(one.state))),
+        lambda one: Scheduler.from_state(pickle.loads(pickle.dumps(one.state))),
     ],
     ids=["pickled", "as its state"],
 )

@@ -269,7 +269,7 @@ class StreamHost:
 
     def _group(self, bundle: Bundle) -> tuple[Elements, dict[str, Any]]:
         store = self._stores[bundle.stage, bundle.shard]
-        merges = self.job.strategy.merges
+        merges = self.job.strategy.needs_merge
         grouper = TriggeredGrouper(self.job.strategy, store, OverlapMerger() if merges else None)
         rows = [e for one in bundle.inputs for e in one.data.ref.elements]
         time = bundle.processing_time, bundle.output_watermark
@@ -315,7 +315,7 @@ class StreamHost:
                 if element.on_time:
                     needed = (
                         min(element.on_time)
-                        if self.job.strategy.merges
+                        if self.job.strategy.needs_merge
                         else element.window.max_timestamp()
                     )
                     if bundle.input_watermark > needed:

@@ -179,8 +179,8 @@ def random_job(
         lifts=lifts,
         joined=rng.random() < 0.3,
         sided=sided,
-        shift=0 if strategy.merges else rng.choice((0, 0, 7)),
-        fanned=not strategy.merges and rng.random() < 0.3,
+        shift=0 if strategy.needs_merge else rng.choice((0, 0, 7)),
+        fanned=not strategy.needs_merge and rng.random() < 0.3,
     )
 
 

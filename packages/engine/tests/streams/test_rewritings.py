@@ -42,7 +42,7 @@ def may_lift(strategy: WindowingStrategy) -> bool:
     same rule.
     """
     earliest = strategy.timestamp_combiner is TimestampCombiner.EARLIEST
-    return not strategy.merges and not earliest
+    return not strategy.needs_merge and not earliest
 
 
 def members_of(group: Group) -> tuple[Member, ...]:
@@ -59,7 +59,9 @@ def answer_of(groups: Iterable[Group]) -> Answer:
 
 def batch_of(job: StreamJob) -> Answer:
     """Returns the result for the same elements as bounded input."""
-    grouper = create_bulk_grouper(job.strategy, OverlapMerger() if job.strategy.merges else None)
+    grouper = create_bulk_grouper(
+        job.strategy, OverlapMerger() if job.strategy.needs_merge else None
+    )
     for member in job.members():
         for window in job.windows_of(member):
             key, time = b"%d/0" % member.key, member.time + job.shift
@@ -83,7 +85,7 @@ def timings_of(host: StreamHost) -> dict[tuple[int, bytes], PaneTiming]:
     """Returns the timing of the first pane of each element and window; for merged windows, of any
     of them.
     """
-    merges = host.job.strategy.merges
+    merges = host.job.strategy.needs_merge
     first: dict[tuple[int, bytes], PaneTiming] = {}
     for pane in host.panes:
         for member in members_of(pane):
@@ -113,7 +115,7 @@ def test_on_time_element_is_never_late_or_dropped() -> None:
         for member in job.members():
             for window in job.windows_of(member):
                 timing = first.get(
-                    (member.ident, b"" if strategy.merges else encode_window(window))
+                    (member.ident, b"" if strategy.needs_merge else encode_window(window))
                 )
                 late += timing in (None, PaneTiming.LATE)
                 on_time = timing in (PaneTiming.EARLY, PaneTiming.ON_TIME)

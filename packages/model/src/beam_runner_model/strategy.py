@@ -75,7 +75,7 @@ class WindowingStrategy:
         )
 
     @property
-    def merges(self) -> bool:
+    def needs_merge(self) -> bool:
         """Whether grouping with this strategy must merge the windows of each key."""
         return self.merge_status is MergeStatus.NEEDS_MERGE
 
@@ -86,9 +86,9 @@ class WindowingStrategy:
         A window expires when the watermark passes this time. The result is below `MAX_TIMESTAMP`,
         so every window expires before the watermark reaches `MAX_TIMESTAMP`.
         """
-        return self.expiry_after(window.max_timestamp())
+        return self.compute_expiry(window.max_timestamp())
 
-    def expiry_after(self, end: Timestamp) -> Timestamp:
+    def compute_expiry(self, end: Timestamp) -> Timestamp:
         """Returns the last time (event time, ms) at which a window with the last timestamp `end`
         (ms) is open.
         """

@@ -128,7 +128,7 @@ def group(
         ValueError: there is no merger, and it takes one.
     """
     rows = concatenate(batches)
-    if strategy is not None and strategy.merges:
+    if strategy is not None and strategy.needs_merge:
         if isinstance(strategy.window_fn, Sessions):
             return _group_sessions(rows)
         rows = _with_merged_windows(rows, strategy, merger)

@@ -72,7 +72,7 @@ class LargeShard:
     def _one_key(self, run: Run) -> Iterator[GroupChunk | Settle]:
         assert run.alike is not None
         strategy, batches = self.strategy, run.batches()
-        if strategy.merges:
+        if strategy.needs_merge:
             merged = self._merged(run)
             batches = (in_windows(batch, merged) for batch in batches)
             windows = set(merged.values())

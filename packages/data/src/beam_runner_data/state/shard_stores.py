@@ -205,7 +205,7 @@ class LoopStore:
         """Makes what the last bundle has changed part of the state."""
         for cell, delta in self.pending.items():
             before = self.accepted.get(cell)
-            self.accepted[cell] = delta if before is None else before.then(delta)
+            self.accepted[cell] = delta if before is None else before.followed_by(delta)
         self.pending = {}
 
     def begin_with(self, commit: StateCommit) -> None:

@@ -20,25 +20,25 @@ class JobAdmission:
         self._waiting: dict[str, None] = {}
         self._began: dict[str, float] = {}
 
-    def take(self, job: str, now: float) -> bool:
+    def try_start(self, job: str, now: float) -> bool:
         """Returns whether a job can start now, and records its start.
 
         A job that can't start keeps its position in the queue and must ask again.
         """
         if job not in self._began:
             self._waiting.setdefault(job)
-            if job not in self.next(now):
+            if job not in self.list_startable(now):
                 return False
             del self._waiting[job]
             self._began[job] = now
         return True
 
-    def leave(self, job: str) -> None:
+    def remove_job(self, job: str) -> None:
         """Removes a job that has ended, whether or not it started."""
         self._waiting.pop(job, None)
         self._began.pop(job, None)
 
-    def next(self, now: float) -> list[str]:
+    def list_startable(self, now: float) -> list[str]:
         """Returns the waiting jobs that can start now, in order."""
         free = self._most - sum(now - began < self._seconds for began in self._began.values())
         return [job for place, job in enumerate(self._waiting) if place < free]

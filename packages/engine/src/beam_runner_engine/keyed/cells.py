@@ -53,7 +53,7 @@ class CellDelta:
         """Returns whether the delta removes the previous values at this subkey."""
         return self.cleared or subkey in self.removed or is_in_ranges(subkey, self.removed_ranges)
 
-    def then(self, later: CellDelta) -> CellDelta:
+    def followed_by(self, later: CellDelta) -> CellDelta:
         """Returns a single delta with the effect of this delta followed by `later`."""
         added = {
             subkey: tuple(values)

@@ -99,11 +99,11 @@ class AfterEachMachine:
         self.watches_end = any(part.watches_end for part in parts)
 
     def add(self, state: State, count: int, at: Instant) -> State:
-        part = self._current(state)
+        part = self._get_current(state)
         return state if part is None else (state[0], part.add(state[1], count, at))
 
     def ready(self, state: State, at: Instant) -> bool:
-        part = self._current(state)
+        part = self._get_current(state)
         return part is not None and part.ready(state[1], at)
 
     def fire(self, state: State, at: Instant) -> tuple[State, bool]:
@@ -142,10 +142,10 @@ class AfterEachMachine:
         return None
 
     def next_wake(self, state: State) -> Timestamp | None:
-        part = self._current(state)
+        part = self._get_current(state)
         return None if part is None else part.next_wake(state[1])
 
-    def _current(self, state: State) -> Machine | None:
+    def _get_current(self, state: State) -> Machine | None:
         return self._parts[state[0]] if state[0] < len(self._parts) else None
 
 

@@ -37,7 +37,7 @@ class ExpiryTimers:
         waiting = self._waiting.get((key, window))
         if waiting is None:
             waiting = sorted(
-                self._timers.of_window(key, window), key=_firing_order_key, reverse=True
+                self._timers.list_for_window(key, window), key=_firing_order_key, reverse=True
             )
             self._waiting[key, window] = waiting
         return waiting[-1] if waiting else None
@@ -66,7 +66,7 @@ class ExpiryTimers:
             timer: the timer that user code sets.
             loops: whether a processing-time timer starts a new chain.
         """
-        self.change(timer.key, timer.window)
+        self.invalidate_order(timer.key, timer.window)
         chain = self._chains.get((timer.key, timer.window), ())
         if timer.domain is TimeDomain.PROCESSING_TIME and loops:
             chain = ()
@@ -74,14 +74,14 @@ class ExpiryTimers:
             return None
         return attrs.evolve(timer, chain=chain) if chain else timer
 
-    def change(self, key: bytes, window: bytes) -> None:
+    def invalidate_order(self, key: bytes, window: bytes) -> None:
         """Discards the cached timer order of a window after a timer is set or cleared."""
         self._waiting.pop((key, window), None)
 
     def forget(self, key: bytes, window: bytes) -> None:
         """Discards all data of a window whose state is released."""
         self._chains.pop((key, window), None)
-        self.change(key, window)
+        self.invalidate_order(key, window)
 
 
 def _firing_order_key(timer: Timer) -> tuple[bool, Timestamp, str, str]:

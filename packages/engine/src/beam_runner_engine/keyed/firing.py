@@ -46,14 +46,14 @@ class Firing:
         self._combiner = strategy.timestamp_combiner
         self._combine = get_reducer(strategy.timestamp_combiner)
 
-    def at(self, window: OpenWindow) -> Instant:
+    def get_instant(self, window: OpenWindow) -> Instant:
         """Returns the current time as the window's trigger sees it."""
         now = self.now
         return Instant(now.watermark > window.max_timestamp, now.processing_time)
 
     def add(self, window: OpenWindow, times: Sequence[Timestamp], values: Sequence[Any]) -> None:
         """Adds elements that arrive together, and then fires the window if the trigger is ready."""
-        at = self.at(window)
+        at = self.get_instant(window)
         window.ended = at.ended
         if window.finished:
             self.dropped += len(values)
@@ -65,18 +65,18 @@ class Firing:
         if self.machine.ready(window.trigger, at):
             self._fire(window, at, on_time=window.timestamp is not None)
 
-    def pass_end(self, window: OpenWindow) -> None:
+    def fire_at_end(self, window: OpenWindow) -> None:
         """Fires the window if the trigger is ready after the watermark passed the end of the
         window.
         """
         window.ended = True
-        at = self.at(window)
+        at = self.get_instant(window)
         if not window.finished and self.machine.ready(window.trigger, at):
             self._fire(window, at, on_time=True)
 
-    def pass_processing_time(self, window: OpenWindow) -> None:
+    def fire_at_processing_time(self, window: OpenWindow) -> None:
         """Fires the window if the trigger is ready after processing time advanced."""
-        at = self.at(window)
+        at = self.get_instant(window)
         if not window.finished and self.machine.ready(window.trigger, at):
             self._fire(window, at, on_time=window.timestamp is not None)
 
@@ -90,7 +90,7 @@ class Firing:
                 and self.machine.watches_end
                 and passing
                 and window.nonspeculative_index == 0
-                and self.machine.ready(window.trigger, self.at(window))
+                and self.machine.ready(window.trigger, self.get_instant(window))
             )
             if window.fresh or expected or self._always_closing:
                 held = passing or window.timestamp is not None
@@ -104,7 +104,7 @@ class Firing:
         The pane index of `into` stays, so it restarts if `into` is a new or grown window. Windows with a
         finished trigger don't merge.
         """
-        at = self.at(into)
+        at = self.get_instant(into)
         into.trigger = self.machine.merge([part.trigger for part in (into, *parts)], at)
         into.ended = at.ended
         times = [part.timestamp for part in (into, *parts) if part.timestamp is not None]

@@ -129,12 +129,12 @@ class TriggeredGrouper:
                 self._release(window)
                 self._table.close(window)
             else:
-                firing.pass_end(window)
+                firing.fire_at_end(window)
                 self._update_agenda(window)
         while (due := self._process_agenda.pop_due(now.processing_time)) is not None:
             window = self._find(due[1])
             window.process_wake = None
-            firing.pass_processing_time(window)
+            firing.fire_at_processing_time(window)
             self._update_agenda(window)
         return firing.out
 
@@ -233,7 +233,7 @@ class TriggeredGrouper:
 
     def _is_late(self, data: bytes) -> bool:
         end = encoded_max_timestamp(self._strategy.window_coder, data)
-        return self._firing.now.watermark > self._strategy.expiry_after(end)
+        return self._firing.now.watermark > self._strategy.compute_expiry(end)
 
     def _find(self, reference: tuple[bytes, ...]) -> OpenWindow:
         key, data = reference
@@ -261,7 +261,7 @@ class TriggeredGrouper:
         process_wake = None if window.finished else trigger.next_wake(window.trigger)
         if process_wake is not None and process_wake <= self._firing.now.processing_time:
             process_wake = None
-        self._move(window, wake, process_wake, self._hold(window))
+        self._move(window, wake, process_wake, self._compute_hold(window))
 
     def _release(self, window: OpenWindow) -> None:
         self._move(window, None, None, None)
@@ -279,7 +279,7 @@ class TriggeredGrouper:
         self._holds.move(window.hold, hold)
         window.wake, window.process_wake, window.hold = wake, process_wake, hold
 
-    def _hold(self, window: OpenWindow) -> Timestamp | None:
+    def _compute_hold(self, window: OpenWindow) -> Timestamp | None:
         """Returns the event time (ms) that the output watermark must not pass until the window
         fires; None for no hold.
 

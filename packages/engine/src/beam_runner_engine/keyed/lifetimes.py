@@ -63,7 +63,7 @@ class WindowLifetimes:
             return
         self._seen.add(place)
         if self._cells.read(CellId(_ALIVE, key, window)) is None:
-            hold = self._hold(window, now)
+            hold = self._compute_hold(window, now)
             self._holds.move(None, hold)
             self._agenda.add(self.expiry(window), place)
             self._cells.replace(CellId(_ALIVE, key, window), (encode_record(hold),))
@@ -94,7 +94,7 @@ class WindowLifetimes:
             self._agenda.remove(self.expiry(window), (key, window))
             self.end(key, window)
 
-    def _hold(self, window: bytes, now: Now) -> Timestamp | None:
+    def _compute_hold(self, window: bytes, now: Now) -> Timestamp | None:
         if not self._calls_back:
             return None
         end = decode_window(self._strategy.window_coder, window).max_timestamp()

@@ -80,7 +80,7 @@ def select_merger(strategy: WindowingStrategy, custom: WindowMerger | None) -> W
     Raises:
         ValueError: If only the SDK can merge the windows and `custom` is None.
     """
-    if not strategy.merges:
+    if not strategy.needs_merge:
         return None
     if isinstance(strategy.window_fn, Sessions):
         return SessionMerger()

@@ -114,7 +114,7 @@ class MergingWindowTable(ABC):
 
     def add_after_growth(self, window: OpenWindow) -> None:
         """Adds a window after it grew."""
-        window.closes = self._windows.closes(window.window)
+        window.closes = self._windows.compute_closing_time(window.window)
         self._evict(window.key, window.encoded)
         self._keys[window.key].add(window)
 

@@ -32,12 +32,12 @@ class SessionWindowTable(MergingWindowTable):
     def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         of_key = self._load(key)
         hulls = list(
-            merge_overlapping([(*self._span(data), data) for data in dict.fromkeys(column)])
+            merge_overlapping([(*self._decode_span(data), data) for data in dict.fromkeys(column)])
         )
         finished = {
             start: window
             for start, end, _ in hulls
-            if (window := self._reach(of_key, key, start, end)) is not None
+            if (window := self._cover_interval(of_key, key, start, end)) is not None
         }
         # Look up the sessions only after all merges: a later merge can absorb a session found
         # earlier.
@@ -47,7 +47,7 @@ class SessionWindowTable(MergingWindowTable):
             for data in members
         }
 
-    def _reach(
+    def _cover_interval(
         self, of_key: KeyWindows, key: bytes, start: Timestamp, end: Timestamp
     ) -> OpenWindow | None:
         """Extends or creates a session that covers an interval (ms), and merges all sessions that
@@ -58,7 +58,7 @@ class SessionWindowTable(MergingWindowTable):
                 nothing. Otherwise, None.
         """
         first = stop = bisect_left(of_key.ends, start)
-        while stop < len(of_key.ends) and self._span(of_key.in_order[stop].encoded)[0] < end:
+        while stop < len(of_key.ends) and self._decode_span(of_key.in_order[stop].encoded)[0] < end:
             stop += 1
         if first == stop:
             data = encode_interval(start, end)
@@ -67,7 +67,7 @@ class SessionWindowTable(MergingWindowTable):
             self._open(of_key, key, data)
             return None
         session, *others = of_key.in_order[first:stop]
-        before = self._span(session.encoded)
+        before = self._decode_span(session.encoded)
         hull = (min(start, before[0]), max(end, of_key.ends[stop - 1] + 1))
         if hull != before:
             for other in others:
@@ -78,7 +78,7 @@ class SessionWindowTable(MergingWindowTable):
             self._merge_into(others, session)
         return None
 
-    def _span(self, data: bytes) -> Span:
+    def _decode_span(self, data: bytes) -> Span:
         span = self._spans.get(data)
         if span is None:
             window = decode_window(WindowCoder.INTERVAL, data)

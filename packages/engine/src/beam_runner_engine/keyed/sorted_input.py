@@ -47,8 +47,10 @@ class SortedInput:
         cell = CellId(_SORTED, key, window)
         subkey = encode_instant(timestamp)
         if self._cells.read(cell, subkey) is None:
-            self._agenda.add(self._due(window, timestamp), (ELEMENTS, key, window, subkey))
-            self._holds.move(None, self._hold(window, timestamp))
+            self._agenda.add(
+                self._compute_due_time(window, timestamp), (ELEMENTS, key, window, subkey)
+            )
+            self._holds.move(None, self._compute_hold(window, timestamp))
         self._cells.append(cell, (value,), subkey)
 
     def take(self, key: bytes, window: bytes, timestamp: Timestamp) -> Sequence[Any]:
@@ -59,7 +61,7 @@ class SortedInput:
         subkey = encode_instant(timestamp)
         values = self._cells.read(cell, subkey) or ()
         self._cells.remove(cell, subkey)
-        self._holds.move(self._hold(window, timestamp), None)
+        self._holds.move(self._compute_hold(window, timestamp), None)
         return values
 
     def move(self, key: bytes, window: bytes, into: bytes) -> None:
@@ -67,17 +69,21 @@ class SortedInput:
         source, target = CellId(_SORTED, key, window), CellId(_SORTED, key, into)
         for subkey, values in list(self._cells.scan(source)):
             timestamp = decode_instant(subkey)
-            self._agenda.remove(self._due(window, timestamp), (ELEMENTS, key, window, subkey))
+            self._agenda.remove(
+                self._compute_due_time(window, timestamp), (ELEMENTS, key, window, subkey)
+            )
             hold = None
             if self._cells.read(target, subkey) is None:
-                self._agenda.add(self._due(into, timestamp), (ELEMENTS, key, into, subkey))
-                hold = self._hold(into, timestamp)
-            self._holds.move(self._hold(window, timestamp), hold)
+                self._agenda.add(
+                    self._compute_due_time(into, timestamp), (ELEMENTS, key, into, subkey)
+                )
+                hold = self._compute_hold(into, timestamp)
+            self._holds.move(self._compute_hold(window, timestamp), hold)
             self._cells.append(target, values, subkey)
         self._cells.clear(source)
 
-    def _due(self, window: bytes, timestamp: Timestamp) -> Timestamp:
+    def _compute_due_time(self, window: bytes, timestamp: Timestamp) -> Timestamp:
         return min(timestamp + self._lateness, self._expiry(window))
 
-    def _hold(self, window: bytes, timestamp: Timestamp) -> Timestamp:
+    def _compute_hold(self, window: bytes, timestamp: Timestamp) -> Timestamp:
         return min(timestamp, self._expiry(window))

@@ -206,7 +206,7 @@ class StatefulShard:
 
     def clear_timer(self, key: bytes, window: bytes, family: str, tag: str = "") -> None:
         """Clears a timer if it is set."""
-        self._endings.change(key, window)
+        self._endings.invalidate_order(key, window)
         self._timers.clear(key, window, family, tag)
 
     def take_next_due(self, now: Now) -> DueWork | None:
@@ -349,7 +349,7 @@ class StatefulShard:
     def _finish_expiries(self) -> None:
         """Releases the timers and state of all windows that have just expired."""
         for key, window in self._expiring:
-            for timer in self._timers.of_window(key, window):
+            for timer in self._timers.list_for_window(key, window):
                 self._timers.clear(key, window, timer.family, timer.tag)
             for name in self._spec.states:
                 self._cells.clear(CellId(name, key, window))

@@ -104,7 +104,7 @@ class StatefulWindowTable:
     def _move(self, key: bytes, source: bytes, into: bytes) -> None:
         for name, kind in self._states.items():
             merge_state(self._cells, name, key, [source], into, single=kind is ValueState)
-        for timer in self._timers.of_window(key, source):
+        for timer in self._timers.list_for_window(key, source):
             self._timers.clear(key, source, timer.family, timer.tag)
             other = self._timers.get(key, into, timer.family, timer.tag)
             if other is None or timer.fire_time < other.fire_time:

@@ -110,7 +110,7 @@ class TimerTable:
             self._forget(timer)
         return timer
 
-    def of_window(self, key: bytes, window: bytes) -> list[Timer]:
+    def list_for_window(self, key: bytes, window: bytes) -> list[Timer]:
         """Returns all timers of a key's window, ordered by family and tag."""
         names = set(self._touched.get((key, window), ()))
         for name, _ in self._cells.scan(CellId(_TIMERS, key, window)):

@@ -39,7 +39,7 @@ class WindowFactory:
         window, closes = self._find(data)
         return OpenWindow(key, window, data, closes, self._initial)
 
-    def closes(self, window: Window) -> Timestamp:
+    def compute_closing_time(self, window: Window) -> Timestamp:
         """Returns the smallest watermark (ms) at which a window is expired."""
         return get_passing_watermark(self._strategy.expiry(window))
 
@@ -47,7 +47,7 @@ class WindowFactory:
         found = self._decoded.get(data)
         if found is None:
             window = decode_window(self._strategy.window_coder, data)
-            found = self._decoded[data] = (window, self.closes(window))
+            found = self._decoded[data] = (window, self.compute_closing_time(window))
         return found
 
 

@@ -174,7 +174,7 @@ class Scheduler:
         return tuple(self._state.bundles.values()) if self._state.running else ()
 
     @classmethod
-    def of_state(cls, state: SchedulerState) -> Scheduler:
+    def from_state(cls, state: SchedulerState) -> Scheduler:
         """Returns a scheduler that continues from this state and owns the state from then on."""
         scheduler = cls.__new__(cls)
         scheduler._state = state

@@ -213,7 +213,7 @@ def _compute_expected(
 def _merge_windows(strategy: WindowingStrategy, windows: Sequence[Window]) -> list[Window]:
     """Returns the windows that remain after all overlapping windows are merged."""
     left = list(dict.fromkeys(windows))
-    if not strategy.merges:
+    if not strategy.needs_merge:
         return left
     spans = {(w.start, w.end) for w in left if isinstance(w, IntervalWindow)}
     while True:
@@ -225,7 +225,7 @@ def _merge_windows(strategy: WindowingStrategy, windows: Sequence[Window]) -> li
 
 
 def _is_in_window(window: Window, final: Window, strategy: WindowingStrategy) -> bool:
-    if not strategy.merges:
+    if not strategy.needs_merge:
         return window == final
     match window, final:
         case IntervalWindow(start, end), IntervalWindow(from_, to):

@@ -134,7 +134,7 @@ class StatefulBundle:
             BundleFailed: user code has state that can't be merged, of windows that merge.
         """
         strategy = self._spec.strategy
-        if isinstance(part.windows, bytes) and not (strategy.merges or self._plan.time_sorted):
+        if isinstance(part.windows, bytes) and not (strategy.needs_merge or self._plan.time_sorted):
             # All elements are in one window, which has expired for all of them or for none. So a
             # row for each key is enough.
             count = len(part.keys)
@@ -154,7 +154,7 @@ class StatefulBundle:
             raise BundleFailed(self._plan.transform_id, f"ValueError: {error}", trace) from None
         if not admitted.rows:
             return None
-        if strategy.merges:
+        if strategy.needs_merge:
             return self._chunk(
                 [values[row] for row in admitted.rows],
                 [windows[row] for row in admitted.rows],

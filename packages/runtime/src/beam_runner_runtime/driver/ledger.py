@@ -122,7 +122,7 @@ class Ledger:
     @limits.setter
     def limits(self, limits: Limits) -> None:
         state = attrs.evolve(self._scheduler.state, limits=limits)
-        self._scheduler = Scheduler.of_state(state)
+        self._scheduler = Scheduler.from_state(state)
 
     def reports(self) -> Iterator[StageReport]:
         """What every stage is at."""
@@ -206,7 +206,7 @@ class Ledger:
         ledger.plan, ledger.shards = state.plan, state.shards
         ledger.metrics = Totals()
         ledger.metrics.add(state.metrics)
-        ledger._scheduler = Scheduler.of_state(state.scheduler)
+        ledger._scheduler = Scheduler.from_state(state.scheduler)
         ledger._open = state.open
         ledger._uses, ledger._segments = state.uses, state.segments
         ledger._garbage = state.garbage

@@ -53,7 +53,7 @@ class JobSlots:
             wake: called when the end of another job makes it worth asking; may be called in vain.
         """
         with self._slots.lock:
-            may_begin = self._slots.turns.take(self._job_id, time.monotonic())
+            may_begin = self._slots.turns.try_start(self._job_id, time.monotonic())
             if not may_begin:
                 self._slots.wakes[self._job_id] = wake
             return may_begin
@@ -83,9 +83,9 @@ class JobSlots:
         slots = self._slots
         with slots.lock:
             slots.places.forget(self._job_id)
-            slots.turns.leave(self._job_id)
+            slots.turns.remove_job(self._job_id)
             slots.wakes.pop(self._job_id, None)
-            wakes = [slots.wakes[job] for job in slots.turns.next(time.monotonic())]
+            wakes = [slots.wakes[job] for job in slots.turns.list_startable(time.monotonic())]
         for wake in wakes:
             wake()
 
