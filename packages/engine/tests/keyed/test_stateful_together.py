@@ -20,7 +20,7 @@ FIXED = WindowingStrategy(FixedWindows(100), allowed_lateness=10)
 STATES: dict[str, type[State]] = {"seen": BagState}
 
 
-def test_due_together_returns_the_first_work_of_each_key_and_window() -> None:
+def test_take_due_work_returns_the_first_work_of_each_key_and_window() -> None:
     other, window = b"other", encode_window(IntervalWindow(100, 200))
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.shard.admit([KEY, KEY, other], [DATA, window, DATA], [0, 100, 0], [0, 0, 0], Now(0))
@@ -53,7 +53,7 @@ def test_due_together_returns_the_first_work_of_each_key_and_window() -> None:
     assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
 
 
-def test_due_together_skips_a_key_with_many_timers() -> None:
+def test_take_due_work_skips_a_key_with_many_timers() -> None:
     keys = [f"{number}".encode() for number in range(10)]
     host = Host(StatefulSpec(FIXED))
     for key in keys:
@@ -66,7 +66,7 @@ def test_due_together_skips_a_key_with_many_timers() -> None:
     assert together == [keys] * 8
 
 
-def test_due_together_without_skipping_ends_at_blocked_work() -> None:
+def test_take_due_work_without_skipping_ends_at_blocked_work() -> None:
     host = Host(StatefulSpec(FIXED))
     for time, tag, key in ((10, "", b"a"), (20, "second", b"a"), (30, "", b"b")):
         host.shard.set_timer(timer(time, tag, key=key))
@@ -81,7 +81,7 @@ def test_due_together_without_skipping_ends_at_blocked_work() -> None:
     assert found == [[""], ["second", ""], []]
 
 
-def test_due_together_returns_at_most_the_limit() -> None:
+def test_take_due_work_returns_at_most_the_limit() -> None:
     host = Host(StatefulSpec(FIXED))
     for key in (b"a", b"b", b"c"):
         host.shard.set_timer(timer(10, key=key))

@@ -8,11 +8,12 @@ from __future__ import annotations
 class LoopLease:
     """Lease on the scheduler, with limits on when a new loop can start.
 
-    Times are seconds on any monotonic clock. If a loop became too large within `outgrown_pause`
-    seconds of its start, no new loop starts for the same time. If a loop was lost with its process,
-    no new loop starts for `broken_pause` seconds. During this time, bundles run one by one in
-    separate slots, which identifies the bundle that crashes its process. `number` is the number of
-    the latest loop. `is_out` is True while a loop holds the lease.
+    Times are seconds on any monotonic clock. A loop that has too much work for one slot is
+    "outgrown", and returns the scheduler. If this happens within `outgrown_pause` seconds of the
+    loop's start, no new loop starts for `outgrown_pause` seconds. If a loop was lost with its
+    process, no new loop starts for `broken_pause` seconds. During this time, bundles run one by one
+    in separate slots, which identifies the bundle that crashes its process. `number` is the number
+    of the latest loop. `is_out` is True while a loop holds the lease.
     """
 
     def __init__(self, outgrown_pause: float, broken_pause: float) -> None:

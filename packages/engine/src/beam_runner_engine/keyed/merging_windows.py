@@ -80,7 +80,7 @@ class KeyWindows:
         del self.windows[window.encoded]
 
     def retire(self, window: OpenWindow) -> None:
-        """Excludes a window from merging. Has no effect on a retired window."""
+        """Excludes a window from merging, unless the window is already excluded."""
         if window.encoded not in self.retired:
             self.retired.add(window.encoded)
             place = self.index_of(window)

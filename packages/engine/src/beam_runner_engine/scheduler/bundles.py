@@ -46,8 +46,8 @@ def commit_bundle(state: SchedulerState, event: BundleDone) -> None:
     stage.running -= len(record.work)
     stage.shards[shard].open -= 1
     if not stage.spec.joint_shards:
-        # Residuals can contain the first of several joint shards, which then has not reached this
-        # watermark.
+        # The bundle can have returned its first shard as a residual. That shard has not reached
+        # this watermark.
         stage.shards[shard].watermark = record.bundle.end_watermark
     if shard is not None:
         assert event.summary is not None

@@ -166,9 +166,7 @@ def _check_count(event: Event, data: Data) -> None:
 
 
 def describe_problem(collection: CollectionNode, data: Data) -> str | None:
-    """Returns why data lacks facts that the readers of its collection need, or None if the data is
-    valid.
-    """
+    """Describes the facts that the readers of a collection need and the data lacks; None for valid data."""
     where = f"data {data.ref!r} of collection {collection.name!r}"
     if data.facts.count < 1:
         return f"{where} has no elements; omit empty data"

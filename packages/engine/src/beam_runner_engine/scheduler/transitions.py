@@ -78,11 +78,11 @@ class Transition:
 _BUNDLE_EVENTS = (BundleDone, BundleFailed, SectionRefused, Progress, GiveWay, SplitDone)
 
 
-def _create_act(*to: enum.Enum) -> Transition:
+def _accept_event(*to: enum.Enum) -> Transition:
     return Transition(Reaction.ACT, to)
 
 
-def _create_ignore(state: enum.Enum) -> Transition:
+def _ignore_event(state: enum.Enum) -> Transition:
     return Transition(Reaction.IGNORE, (state,))
 
 
@@ -90,35 +90,35 @@ def _build_job_table() -> dict[tuple[Phase, type], Transition]:
     new, running, draining = Phase.NEW, Phase.RUNNING, Phase.DRAINING
     done, drained, cancelled, failed = Phase.DONE, Phase.DRAINED, Phase.CANCELLED, Phase.FAILED
     table: dict[tuple[Phase, type], Transition] = {
-        (new, Start): _create_act(running, done, failed),
-        (new, Cancel): _create_act(cancelled),
-        (new, Abort): _create_act(failed),
-        (running, Tick): _create_act(running, done, failed),
-        (running, BundleDone): _create_act(running, done, failed),
-        (running, BundleFailed): _create_act(running, failed),
-        (running, AttemptsLost): _create_act(running, failed),
-        (running, SectionRefused): _create_act(running, failed),
-        (running, Progress): _create_act(running, failed),
-        (running, GiveWay): _create_act(running),
-        (running, SplitDone): _create_act(running, failed),
-        (running, Drain): _create_act(draining, drained, failed),
-        (running, Cancel): _create_act(cancelled),
-        (running, Abort): _create_act(failed),
-        (draining, Tick): _create_act(draining, drained, failed),
-        (draining, BundleDone): _create_act(draining, drained, failed),
-        (draining, BundleFailed): _create_act(draining, failed),
-        (draining, AttemptsLost): _create_act(draining, failed),
-        (draining, SectionRefused): _create_act(draining, failed),
-        (draining, Progress): _create_act(draining, failed),
-        (draining, GiveWay): _create_act(draining),
-        (draining, SplitDone): _create_act(draining, failed),
-        (draining, Drain): _create_ignore(draining),
-        (draining, Cancel): _create_act(cancelled),
-        (draining, Abort): _create_act(failed),
+        (new, Start): _accept_event(running, done, failed),
+        (new, Cancel): _accept_event(cancelled),
+        (new, Abort): _accept_event(failed),
+        (running, Tick): _accept_event(running, done, failed),
+        (running, BundleDone): _accept_event(running, done, failed),
+        (running, BundleFailed): _accept_event(running, failed),
+        (running, AttemptsLost): _accept_event(running, failed),
+        (running, SectionRefused): _accept_event(running, failed),
+        (running, Progress): _accept_event(running, failed),
+        (running, GiveWay): _accept_event(running),
+        (running, SplitDone): _accept_event(running, failed),
+        (running, Drain): _accept_event(draining, drained, failed),
+        (running, Cancel): _accept_event(cancelled),
+        (running, Abort): _accept_event(failed),
+        (draining, Tick): _accept_event(draining, drained, failed),
+        (draining, BundleDone): _accept_event(draining, drained, failed),
+        (draining, BundleFailed): _accept_event(draining, failed),
+        (draining, AttemptsLost): _accept_event(draining, failed),
+        (draining, SectionRefused): _accept_event(draining, failed),
+        (draining, Progress): _accept_event(draining, failed),
+        (draining, GiveWay): _accept_event(draining),
+        (draining, SplitDone): _accept_event(draining, failed),
+        (draining, Drain): _ignore_event(draining),
+        (draining, Cancel): _accept_event(cancelled),
+        (draining, Abort): _accept_event(failed),
     }
     for phase in (done, drained, cancelled, failed):
         for event in (Tick, *_BUNDLE_EVENTS, AttemptsLost, Drain, Cancel, Abort):
-            table[phase, event] = _create_ignore(phase)
+            table[phase, event] = _ignore_event(phase)
     return table
 
 
@@ -126,17 +126,17 @@ JOB_TABLE: dict[tuple[Phase, type], Transition] = _build_job_table()
 """Transition for each event in each phase of a job. `Start` occurs once."""
 
 BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
-    (BundleState.RUNNING, BundleDone): _create_act(BundleState.CLOSED),
-    (BundleState.RUNNING, BundleFailed): _create_act(BundleState.CLOSED),
-    (BundleState.RUNNING, SectionRefused): _create_act(BundleState.CLOSED),
-    (BundleState.RUNNING, Progress): _create_act(BundleState.RUNNING, BundleState.SPLITTING),
-    (BundleState.RUNNING, GiveWay): _create_act(BundleState.RUNNING, BundleState.SPLITTING),
-    (BundleState.SPLITTING, BundleDone): _create_act(BundleState.CLOSED),
-    (BundleState.SPLITTING, BundleFailed): _create_act(BundleState.CLOSED),
-    (BundleState.SPLITTING, Progress): _create_ignore(BundleState.SPLITTING),
-    (BundleState.SPLITTING, GiveWay): _create_ignore(BundleState.SPLITTING),
-    (BundleState.SPLITTING, SplitDone): _create_act(BundleState.RUNNING),
-    **{(BundleState.CLOSED, event): _create_ignore(BundleState.CLOSED) for event in _BUNDLE_EVENTS},
+    (BundleState.RUNNING, BundleDone): _accept_event(BundleState.CLOSED),
+    (BundleState.RUNNING, BundleFailed): _accept_event(BundleState.CLOSED),
+    (BundleState.RUNNING, SectionRefused): _accept_event(BundleState.CLOSED),
+    (BundleState.RUNNING, Progress): _accept_event(BundleState.RUNNING, BundleState.SPLITTING),
+    (BundleState.RUNNING, GiveWay): _accept_event(BundleState.RUNNING, BundleState.SPLITTING),
+    (BundleState.SPLITTING, BundleDone): _accept_event(BundleState.CLOSED),
+    (BundleState.SPLITTING, BundleFailed): _accept_event(BundleState.CLOSED),
+    (BundleState.SPLITTING, Progress): _ignore_event(BundleState.SPLITTING),
+    (BundleState.SPLITTING, GiveWay): _ignore_event(BundleState.SPLITTING),
+    (BundleState.SPLITTING, SplitDone): _accept_event(BundleState.RUNNING),
+    **{(BundleState.CLOSED, event): _ignore_event(BundleState.CLOSED) for event in _BUNDLE_EVENTS},
 }
 """Transition for each event and each state of an attempt at a bundle.
 
