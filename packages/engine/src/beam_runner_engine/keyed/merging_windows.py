@@ -101,8 +101,7 @@ class MergingWindowTable(ABC):
 
     @abstractmethod
     def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
-        """Returns the window of a key that elements with each of the encoded windows `column`
-        belong to.
+        """Merges windows of a key, and returns the merged window for each encoded window in `column`.
 
         All windows merge at once, with the same result as merging one window after another.
         """
