@@ -66,7 +66,7 @@ def test_windows_that_nobody_can_merge() -> None:
     strategy = WindowingStrategy(OpaqueWindows("odd"), merge_status=MergeStatus.NEEDS_MERGE)
     grouper = ColumnsGrouper(strategy)
     grouper.add([b"k"], [encode_window(OpaqueWindow(b"w", 0))], [0], [b"v"])
-    with pytest.raises(ValueError, match="only the SDK knows"):
+    with pytest.raises(ValueError, match="Only the SDK can merge"):
         list(grouper.groups())
 
 
