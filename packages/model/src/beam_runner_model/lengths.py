@@ -28,7 +28,7 @@ def decode_count(data: bytes, start: int = 0) -> int:
     """Decodes the count at `data[start]`.
 
     Raises:
-        CutOff: If the data ends inside the count.
+        TruncatedData: If the data ends inside the count.
     """
     if start + COUNT_BYTES > len(data):
         raise TruncatedData("Can't decode a 32-bit count: the data is truncated")

@@ -63,7 +63,7 @@ def decode_pane(data: bytes, start: int = 0) -> tuple[PaneInfo, int]:
         The pane and the offset after the pane.
 
     Raises:
-        CutOff: If the data ends inside the pane.
+        TruncatedData: If the data ends inside the pane.
         ValueError: If the bytes aren't an encoded pane.
     """
     if start >= len(data):

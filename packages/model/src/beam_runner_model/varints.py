@@ -40,7 +40,7 @@ def decode_varint(data: bytes, start: int = 0) -> tuple[int, int]:
         The integer and the offset after the integer.
 
     Raises:
-        CutOff: If the data ends inside the integer.
+        TruncatedData: If the data ends inside the integer.
         ValueError: If the integer is longer than 64 bits.
     """
     result = 0

@@ -52,7 +52,7 @@ def decode_instant(data: bytes, start: int = 0) -> Timestamp:
     """Decodes the time (ms) at `data[start]`.
 
     Raises:
-        CutOff: If the data has fewer than eight bytes after `start`.
+        TruncatedData: If the data has fewer than eight bytes after `start`.
     """
     if len(data) - start < INSTANT_BYTES:
         raise TruncatedData(

@@ -52,7 +52,7 @@ def read_windows(data: bytes, position: int, skip_window: Skip) -> tuple[tuple[b
         The encoded windows and the offset of the pane.
 
     Raises:
-        CutOff: If the data ends inside the number of windows or inside the windows.
+        TruncatedData: If the data ends inside the number of windows or inside the windows.
     """
     count = _read_window_count(data, position)
     position += COUNT_BYTES
@@ -67,7 +67,7 @@ def skip_windows(data: bytes, position: int, skip_window: Skip) -> int:
     """Returns the offset of the pane, given the offset of the number of windows.
 
     Raises:
-        CutOff: If the data ends inside the number of windows or inside the windows.
+        TruncatedData: If the data ends inside the number of windows or inside the windows.
     """
     count = _read_window_count(data, position)
     position += COUNT_BYTES
@@ -83,7 +83,7 @@ def _read_window_count(data: bytes, position: int) -> int:
     arbitrary bytes could start a loop over empty windows that takes hours.
 
     Raises:
-        CutOff: If the data ends inside the number of windows or inside the windows.
+        TruncatedData: If the data ends inside the number of windows or inside the windows.
     """
     count = decode_count(data, position)
     if count > 1 and position + COUNT_BYTES + count > len(data):

@@ -5,7 +5,7 @@ state and timers:
 
     admitted = shard.admit(keys, windows, timestamps, values, now)
     ...  # User code processes the admitted elements with shard.state() and shard.set_timer().
-    while (due := shard.next_due(now)) is not None:
+    while (due := shard.take_next_due(now)) is not None:
         ...  # User code runs the timer, the sorted elements or the window's expiration.
     commit = shard.commit()
 

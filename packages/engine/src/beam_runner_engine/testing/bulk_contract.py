@@ -1,6 +1,6 @@
 """Contract tests for bulk groupers, as test cases for any implementation.
 
-    @pytest.mark.parametrize("case", bulk_cases(), ids=lambda case: case.name)
+    @pytest.mark.parametrize("case", create_bulk_cases(), ids=lambda case: case.name)
     def test_my_grouper(case):
         check_bulk_grouper(MyGrouper, case)
 

@@ -1,6 +1,6 @@
 """Contract tests for stores of cells, as checks for any implementation.
 
-    @pytest.mark.parametrize("check", store_checks(), ids=lambda check: check.__name__)
+    @pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
     def test_my_store(check):
         check(MyStore())
 

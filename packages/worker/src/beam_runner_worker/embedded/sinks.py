@@ -122,7 +122,7 @@ class ElementSink(Sink):
                     if element.timestamp_micros < earliest:
                         earliest = element.timestamp_micros
                     if element.windows is not last:
-                        # Beyond its window an element holds no watermark: see `held_until`.
+                        # Beyond its window an element holds no watermark: see `compute_hold_time`.
                         last = element.windows
                         for window in last:
                             earliest = min(earliest, window.max_timestamp().micros)
