@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
@@ -15,7 +16,7 @@ LINES = ['{"user": "ada"}', "not json", '{"user": "tim"}']
 class Parse(beam.DoFn):
     damaged = Metrics.counter("records", "damaged")
 
-    def process(self, line):
+    def process(self, line: str) -> Any:
         try:
             yield json.loads(line)["user"]
         except (ValueError, KeyError):

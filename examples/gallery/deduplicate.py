@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import BooleanCoder
@@ -15,7 +16,7 @@ EVENTS = [("e1", "login"), ("e2", "click"), ("e1", "login"), ("e3", "logout"), (
 class FirstOfEachKey(beam.DoFn):
     SEEN = ReadModifyWriteStateSpec("seen", BooleanCoder())
 
-    def process(self, element, seen=beam.DoFn.StateParam(SEEN)):
+    def process(self, element: tuple[str, int], seen: Any = beam.DoFn.StateParam(SEEN)) -> Any:
         if not seen.read():
             seen.write(True)
             yield f"{element[0]} {element[1]}"

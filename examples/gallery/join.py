@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -11,7 +12,7 @@ CUSTOMERS = [(1, "Ada"), (2, "Tim")]
 ORDERS = [(1, "book"), (1, "lamp"), (2, "pen"), (3, "cup")]
 
 
-def joined(customer_id, found):
+def joined(customer_id: Any, found: Any) -> Any:
     for name in found["customers"] or ["unknown"]:
         for order in found["orders"]:
             yield f"{name} {order}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -12,12 +13,12 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.windowed_value import PaneInfoTiming
 
 
-def pane(element, info=beam.DoFn.PaneInfoParam):
+def pane(element: tuple[str, int], info: Any = beam.DoFn.PaneInfoParam) -> str:
     key, count = element
     return f"{key} {count} {PaneInfoTiming.to_string(info.timing)}"
 
 
-def save(line, output):
+def save(line: str, output: str) -> None:
     """Writes a file whose name comes from the data, so that a retry overwrites the same file."""
     with open(f"{output}-{line}", "w") as file:
         print(line, file=file)

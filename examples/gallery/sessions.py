@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -11,7 +12,7 @@ from apache_beam.transforms.window import Sessions, TimestampedValue
 CLICKS = [("ada", 0), ("tim", 5), ("ada", 20), ("ada", 100), ("tim", 200)]
 
 
-def session(element, window=beam.DoFn.WindowParam):
+def session(element: Any, window: Any = beam.DoFn.WindowParam) -> Any:
     user, clicks = element
     return f"{user} {int(window.start)}-{int(window.end)} {clicks}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
@@ -11,18 +12,18 @@ from apache_beam.transforms.core import RestrictionProvider
 
 
 class UpTo(RestrictionProvider):
-    def initial_restriction(self, element):
+    def initial_restriction(self, element: Any) -> Any:
         return OffsetRange(0, element)
 
-    def create_tracker(self, restriction):
+    def create_tracker(self, restriction: Any) -> Any:
         return OffsetRestrictionTracker(restriction)
 
-    def restriction_size(self, element, restriction):
+    def restriction_size(self, element: Any, restriction: Any) -> int:
         return restriction.size()
 
 
 class Numbers(beam.DoFn):
-    def process(self, element, tracker=beam.DoFn.RestrictionParam(UpTo())):
+    def process(self, element: Any, tracker: Any = beam.DoFn.RestrictionParam(UpTo())) -> Any:
         number = tracker.current_restriction().start
         while tracker.try_claim(number):
             yield number

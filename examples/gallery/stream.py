@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 import time
 
 import apache_beam as beam
@@ -12,7 +13,7 @@ from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark
 from apache_beam.transforms.window import FixedWindows, GlobalWindows
 
 
-def save(line, output):
+def save(line: str, output: str) -> None:
     """Writes a file whose name comes from the data, so that a retry overwrites the same file."""
     with open(f"{output}-{line}", "w") as file:
         print(line, file=file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import StrUtf8Coder
@@ -26,18 +27,20 @@ class SumPerWindow(beam.DoFn):
 
     def process(
         self,
-        element,
-        window=beam.DoFn.WindowParam,
-        total=beam.DoFn.StateParam(SUM),
-        name=beam.DoFn.StateParam(NAME),
-        end=beam.DoFn.TimerParam(END),
-    ):
+        element: tuple[str, int],
+        window: Any = beam.DoFn.WindowParam,
+        total: Any = beam.DoFn.StateParam(SUM),
+        name: Any = beam.DoFn.StateParam(NAME),
+        end: Any = beam.DoFn.TimerParam(END),
+    ) -> None:
         name.write(element[0])
         total.add(element[1])
         end.set(window.end)
 
     @on_timer(END)
-    def emit(self, total=beam.DoFn.StateParam(SUM), name=beam.DoFn.StateParam(NAME)):
+    def emit(
+        self, total: Any = beam.DoFn.StateParam(SUM), name: Any = beam.DoFn.StateParam(NAME)
+    ) -> Any:
         yield f"{name.read()} {total.read()}"
 
 
