@@ -1,4 +1,4 @@
-"""Looks now and then whether somebody is at work on what a job says to run, and recovers if nobody is."""
+"""Periodic check that a process works on each bundle that the server assigned, with recovery if not."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class JobWatch:
-    """The watchdog of one job; belongs to the job's own thread.
+    """Watchdog of one job. Only the job's thread can use it.
 
     Args:
-        job_id: the job's.
-        reporter: is told of a defect.
-        worker_stacks: asks the worker processes what their threads do.
+        job_id: id of the job.
+        reporter: receiver of messages about defects.
+        worker_stacks: function that requests the stacks of the worker processes.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class JobWatch:
         self._bundles_are_lost = Since()
 
     def look(self, coordinator: Coordinator, taken: float) -> None:
-        """Looks, if it is time to; gives up and runs again what nobody is at work on.
+        """Runs the check if it is due. Abandons and reruns bundles that no process works on.
 
-        The job's thread may have waited for minutes since it took in what had come, as for a journal
-        whose store is away. What processes said meanwhile isn't taken in, so that time doesn't count.
+        The job's thread can block for minutes, for example during a journal outage. The messages of
+        that time aren't handled yet, so the time doesn't count.
 
         Args:
-            coordinator: the job's.
-            taken: the time up to which all that came is taken in; of ``time.monotonic``.
+            coordinator: coordinator of the job.
+            taken: time (``time.monotonic``) up to which all messages are handled.
         """
         now, listened = taken, taken - self._busy
         self._busy += time.monotonic() - taken
@@ -72,7 +72,7 @@ class JobWatch:
         if self._loop_is_lost.seconds(is_so=coordinator.is_loop_lost, now=listened) > limit:
             self._tell("no process has the loop of this job", "its bundles run again")
             coordinator.take_loop_back("no process had it")
-        # Bundles are looked for only where nothing moves.
+        # Search for lost bundles only if the job makes no progress.
         lost = lost_bundles(coordinator) if now - coordinator.moved > limit / 2 else []
         if self._bundles_are_lost.seconds(is_so=bool(lost), now=listened) > limit:
             self._tell(f"no process was given these bundles: {len(lost)}", "they are run now")
