@@ -22,7 +22,7 @@ def first_overtaken(ledger: Ledger) -> str:
     """
     if ledger.watch is None:
         return ""
-    found = ledger.watch.take_found()
+    found = ledger.watch.take_violations()
     if not found:
         return ""
     first, plan = found[0], ledger.plan
