@@ -178,7 +178,7 @@ def test_spark_that_runs_nothing_ends_the_job(tmp_path: Path, loop_bytes: int) -
         rig.coordinator.work()
     assert isinstance(rig.ledger.end, FailJob)
     assert "no executors" in rig.ledger.end.reason
-    assert "worker processes could not be had" in text(rig)
+    assert "failed to start worker processes" in text(rig)
 
 
 def test_lanes_that_fail_now_and_then_do_not_end_the_job(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ class LostProcess:
     def text(self) -> str:
         """Sentence that describes the loss of the process."""
         if not self.host:
-            return "its worker process was replaced"
+            return "another process replaced its worker process"
         return f"the worker process {self.pid} on {self.host} was lost"
 
 

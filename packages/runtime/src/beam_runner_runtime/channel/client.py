@@ -69,7 +69,9 @@ class ChannelClient:
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 raise KeyError(sha256) from error
-            raise HarnessError(f"artifact {sha256} could not be read: {error.details()}") from error
+            raise HarnessError(
+                f"Can't read artifact {sha256} from the job server: {error.details()}"
+            ) from error
 
     def send(self, message: FromWorker) -> None:
         """Queues a message for the stream. Never blocks. Another thread encodes the message."""
@@ -107,7 +109,7 @@ class ChannelClient:
         try:
             more = self.more_stacks()
         except Exception:
-            _LOGGER.warning("SDK harnesses were not asked for their stacks", exc_info=True)
+            _LOGGER.warning("Can't request the stacks of SDK harnesses", exc_info=True)
             more = ()
         self.send(Stacks(request, (*own, *more)))
 
@@ -163,5 +165,7 @@ def _call(channel: grpc.Channel, metadata: _Metadata, method: str, request: str 
     try:
         answer = call(encode_request(request), metadata=metadata, timeout=LIMITS.call_seconds)
     except grpc.RpcError as error:
-        raise HarnessError(f"the job server did not answer {method}: {error.details()}") from error
+        raise HarnessError(
+            f"the job server failed to answer {method}: {error.details()}"
+        ) from error
     return pickle.loads(answer)

@@ -204,8 +204,9 @@ class ChannelServer:
             return self._server.add_secure_port(place.binding, grpc.ssl_server_credentials(pair))
         except RuntimeError as error:
             raise ChannelError(
-                f"the channel for executors can't listen at {place.binding}: the port is taken, or the address is not"
-                " this machine's; --channel-host and --channel-port name others"
+                f"Can't listen for executors at {place.binding}: the port is taken, or"
+                " the address belongs to another machine. Change --channel-host or"
+                " --channel-port"
             ) from error
 
     def start(self) -> None:
@@ -234,14 +235,15 @@ class ChannelServer:
         opens = self.endpoints.tokens.opened_by(_shown(context.invocation_metadata()))
         if opens != wanted:
             context.abort(
-                grpc.StatusCode.PERMISSION_DENIED, f"this token opens {opens}, not {wanted}"
+                grpc.StatusCode.PERMISSION_DENIED,
+                f"the token grants access to {opens}, not to {wanted}",
             )
 
     def _job(self, job_id: str, context: grpc.ServicerContext) -> JobPeer:
         self._check(to_job(job_id), context)
         job = self._find_job(job_id)
         if job is None:
-            context.abort(grpc.StatusCode.NOT_FOUND, f"no job {job_id!r} is running here")
+            context.abort(grpc.StatusCode.NOT_FOUND, f"job {job_id!r} isn't running on this server")
         assert job is not None
         return job
 
@@ -285,9 +287,13 @@ class ChannelServer:
                 if isinstance(message, Closed):
                     link.closed()
         except grpc.RpcError:
-            _LOGGER.debug("worker process %s is gone", link.hello.pid)
+            _LOGGER.debug("the stream of worker process %s is closed", link.hello.pid)
         except FormError as error:
-            _LOGGER.warning("worker process %s is given up, it sends %s", link.hello.pid, error)
+            _LOGGER.warning(
+                "closing the stream of worker process %s, which sent an invalid message: %s",
+                link.hello.pid,
+                error,
+            )
         finally:
             link.gone()
             job.detached(link)
@@ -309,7 +315,7 @@ def _hello(encoded: bytes, context: grpc.ServicerContext) -> Hello:
         hello = decode_message(encoded)
         if isinstance(hello, Hello):
             return hello
-        raise FormError("a worker process says hello first")
+        raise FormError("the first message of a worker process must be Hello")
     except FormError as error:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         raise

@@ -41,7 +41,7 @@ def decode_message(encoded: bytes) -> FromWorker:
     """
     message = _REGISTRY.decode(encoded, _REGISTRY.layout)
     if not isinstance(message, FromWorker):
-        raise FormError(f"worker processes send no {type(message).__name__}")
+        raise FormError(f"unexpected message {type(message).__name__} from a worker process")
     return message
 
 
@@ -63,7 +63,7 @@ def decode_request(encoded: bytes, *types: type) -> tuple[Any, ...]:
     try:
         values = msgpack.unpackb(encoded, use_list=False)
     except (ValueError, TypeError) as error:
-        raise FormError(f"no request: {error}") from error
+        raise FormError(f"invalid request from a worker process: {error}") from error
     if not isinstance(values, tuple) or [type(value) for value in values] != list(types):
-        raise FormError("no request")
+        raise FormError("invalid arguments in the request of a worker process")
     return values

@@ -207,10 +207,10 @@ class Coordinator:
         self.lose(self.lanes.ended(number), f"its lane failed: {error}")
         if not error:
             return
-        _LOGGER.warning("job %s: a lane failed: %s", self._job_id, error)
+        _LOGGER.warning("job %s: lane failed: %s", self._job_id, error)
         pause = self.lane_failures.add(error, time.monotonic())
         if pause is None:
-            reason = f"worker processes could not be had, the last time because: {error}"
+            reason = f"failed to start worker processes; the last error: {error}"
             self._end(Abort(reason, EndingKind.PROCESSES))
         else:
             self.lanes.start_none(pause)
@@ -288,7 +288,7 @@ class Coordinator:
         self.broken_loops += 1
         self._loop.end_broken(time.monotonic())
         self._litter.loop_lost(self._loop.number)
-        _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
+        _LOGGER.warning("job %s: loop failed, and its bundles run again: %s", self._job_id, reason)
         self._waiting.append(AttemptsLost())
 
     # Methods that the engine's driver calls.
@@ -386,7 +386,7 @@ class Coordinator:
         """Handles the end of a loop: the server owns the scheduler again, and commits the results."""
         if not self._loop.is_held_by(reply.loop):
             return
-        _LOGGER.debug("job %s: loop %s ends", self._job_id, reply.loop)
+        _LOGGER.debug("job %s: loop %s ended", self._job_id, reply.loop)
         if reply.outgrown:
             self._loop.end_outgrown(time.monotonic())
         else:

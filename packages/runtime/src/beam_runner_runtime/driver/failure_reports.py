@@ -86,7 +86,7 @@ class OutageMessages:
         new = [name for name in away if name not in self._told]
         texts = [render(neighbour_wait(away[name], 0)) for name in new]
         texts += [
-            f"the job waits no longer for {name}, after {now - self._told[name]:.0f} s"
+            f"the job no longer waits for {name}, after {now - self._told[name]:.0f} s"
             for name in over
         ]
         self._told = {name: one.since for name, one in away.items()}

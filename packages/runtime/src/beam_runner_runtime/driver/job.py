@@ -243,13 +243,15 @@ class RunningJob:
             self._work()
         except JournalFenced as fenced:
             # Another server owns the job now: don't report its end, and don't remove its files.
-            _LOGGER.warning("job %s is given up: %s", self.job_id, fenced)
+            _LOGGER.warning(
+                "stopping job %s, which another server owns now: %s", self.job_id, fenced
+            )
             self._ledger.end, self._suspended_at = None, time.monotonic()
         except JournalUnavailable as away:
             self._end_without_journal(away)
         except Exception as unexpected:
             if not self._ends_with_placement():
-                _LOGGER.exception("job %s failed in the server", self.job_id)
+                _LOGGER.exception("job %s failed because of an error in the server", self.job_id)
                 reason = f"the server failed: {type(unexpected).__name__}: {unexpected}"
                 end = FailJob(reason, kind=EndingKind.SERVER)
                 self._ledger.end = self._ledger.end or end
@@ -287,7 +289,7 @@ class RunningJob:
         if self._placement.is_alive:
             return False
         if self._settings.resumable:
-            _LOGGER.warning("job %s stops, and is left to the next server", self.job_id)
+            _LOGGER.warning("job %s is suspended until the next server resumes it", self.job_id)
             self._suspended_at = time.monotonic()
         else:
             end = FailJob(self._placement.loss, kind=EndingKind.PLACEMENT)
@@ -310,7 +312,7 @@ class RunningJob:
         elif any(isinstance(item, Suspend) for item in wishes):
             self._suspended_at = time.monotonic()
         elif not self._ends_with_placement():
-            reason = f"the journal of the job can't be written: {away}"
+            reason = f"Can't write the journal of the job: {away}"
             end = FailJob(reason, kind=EndingKind.JOURNAL)
             self._ledger.end = self._ledger.end or end
 

@@ -117,4 +117,4 @@ class JobFolder:
             if gone:
                 self._store.delete(gone)
         except StoreError as error:
-            _LOGGER.warning("garbage stays for now: %s", error)
+            _LOGGER.warning("Can't delete unneeded files now: %s", error)

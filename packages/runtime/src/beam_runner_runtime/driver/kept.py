@@ -100,7 +100,7 @@ def entries_of(blob: bytes, layout: Layout | None = None) -> tuple[Entry, ...]:
     layout = layout or REGISTRY.layout
     start = len(_ENTRY) + len(layout.digest)
     if blob[:start] != _ENTRY + layout.digest:
-        raise FormError("an entry has another layout than its snapshot tells")
+        raise FormError("the layout of a journal entry differs from the layout of its snapshot")
     entries: tuple[Entry, ...] = REGISTRY.decode(blob[start:], layout)
     return entries
 
@@ -124,13 +124,13 @@ class Kept:
 
     def __init__(self, snapshot: bytes) -> None:
         if not snapshot.startswith(_SNAPSHOT):
-            raise FormError("it is in the form of another version")
+            raise FormError("the snapshot has the format of another version")
         start = len(_SNAPSHOT) + _SIZE_BYTES
         end = start + int.from_bytes(snapshot[len(_SNAPSHOT) : start])
         self._layout = Layout.decoded(snapshot[start:end])
         self.ledger: LedgerState = REGISTRY.decode(snapshot[end:], self._layout)
         if self.ledger.engine_format != FORMAT:
-            raise FormError("its scheduler means something else by the same words")
+            raise FormError("the scheduler state has the format of another version")
 
     @property
     def is_of_this_version(self) -> bool:

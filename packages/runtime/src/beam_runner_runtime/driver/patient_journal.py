@@ -74,4 +74,4 @@ class PatientJournal:
         try:
             self._journal.snapshot(state)
         except JournalUnavailable as error:
-            _LOGGER.warning("job %s: no snapshot for now: %s", self._journal.job_id, error)
+            _LOGGER.warning("Can't write a snapshot of job %s now: %s", self._journal.job_id, error)

@@ -139,7 +139,10 @@ class JobProcesses:
             if vitals is not None:
                 first = self._beats.setdefault(link, vitals.beats)
                 if (vitals.beats - first) * LIMITS.beat_seconds > LIMITS.mute_seconds:
-                    _LOGGER.warning("Python worker %s has lost its channel", link.hello.pid)
+                    _LOGGER.warning(
+                        "killing Python worker %s, which lost its channel to the server",
+                        link.hello.pid,
+                    )
                     notice(Detector.VITALS, link.name)
                     link.kill()
         return found
@@ -172,7 +175,7 @@ class JobProcesses:
             gone = self._changed.wait_for(lambda: not self._links, seconds)
             for link in self._links:
                 _LOGGER.warning(
-                    "Python worker %s on %s did not end within %.0f s",
+                    "Python worker %s on %s didn't exit within %.0f s",
                     link.hello.pid,
                     link.hello.host,
                     seconds,

@@ -58,7 +58,7 @@ class JobRemains:
         except JournalFenced:
             raise
         except JournalError as error:
-            _LOGGER.warning("job %s: its state is not kept: %s", self._journal.job_id, error)
+            _LOGGER.warning("Can't retain the state of job %s: %s", self._journal.job_id, error)
             return ""
         self._is_kept = True
         until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now + seconds))
@@ -95,7 +95,9 @@ class JobRemains:
             raise
         except JournalError as error:
             # Without the snapshot, the journal contains equivalent entries.
-            _LOGGER.warning("job %s: no last snapshot: %s", self._journal.job_id, error)
+            _LOGGER.warning(
+                "Can't write the last snapshot of job %s: %s", self._journal.job_id, error
+            )
         self._settings.files.sweep(self._ledger.files())
 
     def _remove(self) -> None:

@@ -89,21 +89,21 @@ def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
     if end.stage is None or last is None or not _is_of_bundle(end):
         return end.reason
     attempts = end.attempts or len(end.causes)
-    tried = "" if attempts == 1 else f" (attempt {attempts}, the last)"
+    tried = "" if attempts == 1 else f" (last of {attempts} attempts)"
     name = plan.stages[end.stage].spec.title
     if last.kind is FailureKind.USER or isinstance(last.detail, FailedStep):
         summary, _, trace = last.cause.partition("\n")
         return f"{_of_unknown(last.cause)}{summary}{tried}\n{trace}".rstrip()
     if last.kind is FailureKind.PERMANENT:
-        return f"'{name}' can't go on: {last.cause}"
+        return f"'{name}' failed with a permanent error: {last.cause}"
     if last.kind is FailureKind.UNAVAILABLE:
         return (
-            f"'{name}' waited for {last.neighbour} as long as a bounded job waits (--outage-limit of the"
-            f" server): {last.cause}"
+            f"'{name}' waited for {last.neighbour} longer than --outage-limit of the"
+            f" server permits: {last.cause}"
         )
     return (
-        f"'{name}' was tried {attempts} times and failed each time from outside of user "
-        f"code, the last time because: {_of_unknown(last.cause)}{last.cause}"
+        f"'{name}' failed {attempts} times outside of user code; the last error:"
+        f" {_of_unknown(last.cause)}{last.cause}"
     )
 
 
@@ -115,6 +115,6 @@ def _of_unknown(cause: str) -> str:
     if unknown is None:
         return ""
     return (
-        f"the SDK does not know {unknown[1]!r}, which the pipeline gives it to run or to decode; was it made by "
-        "another version of Beam? "
+        f"the SDK doesn't know {unknown[1]!r}, a URN in the pipeline; check that the"
+        " pipeline and the SDK have the same version of Beam: "
     )

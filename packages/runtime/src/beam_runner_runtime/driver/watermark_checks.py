@@ -32,7 +32,9 @@ def first_overtaken(ledger: Ledger) -> str:
         if first.collection in stage.outputs.values()
     ]
     return (
-        f"a watermark has overtaken data, which is a defect of the runner: {plan.stages[first.stage].spec.title!r}"
-        f" is at {first.watermark} ms, and reads an element at {first.timestamp} ms of"
-        f" {first.collection!r} (written by {', '.join(map(repr, writers))}), which was on time there"
+        "defect of the runner: a watermark has overtaken data."
+        f" {plan.stages[first.stage].spec.title!r} has the watermark {first.watermark}"
+        f" ms, and reads an element with timestamp {first.timestamp} ms from"
+        f" {first.collection!r} (written by {', '.join(map(repr, writers))}), which was"
+        " on time in that collection"
     )

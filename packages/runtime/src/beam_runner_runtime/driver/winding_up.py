@@ -56,7 +56,7 @@ def wind_up(
             except Exception as failure:
                 # The placement itself may be broken. Report the end of the job anyway.
                 why = str(failure).partition("\n")[0]
-                _LOGGER.warning("lanes of a job are not cancelled: %s", why)
+                _LOGGER.warning("Can't cancel the lanes of a job: %s", why)
                 return
         match inbox.next(LIMITS.job_look_seconds):
             case LaneEnded(number, _):
