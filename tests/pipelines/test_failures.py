@@ -192,7 +192,7 @@ def test_user_code_that_breaks_its_process_fails_its_job(
     pipeline | beam.Create([1]) | "Break" >> beam.Map(breaks) | beam.Reshuffle()
     job = embedded.job(pipeline)
     assert job.wait(120) is JobState.FAILED
-    assert "Break' was tried 4 times" in job.messages()[-1].text
+    assert "Break' failed 4 times" in job.messages()[-1].text
 
 
 def test_an_error_that_can_not_be_encoded(pipelines: Pipelines) -> None:

@@ -89,7 +89,7 @@ def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
     if end.stage is None or last is None or not _is_of_bundle(end):
         return end.reason
     attempts = end.attempts or len(end.causes)
-    tried = "" if attempts == 1 else f" (last of {attempts} attempts)"
+    tried = "" if attempts == 1 else f" (attempt {attempts} of {attempts})"
     name = plan.stages[end.stage].spec.title
     if last.kind is FailureKind.USER or isinstance(last.detail, FailedStep):
         summary, _, trace = last.cause.partition("\n")
