@@ -14,7 +14,8 @@ import attrs
 from beam_runner_engine.keyed.composite_triggers import create_machine
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.keyed.stateful import StatefulShard, StatefulSpec
+from beam_runner_engine.keyed.stateful import StatefulShard
+from beam_runner_engine.keyed.stateful_records import StatefulSpec
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 from beam_runner_engine.keyed.triggers import Instant
 from beam_runner_engine.testing.stores import MemoryStore
