@@ -18,7 +18,7 @@ from beam_runner_planner.table_specs import TableTarget
 from beam_runner_runtime.bundles.table_rows import ElementsWriter, elements_of
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_urns import spark as urns
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.table_bundles import TableBundles, TableData
 from beam_spark_executor.spark.threads import start_job_thread
 from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ class TableJob:
 
     session: SparkSession
     pools: WorkerPools
-    slot: Slot
+    slot: WorkerSlot
     data: TableData
     running: list[TableBundles] = attrs.field(factory=list)
 

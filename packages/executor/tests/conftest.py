@@ -11,7 +11,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from beam_spark_executor.spark.first_tasks import warm_up
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.session import RunningSpark, start_spark
 from beam_spark_executor.spark.settings import SparkSettings
 
@@ -70,7 +70,7 @@ def pools(spark: RunningSpark) -> WorkerPools:
 
 
 @pytest.fixture
-def slot(pools: WorkerPools) -> Iterator[Slot]:
+def slot(pools: WorkerPools) -> Iterator[WorkerSlot]:
     slot = pools.acquire()
     yield slot
     pools.retire(slot)

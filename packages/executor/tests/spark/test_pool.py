@@ -15,7 +15,7 @@ from processes import exists
 from pyspark import InheritableThread, cloudpickle
 from waiting import wait_until
 
-from beam_spark_executor.spark.pool import SLOT_VARIABLE, Slot, WorkerPools
+from beam_spark_executor.spark.pool import SLOT_VARIABLE, WorkerPools, WorkerSlot
 from beam_spark_executor.spark.session import RunningSpark
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this module
@@ -60,7 +60,7 @@ def test_a_workers_environment_is_nobody_elses() -> None:
     context: Any = SimpleNamespace(environment=environment)
     pools = WorkerPools(context, {"PYTHONPATH": "/ours", "MORE": "y"})
     frame: Any = SimpleNamespace(mapInArrow=lambda function, schema: dict(environment))
-    seen: Any = pools.map_in_arrow(frame, iter, "id LONG", Slot(3))
+    seen: Any = pools.map_in_arrow(frame, iter, "id LONG", WorkerSlot(3))
     assert seen == {"PYTHONPATH": "/ours", "MORE": "y", "OTHER": "x", SLOT_VARIABLE: "slot-3.0"}
     assert environment == {"PYTHONPATH": "/theirs", "OTHER": "x"}
 
@@ -104,7 +104,7 @@ def test_slots_have_workers_and_daemons_of_their_own(
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_workers_that_leave_are_replaced_without_a_failed_task(
-    spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
+    spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     seen: set[int] = set()
     daemons: set[int] = set()
@@ -132,7 +132,7 @@ def test_workers_that_leave_are_replaced_without_a_failed_task(
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_a_cancelled_busy_worker_is_killed_within_seconds(
-    spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
+    spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     mark = tmp_path / "pid"
 

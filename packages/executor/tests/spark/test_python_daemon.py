@@ -19,7 +19,7 @@ from pyspark import cloudpickle
 from waiting import wait_until
 
 from beam_spark_executor.spark import python_daemon
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
@@ -78,7 +78,7 @@ def wait_for(path: Path, content: str) -> None:
     wait_until(lambda: path.exists() and path.read_text() == content, 60, f"hooks write {path}")
 
 
-def run(spark: RunningSpark, pools: WorkerPools, slot: Slot, function: Any) -> int:
+def run(spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, function: Any) -> int:
     rows = spark.session.range(0, 1, 1, 1)
     return pools.map_in_arrow(rows, function, "pid INT", slot).toArrow()["pid"][0].as_py()
 
@@ -86,7 +86,7 @@ def run(spark: RunningSpark, pools: WorkerPools, slot: Slot, function: Any) -> i
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_hooks_run_in_the_main_thread_when_told_to_exit(
-    spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
+    spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     pid = run(spark, pools, slot, task(tmp_path, ends="exits"))
     wait_for(tmp_path / str(pid), HOOKS_RAN)
@@ -96,7 +96,7 @@ def test_hooks_run_in_the_main_thread_when_told_to_exit(
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_hooks_run_after_a_task_that_fails(
-    spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
+    spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     with pytest.raises(Exception, match="this task fails"):
         run(spark, pools, slot, task(tmp_path, ends="fails"))
@@ -108,7 +108,7 @@ def test_hooks_run_after_a_task_that_fails(
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_a_hook_that_hangs_ends_with_the_process(
-    spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
+    spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     pid = run(spark, pools, slot, task(tmp_path, ends="hangs"))
     wait_until(lambda: not exists(pid), SPARK_LIMITS.worker_exit_seconds + 60)
@@ -158,7 +158,7 @@ outfile.flush()
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_tasks_find_what_they_need_imported(
-    spark: RunningSpark, pools: WorkerPools, slot: Slot
+    spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot
 ) -> None:
     def modules(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         imported = sorted(set(python_daemon._WARM_MODULES) & set(sys.modules))
@@ -175,7 +175,7 @@ def test_tasks_find_what_they_need_imported(
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="no such system")
 def test_workers_are_killed_before_the_server_where_memory_runs_out(
-    spark: RunningSpark, pools: WorkerPools, slot: Slot
+    spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot
 ) -> None:
     def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -197,7 +197,7 @@ def daemon_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_a_daemon_that_has_gone_comes_back(
-    spark: RunningSpark, pools: WorkerPools, slot: Slot
+    spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot
 ) -> None:
     daemon = run(spark, pools, slot, daemon_of_worker)
     os.kill(daemon, signal.SIGTERM)

@@ -24,7 +24,7 @@ from section_runs import SHARDS, order_of
 from waiting import wait_until
 
 from beam_spark_executor.spark.exchange import Exchanges
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.sections import SectionRunner
 from beam_spark_executor.spark.session import RunningSpark
 
@@ -63,7 +63,7 @@ def slow(p: beam.Pipeline) -> None:
 
 @pytest.fixture
 def start(
-    spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path
+    spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> Iterator[Callable[..., tuple[SectionRunner, RunBundle]]]:
     jobs: dict[str, SectionJob] = {}
     server = ChannelServer(ChannelPlace(), jobs.get, lambda number: None)

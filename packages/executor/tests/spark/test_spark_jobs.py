@@ -18,7 +18,7 @@ from beam_runner_runtime.tuning import TUNING
 from plain_threads import start_plain_thread
 
 from beam_spark_executor.spark import spark_jobs as module
-from beam_spark_executor.spark.pool import Slot
+from beam_spark_executor.spark.pool import WorkerSlot
 from beam_spark_executor.spark.spark_jobs import SparkJobs
 
 PARTS = tuple(SectionPart(name, (), (), 0) for name in ("A", "B"))
@@ -61,7 +61,7 @@ def jobs_with(monkeypatch: pytest.MonkeyPatch) -> Jobs:
         monkeypatch.setattr(Runner, "run", staticmethod(run))
         monkeypatch.setattr(module, "SectionRunner", Runner)
         pools = Mock()
-        pools.acquire.return_value = Slot(3)
+        pools.acquire.return_value = WorkerSlot(3)
         return SparkJobs(Mock(), pools, Mock(), Mock(), "job-1", lambda: CORES, "the job"), pools
 
     return make
@@ -85,13 +85,13 @@ def test_a_section_is_run_in_the_slot_of_its_job_under_its_title(jobs_with: Jobs
     assert not jobs.heard(REFUSAL), "no section has begun"
     assert end_of(jobs) == REFUSAL
     assert set(titles) == {"the job · section of A to B"}
-    assert Runner.made[2] == Slot(3)
+    assert Runner.made[2] == WorkerSlot(3)
     assert Runner.made[4:] == ("job-1", PLAN, CORES)
     assert end_of(jobs) == REFUSAL
     assert jobs.heard(REFUSAL)
     assert not jobs.heard(LaneOpened(1))
     jobs.close(workers_gone=True)
-    pools.release.assert_called_once_with(Slot(3))
+    pools.release.assert_called_once_with(WorkerSlot(3))
 
 
 MANY = CORES * TUNING.section_tasks_per_core

@@ -21,7 +21,7 @@ from beam_runner_storage.stores.spec import StoreSpec
 from waiting import wait_until
 
 from beam_spark_executor.spark import stand_by
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.spark_jobs import SparkJobs
 from beam_spark_executor.spark.stand_by import StandBy, StandBys
@@ -36,7 +36,7 @@ def never(number: int, error: str) -> None:
 
 @pytest.fixture
 def one() -> StandBy:
-    return StandBy(7, Slot(0))
+    return StandBy(7, WorkerSlot(0))
 
 
 def test_nothing_is_decided_at_first(one: StandBy) -> None:
@@ -193,7 +193,7 @@ def test_where_spark_has_ended_none_waits_and_nobody_fails(
     stand_bys = StandBys(pools, cast("Any", None), wanted=True)
     stand_bys.renew()
     assert stand_bys.take() is None
-    assert pools.acquire() == Slot(0, 1), "its own was given up"
+    assert pools.acquire() == WorkerSlot(0, 1), "its own was given up"
     (record,) = caplog.records
     assert "Connection refused" in record.getMessage() and record.exc_info is None
     stand_bys.close()

@@ -31,7 +31,7 @@ from beam_spark_io.spark.stream_position import Position
 from pyspark.sql import SparkSession
 
 from beam_spark_executor.spark import stream_turns
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.reading import TableData, Written
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.table_bundles import TableBundles
@@ -51,7 +51,7 @@ class Stream:
 
     session: SparkSession
     pools: WorkerPools
-    slot: Slot
+    slot: WorkerSlot
     data: TableData
     source: StreamSource
     folder: Path
@@ -123,7 +123,9 @@ class Stream:
 
 
 @pytest.fixture
-def stream(spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path) -> Iterator[Stream]:
+def stream(
+    spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
+) -> Iterator[Stream]:
     (tmp_path / "data").mkdir()
     (tmp_path / "in").mkdir()
     data = TableData("job", StoreSpec(str(tmp_path / "data")), 4, str(tmp_path / "data"))

@@ -30,7 +30,7 @@ ArrowFunction = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"
 
 
 @attrs.frozen(order=True)
-class Slot:
+class WorkerSlot:
     """A pool of Python workers: number ``number``, in its ``generation``-th incarnation."""
 
     number: int
@@ -57,40 +57,40 @@ class WorkerPools:
         self._context = context
         self._more = dict(environment or {})
         self._lock = threading.Lock()
-        self._free: list[Slot] = []
-        self._held: set[Slot] = set()
+        self._free: list[WorkerSlot] = []
+        self._held: set[WorkerSlot] = set()
         self._numbers = 0
 
-    def acquire(self) -> Slot:
+    def acquire(self) -> WorkerSlot:
         """Returns a free slot, which the caller returns with `release` or `retire`."""
         with self._lock:
             if self._free:
                 slot = heapq.heappop(self._free)
             else:
-                slot = Slot(self._numbers)
+                slot = WorkerSlot(self._numbers)
                 self._numbers += 1
             self._held.add(slot)
             return slot
 
-    def release(self, slot: Slot) -> None:
+    def release(self, slot: WorkerSlot) -> None:
         """Returns a slot to the pool after all its Python workers have exited."""
         with self._lock:
             self._give_up(slot)
             heapq.heappush(self._free, slot)
 
-    def retire(self, slot: Slot) -> None:
+    def retire(self, slot: WorkerSlot) -> None:
         """Removes a slot whose workers may still run; its name is never used again."""
         with self._lock:
             self._give_up(slot)
-            heapq.heappush(self._free, Slot(slot.number, slot.generation + 1))
+            heapq.heappush(self._free, WorkerSlot(slot.number, slot.generation + 1))
 
-    def _give_up(self, slot: Slot) -> None:
+    def _give_up(self, slot: WorkerSlot) -> None:
         if slot not in self._held:
             raise ValueError(f"{slot.name} is not held by any job")
         self._held.remove(slot)
 
     def map_in_arrow(
-        self, frame: DataFrame, function: ArrowFunction, schema: StructType | str, slot: Slot
+        self, frame: DataFrame, function: ArrowFunction, schema: StructType | str, slot: WorkerSlot
     ) -> DataFrame:
         """Returns ``frame.mapInArrow(function, schema)``, to run in the workers of ``slot``.
 
@@ -100,7 +100,7 @@ class WorkerPools:
         with self.in_slot(slot):
             return frame.mapInArrow(function, schema)
 
-    def call(self, function: Callable[[], Any], tasks: int, slot: Slot) -> list[Any]:
+    def call(self, function: Callable[[], Any], tasks: int, slot: WorkerSlot) -> list[Any]:
         """Returns the results of ``function`` in the given number of tasks, which run in the workers
         of ``slot``.
 
@@ -113,7 +113,7 @@ class WorkerPools:
         return results.collect()
 
     @contextmanager
-    def in_slot(self, slot: Slot) -> Iterator[None]:
+    def in_slot(self, slot: WorkerSlot) -> Iterator[None]:
         """Within this context, the functions that PySpark passes to Java run in the workers of
         ``slot``; keep it short.
         """
@@ -128,7 +128,7 @@ class WorkerPools:
                     del environment[name]
                 environment.update(before)
 
-    def begin_job(self, slot: Slot, group: str, description: str) -> None:
+    def begin_job(self, slot: WorkerSlot, group: str, description: str) -> None:
         """Gives the calling thread a job group, and a scheduler pool that shares the cores with other
         slots.
 
@@ -142,7 +142,7 @@ class WorkerPools:
         self._context.setLocalProperty("spark.scheduler.pool", slot.name)
 
     def call_once(
-        self, function: Callable[[], None], slot: Slot, group: str, description: str = ""
+        self, function: Callable[[], None], slot: WorkerSlot, group: str, description: str = ""
     ) -> str:
         """Calls ``function`` in a worker of ``slot``, as a Spark job of one task.
 

@@ -25,7 +25,7 @@ from beam_runner_runtime.channel.wire import decode_message, encode_message
 from beam_runner_storage.stores.spec import StoreSpec
 from pyspark import TaskContext
 
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,7 +81,7 @@ class Written:
 def write_rows(
     frame: DataFrame,
     pools: WorkerPools,
-    slot: Slot,
+    slot: WorkerSlot,
     order: RunBundle,
     data: TableData,
     buffers: Sequence[BufferPlan],

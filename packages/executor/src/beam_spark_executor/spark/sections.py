@@ -29,7 +29,7 @@ from beam_spark_io.spark.reasons import error_of_worker, reason_of
 from pyspark import Broadcast, SparkContext, TaskContext
 
 from beam_spark_executor.spark.exchange import Exchanged, Exchanges, Parcels, first, gathered
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.python_daemon import register_exit_hook
 
 _CALL_SITE = "callSite.short"
@@ -72,7 +72,7 @@ class SectionRunner:
 
     _context: SparkContext
     _pools: WorkerPools
-    _slot: Slot
+    _slot: WorkerSlot
     _endpoint: Endpoint
     _job_id: str
     _plan: JobPlan

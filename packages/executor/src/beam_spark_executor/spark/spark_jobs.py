@@ -12,7 +12,7 @@ from beam_runner_runtime.sections.ends import SectionEnd, Tasks
 from beam_runner_runtime.tuning import TUNING
 
 from beam_spark_executor.spark.lane import run_lane
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.reading import TableData
 from beam_spark_executor.spark.sections import SectionRunner
 from beam_spark_executor.spark.session import RunningSpark
@@ -53,7 +53,7 @@ class SparkJobs:
         self._cores = cores
         self._stand_bys = stand_bys
         self._stand_by: StandBy | None = None
-        self._slot: Slot | None = None
+        self._slot: WorkerSlot | None = None
         self._group = f"beam-{job_id}"
         self._name = name or job_id
         self._runner: SectionRunner | None = None
@@ -144,7 +144,7 @@ class SparkJobs:
         else:
             self._pools.retire(self._slot)
 
-    def _run_lane(self, slot: Slot, number: int, on_end: Callable[[int, str], None]) -> None:
+    def _run_lane(self, slot: WorkerSlot, number: int, on_end: Callable[[int, str], None]) -> None:
         lane = partial(run_lane, LaneRef(self._endpoint, self._job_id, number))
         title = f"{self._name} · lane {number}"
         on_end(number, self._pools.call_once(lane, slot, self._group, title))
@@ -155,7 +155,7 @@ class SparkJobs:
         """
         return TUNING.section_tasks_per_core if self._spark.slots is None else 1
 
-    def _taken_slot(self) -> Slot:
+    def _taken_slot(self) -> WorkerSlot:
         if self._slot is None:
             self._slot = self._pools.acquire()
         return self._slot

@@ -19,7 +19,7 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_spark_io.spark.reasons import reason_of
 
 from beam_spark_executor.spark.lane import run_stand_by
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.threads import start_job_thread
 
 _LOGGER = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class StandBy:
         group: the job group of its Spark job.
     """
 
-    def __init__(self, number: int, slot: Slot) -> None:
+    def __init__(self, number: int, slot: WorkerSlot) -> None:
         self.number = number
         self.slot = slot
         self.group = f"beam-stand-by-{number}"

@@ -27,7 +27,7 @@ from beam_spark_io.spark.frames import stream_of
 from beam_spark_io.spark.kafka import explained
 from beam_spark_io.spark.stream_position import Position
 
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.reading import RowTimes, TableData, Written, write_rows
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class StreamTurns:
 
     _session: SparkSession
     _pools: WorkerPools
-    _slot: Slot
+    _slot: WorkerSlot
     _data: TableData
     _go_on: Callable[[], None]
 

@@ -43,7 +43,7 @@ from pyspark.errors import (
     UnsupportedOperationException,
 )
 
-from beam_spark_executor.spark.pool import Slot, WorkerPools
+from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.reading import TableData, write_rows
 from beam_spark_executor.spark.stream_turns import StreamTurns
 
@@ -84,7 +84,7 @@ class TableBundles:
         self,
         session: SparkSession,
         pools: WorkerPools,
-        slot: Slot,
+        slot: WorkerSlot,
         plan: JobPlan,
         data: TableData,
     ) -> None:
