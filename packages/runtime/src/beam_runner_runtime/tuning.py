@@ -1,6 +1,6 @@
-"""The numbers by which is decided what of a job runs next, where, and for how long.
+"""Tuning constants of the scheduling: they decide which work runs next, on which lane, and how long.
 
-Results are the same with any of them. ``docs/tuning.md`` has them as a table, made of this record.
+Results are the same with any values. ``docs/tuning.md`` contains a table of this record.
 """
 
 from __future__ import annotations
@@ -10,40 +10,40 @@ import attrs
 
 @attrs.frozen
 class Tuning:
-    """All of them; units are in the names, times are elapsed ones.
+    """All tuning constants. Units are in the names, and durations are elapsed times.
 
     Attributes:
-        slots_per_core: so many lanes run at once for each core, where all is on one machine: one that is blocked in user code, or waits for its next bundle, should not keep a core idle.
-        lanes_per_core: so many of them one job has at most.
-        lane_idle_seconds: how long a lane keeps its place on the cluster without work.
-        lane_failures: so many lanes that Spark could not run, one after the other, fail the job.
-        blocked_seconds: a bundle that has come no further for so long counts as one that uses no core.
-        preparing_seconds: the same for one of which nothing was heard yet; one of which its process tells that its harness is still being started never does.
-        unheard_seconds: the same for one that takes turns and has not told whether it leaves time to others.
-        source_seconds: how much later a bundle may come and still run before that of a source.
-        yield_seconds: how long a source keeps its lane at least while others wait for one.
-        slot_patience_seconds: how long a job waits for its first slots before others make room.
-        job_turn_seconds: how long a job that has begun keeps others from beginning, at most.
-        loop_bytes: inputs that are together no larger are for the loop inside a task.
-        loop_bundle_ms: a bundle that takes longer leaves the loop.
-        loop_source_ms: the same for that of a source, whose outputs are seen only after its end.
-        loop_parallel_ms: where several bundles wait and usual ones take longer, they run side by side.
-        loop_usual_weight: how much the last bundle counts in what is usual.
-        loop_waiting_bytes: more data that waits than that leaves the loop.
-        loop_nap_ms: for an alarm that is so near the loop waits.
-        loop_report_ms: how long a loop goes on before it has committed what it has done.
-        loop_report_entries: after so many entries it does not wait for that.
-        loop_watch_seconds: how often it is looked at from the side.
-        loop_outgrown_pause_seconds: lanes that soon did better than a loop have so long; a loop that lasted as long was worth it.
-        loop_broken_pause_seconds: the same after a loop that was lost with its process, that the bundle to blame can be told.
-        progress_seconds: how often a bundle reports how far it is.
-        progress_in_turns_ms: the same where bundles take turns at one interpreter.
-        lingers_ms: what a source that waits has put out by then is handed on.
-        source_look_seconds: how often a source is looked at.
-        source_busy_share: one whose thread wanted a core for more of the time is busy.
-        hold_seconds: a worker process of a stream keeps a finished bundle for so long while a store or a disk that must take its files is away; after that the bundle runs again later.
-        hold_in_batch_seconds: the same in a batch.
-        section_tasks_per_core: so many Spark tasks has each level of a section for a core, or one for each key shard if these are fewer; on one machine, where all of them run at once and each in a process of its own, one for a core.
+        slots_per_core: number of concurrent lanes per core on one machine; more than one, so that a lane that is blocked in user code or waits for its next bundle doesn't leave a core idle.
+        lanes_per_core: maximum number of lanes of one job per core.
+        lane_idle_seconds: time that an idle lane retains its slot on the cluster.
+        lane_failures: number of consecutive lanes that Spark couldn't run; then the job fails.
+        blocked_seconds: time without progress after which a bundle counts as blocked, so that it uses no core.
+        preparing_seconds: the same before the first report of a bundle; a bundle whose SDK harness is starting never counts as blocked.
+        unheard_seconds: the same for a bundle that shares the GIL and hasn't reported whether it leaves time to others.
+        source_seconds: maximum lead of a source's bundle over a later bundle that still runs first.
+        yield_seconds: minimum time that a source occupies its lane while other bundles wait for a lane.
+        slot_patience_seconds: time that a job waits for its first slots before other jobs make room.
+        job_turn_seconds: maximum time that a starting job delays the start of other jobs.
+        loop_bytes: maximum bytes of all inputs for the loop inside a task.
+        loop_bundle_ms: maximum duration of a bundle inside the loop.
+        loop_source_ms: the same for a source's bundle, whose output becomes visible only at its end.
+        loop_parallel_ms: usual bundle duration above which several waiting bundles run in parallel.
+        loop_usual_weight: weight of the last bundle in the usual duration.
+        loop_waiting_bytes: waiting bytes above which the loop ends.
+        loop_nap_ms: maximum time that the loop waits for an alarm.
+        loop_report_ms: maximum time between two commits of the loop.
+        loop_report_entries: maximum number of entries between two commits of the loop.
+        loop_watch_seconds: interval of the loop's watch thread.
+        loop_outgrown_pause_seconds: time that lanes get after a short loop; a loop that lasted this long was worth its start.
+        loop_broken_pause_seconds: the same after a loop that was lost with its process, so that the runner can find the bundle at fault.
+        progress_seconds: interval of a bundle's progress reports.
+        progress_in_turns_ms: the same if bundles share the GIL of one interpreter.
+        lingers_ms: time after which an idle source's output is passed on.
+        source_look_seconds: interval of the checks of a source.
+        source_busy_share: share of time for which the source's thread requests a core; a source above this share is busy.
+        hold_seconds: time that a worker process of a stream retains a finished bundle while a store or disk for its files is unavailable; after that the bundle runs again later.
+        hold_in_batch_seconds: the same in a batch job.
+        section_tasks_per_core: number of Spark tasks per core in each level of a section, or one per key shard if that is fewer; on one machine one per core, because all tasks run at once in separate processes.
     """
 
     slots_per_core: int = 6
@@ -80,4 +80,4 @@ class Tuning:
 
 
 TUNING = Tuning()
-"""What holds on every server."""
+"""Tuning constants of every server."""

@@ -6,9 +6,9 @@ import enum
 
 
 class ShutdownMessage(enum.Enum):
-    """Messages of the channel that are about shutdown; names are those of the classes in ``channel.messages``.
+    """Channel messages that concern shutdown, named after the classes in ``channel.messages``.
 
-    The value is the meaning.
+    The value is the meaning of the message.
     """
 
     LeaveLoop = "server to worker: hand the scheduler back after the running bundle"

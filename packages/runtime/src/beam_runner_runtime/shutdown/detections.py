@@ -17,11 +17,11 @@ class Detection:
     """One row of the table.
 
     Attributes:
-        component: the module that detects the failure.
-        failure: the failure.
-        limits: the names of the limits whose sum is the longest time until the component detects the
-            failure; empty if the operating system reports the failure at once.
-        reaction: the consequence.
+        component: module that detects the failure.
+        failure: description of the failure.
+        limits: names of the limits whose sum is the longest time until the detection; empty if the
+            operating system reports the failure at once.
+        reaction: consequence of the failure.
         is_logged: whether the component calls `notice`.
     """
 
@@ -33,12 +33,12 @@ class Detection:
 
     @property
     def seconds(self) -> float:
-        """The longest time until the component detects the failure, without the delays of a busy machine."""
+        """Longest time (s) until the component detects the failure, without the delays of a busy machine."""
         return sum(getattr(limits.LIMITS, name) for name in self.limits)
 
 
 class Detector(enum.Enum):
-    """All rows."""
+    """All rows of the table."""
 
     CHANNEL = Detection(
         "channel.server",

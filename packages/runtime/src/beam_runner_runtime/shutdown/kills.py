@@ -1,4 +1,6 @@
-"""The detectors that notice a process that the system kills, by the state of the process; tests kill each of them."""
+"""The detectors that notice the kill of a process by the system, by the state of the process; tests
+kill each process.
+"""
 
 from __future__ import annotations
 
@@ -71,4 +73,4 @@ KILLS = (
     ),
     Kill(ProgramState.WORKING, (_D.HARNESS,), "the job fails"),
 )
-"""A row for each state in which a process of its kind can be killed."""
+"""All rows: one for each state in which a process of its kind can be killed."""

@@ -30,7 +30,7 @@ class JobPhase(enum.Enum):
 
 
 class LaneState(enum.Enum):
-    """States of a lane in the server: a place for one bundle at a time in a worker process."""
+    """States of a lane in the server: a slot for one bundle at a time in a worker process."""
 
     STARTING = "waits for a worker process"
     IDLE = "waits for a bundle"
@@ -80,7 +80,7 @@ class ForkServerState(enum.Enum):
 
 
 class ReaperState(enum.Enum):
-    """States of the process that outlives the fork server and kills what remains of its descendants."""
+    """States of the process that outlives the fork server and kills its remaining descendants."""
 
     WATCHING = "kills orphans"
     ENDING = "waits for its descendants, and kills what remains of them"
