@@ -63,7 +63,7 @@ def forms_of(modules: Mapping[str, Sequence[ModuleType]]) -> dict[str, type]:
                 is_state = issubclass(cls, kinds_of_state.State)
                 if own and (attrs.has(cls) or issubclass(cls, enum.Enum) or is_state):
                     known = found.setdefault(prefix + _FORMER.get(name, name.lstrip("_")), cls)
-                    assert known is cls, f"{cls} and {known} have one name"
+                    assert known is cls, f"{cls} and {known} have the same name"
     return found
 
 

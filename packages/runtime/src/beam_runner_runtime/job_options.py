@@ -75,7 +75,8 @@ class JobOption:
         is_short = text.isdecimal() and len(text) <= _DIGITS
         if not is_short or not self.least <= int(text) <= self.most:
             raise WrongOption(
-                f"--{self.name} is to be a number from {self.least} to {self.most}, not {_shown(value)}"
+                f"--{self.name} is {_shown(value)}; expected a number from {self.least}"
+                f" to {self.most}"
             )
         return int(text)
 
@@ -106,7 +107,7 @@ class JobChoice:
         words = [each.value for each in self.choices]
         if value not in words:
             raise WrongOption(
-                f"--{self.name} is to be one of {', '.join(words)}, not {_shown(value)}"
+                f"--{self.name} is {_shown(value)}; expected one of {', '.join(words)}"
             )
         return self.choices(value)
 
@@ -115,30 +116,29 @@ TASK_ATTEMPTS = JobOption(
     "beam_spark_task_attempts",
     1,
     100,
-    "most attempts at a bundle whose user code raises, before the job fails (default: what the server"
-    " was started with, and without limit in a stream)",
+    "maximum number of attempts at a bundle whose user code raises, before the job"
+    " fails (default: the value of the server's flag; without limit in a stream)",
 )
 KEY_SHARDS = JobOption(
     "beam_spark_key_shards",
     2,
     4096,
-    "into how many shards the keys of each GroupByKey and stateful ParDo are dealt out (default: a"
-    " few for each core)",
+    "number of shards for the keys of each GroupByKey and stateful ParDo (default: a few per core)",
 )
 CHECKPOINT_INTERVAL = JobOption(
     "beam_spark_checkpoint_interval_ms",
     50,
     3_600_000,
-    "after how many milliseconds a source or another splittable DoFn is asked to stop, so that what it"
-    " has done is committed (default: 500 where the pipeline is streaming, else 10000)",
+    "milliseconds after which a source or another splittable DoFn is checkpointed, so"
+    " that its work is committed (default: 500 if the pipeline is streaming, otherwise"
+    " 10000)",
 )
 BULK = JobChoice(
     "beam_spark_bulk",
     Bulk,
-    "whether stages of bounded data are run together as one Spark job, with what goes between them in Spark's"
-    " shuffle: always where they can be, never, or auto: where machines share no place for"
-    " data between stages"
-    " (default: what the server was started with)",
+    "whether stages of bounded data run together as one Spark job, with Spark's"
+    " shuffle between them: always if possible, never, or auto: if machines share no"
+    " store for data between stages (default: the value of the server's flag)",
 )
 NUMBERS = (TASK_ATTEMPTS, KEY_SHARDS, CHECKPOINT_INTERVAL)
 JOB_OPTIONS = (*NUMBERS, BULK)

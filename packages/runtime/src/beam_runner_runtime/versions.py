@@ -24,9 +24,9 @@ class Range:
             return None
         than = "newer" if (major, minor) > self.newest else "older"
         return (
-            f"{self.name} {version} is {than} than what this server was tried with, "
-            f"{_text(self.oldest)} to {_text(self.newest)}: should jobs fail in a way that speaks of "
-            f"neither their code nor their data, install one of these"
+            f"{self.name} {version} is {than} than the tested versions,"
+            f" {_text(self.oldest)} to {_text(self.newest)}: if jobs fail with errors"
+            " that concern neither their code nor their data, install a tested version"
         )
 
 

@@ -77,8 +77,9 @@ def check_rows(batch: pa.RecordBatch, data: Data, stage: str) -> None:
     for time, window in zip(times, windows_by_row(batch), strict=True):
         if held_until(time, (window,)) < data.facts.min_timestamp:
             raise WrongTimes(
-                f"{stage!r} reads an element that holds watermarks at {held_until(time, (window,))} ms,"
-                f" and its data says {data.facts.min_timestamp} ms"
+                f"{stage!r} reads an element that holds watermarks at"
+                f" {held_until(time, (window,))} ms, but its data declares"
+                f" {data.facts.min_timestamp} ms"
             )
 
 

@@ -103,7 +103,7 @@ def input_of(inputs: Iterable[Input], element: int) -> Input:
         if element < one.data.facts.count:
             return one
         element -= one.data.facts.count
-    raise LookupError("the bundle has no such element")
+    raise LookupError("the bundle's input has no element with this number")
 
 
 def residuals_of(

@@ -49,7 +49,9 @@ class JointShards:
             ValueError: The split point is inside a shard.
         """
         if first_residual not in self._ends:
-            raise ValueError(f"no shard begins with the group {first_residual} of {self.groups}")
+            raise ValueError(
+                f"group {first_residual} of {self.groups} is not the first group of a shard"
+            )
         kept = self._ends.index(first_residual) + 1
         given = tuple(
             Residual(one.data, windows=one.windows, untouched=True)

@@ -192,7 +192,7 @@ class TaskLoop:
                 self._look()
             except NeighbourUnavailable as error:
                 # The current bundle continues meanwhile.
-                _LOGGER.warning("a loop can't tell what has happened in it: %s", error)
+                _LOGGER.warning("a loop can't report its work to the server: %s", error)
 
     def _look(self) -> None:
         """Sends pending reports, and ends the loop if a limit is reached."""

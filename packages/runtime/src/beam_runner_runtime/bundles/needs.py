@@ -49,8 +49,9 @@ def trouble_here(needs: Needs) -> str:
     for name, version in needs.versions.items():
         if here.get(name) != version:
             return (
-                f"{name} is {here.get(name) or 'missing'} there and {version} in the server: give executors the server's"
-                " environment, installed on their machines or brought by spark.archives"
+                f"{name} is {here.get(name) or 'missing'} on the executor and {version}"
+                " on the server: give executors the server's environment, installed on"
+                " their machines or shipped with spark.archives"
             )
     reason = knock(needs.endpoint, _KNOCK_SECONDS)
     if reason:

@@ -220,7 +220,7 @@ class WorkerProcess:
             reply = self._run_loop(order)
         except Exception as error:
             # Report the failure. Otherwise the server would wait forever for the end of the loop.
-            _LOGGER.warning("the loop %s has broken off", order.loop, exc_info=True)
+            _LOGGER.warning("the loop %s failed", order.loop, exc_info=True)
             self.channel.send(LoopBroke(order.loop, f"{type(error).__name__}: {error}"))
             reply = None
         finally:

@@ -106,7 +106,9 @@ class ProgressTeller:
                     self.look(running)
                 except Exception:
                     # The bundle's own thread reports its failure.
-                    _LOGGER.debug("no progress of %s", running.bundle_id, exc_info=True)
+                    _LOGGER.debug(
+                        "can't read the progress of bundle %s", running.bundle_id, exc_info=True
+                    )
 
     def _pause(self, running: LocalBundle | None) -> float:
         """Returns the time (s) to the next check of the current bundle, if a bundle runs."""

@@ -116,7 +116,9 @@ class ShardUserState:
         """
         domain = self._plan.timers.get(timer.family)
         if domain is None:
-            raise HarnessError(f"{timer.transform_id} sets a timer of no family: {timer.family!r}")
+            raise HarnessError(
+                f"{timer.transform_id} sets a timer of the undeclared family {timer.family!r}"
+            )
         for window in timer.windows:
             if timer.fire_at is None:
                 self.shard.clear_timer(timer.key, window, timer.family, timer.tag)
@@ -167,8 +169,8 @@ class ShardUserState:
         kind = self._plan.states.get(cell.state_id)
         if kind is None or not issubclass(kind, asked):
             raise HarnessError(
-                f"{cell.transform_id} asks for the state {cell.state_id!r} as {asked.__name__}, "
-                f"but it is declared as {kind and kind.__name__}"
+                f"{cell.transform_id} accesses the state {cell.state_id!r} as"
+                f" {asked.__name__}, but declares it as {kind and kind.__name__}"
             )
         return self.shard.state(kind, cell.state_id, cell.key, cell.window)
 

@@ -90,7 +90,7 @@ class Children:
         try:
             parent.wait(LIMITS.fork_server_stop_seconds)
         except subprocess.TimeoutExpired:
-            _LOGGER.warning("worker processes did not end in time and are killed")
+            _LOGGER.warning("worker processes did not exit in time; killing them")
             self.kill()
 
     def kill(self) -> None:
@@ -148,8 +148,8 @@ class Children:
                 return False
             notice(Detector.FORK_SERVER, "the fork server")
             _LOGGER.warning(
-                "the process that workers are forked from is lost: %s. The server starts another one, and tries"
-                " again what its workers ran",
+                "the process that workers are forked from is lost: %s. The server"
+                " starts another one, and retries the bundles of its workers",
                 how,
             )
             self._parent = _started()

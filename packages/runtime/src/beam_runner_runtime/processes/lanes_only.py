@@ -48,7 +48,7 @@ class LanesOnlyJob:
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
         """Refuses the section, so that its stages run separately on lanes."""
-        on_end(SectionRefusal(order.attempt, "this server runs lanes alone, and no sections"))
+        on_end(SectionRefusal(order.attempt, "this server runs only lanes, and no sections"))
 
     def heard(self, message: FromWorker) -> bool:
         """Returns False, because no message concerns a section."""

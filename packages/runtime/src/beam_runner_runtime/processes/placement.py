@@ -158,7 +158,7 @@ class PlainPlacement(LanesOnly):
         with self._changed:
             worker = self._workers.pop(number)
             if code and not worker.is_killed:
-                notice(Detector.WORKER_EXIT, f"the worker with the number {number}")
+                notice(Detector.WORKER_EXIT, f"worker {number}")
             worker.leaves = (
                 True  # unblocks the thread that waits for an order of the exited process
             )

@@ -47,7 +47,7 @@ def import_what_workers_need(more: Iterable[str] = ()) -> None:
             try:
                 importlib.import_module(name)
             except Exception as error:  # the task that needs the module reports the error
-                sys.stderr.write(f"{name} cannot be imported ahead: {error!r}\n")
+                sys.stderr.write(f"can't preload {name}: {error!r}\n")
     allocation.settle()
     garbage.settle()
 

@@ -82,12 +82,14 @@ class SectionInbox:
         head = read_head(parcel)
         if head.kind is ParcelKind.TOLD:
             if head.source in self._told:
-                raise ExchangeError(f"Spark's shuffle gave what task {head.source} sent twice")
+                raise ExchangeError(
+                    f"Spark's shuffle delivered the declaration of task {head.source} twice"
+                )
             self._told[head.source] = Told.decode(read_body(parcel))
             return
         found = self._found.setdefault(head.source, {})
         if head.number in found:
-            raise ExchangeError(f"Spark's shuffle gave a parcel of task {head.source} twice")
+            raise ExchangeError(f"Spark's shuffle delivered a parcel of task {head.source} twice")
         if head.kind is ParcelKind.REPLY:
             found[head.number] = None
             self.replies.append(decode_reply(read_body(parcel)))
@@ -160,5 +162,5 @@ class SectionInbox:
     def _data(self, parcel: _Parcel) -> bytes | pa.Buffer:
         if parcel.data is not None:
             return parcel.data
-        assert self._file is not None, "rows are read when all have come"
+        assert self._file is not None, "rows are read before all parcels arrived"
         return self._file.row(parcel.number)[1]

@@ -126,17 +126,17 @@ def why_not(plan: JobPlan, parts: Iterable[SectionPart]) -> str:
     for part in parts:
         stage = plan.stages[part.stage]
         if stage.stable_input:
-            return f"{stage.spec.name} wants its input to be stable"
+            return f"{stage.spec.name} requires stable input"
         if stage.callbacks:
-            return f"{stage.spec.name} may want to be told when its bundle is committed"
+            return f"{stage.spec.name} can register callbacks for the commit of its bundle"
         if any(one.truncate for one in part.inputs):
-            return f"the restrictions of {stage.spec.name} are to be truncated first"
+            return f"the restrictions of {stage.spec.name} must be truncated first"
         if any(one.windows is not None for one in part.inputs):
-            return f"{stage.spec.name} reads some windows of its input only"
+            return f"{stage.spec.name} reads only some windows of its input"
         side = BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP
         source = stage.input_buffer
         if source is not None and plan.buffers[source].kind in side:
-            return f"{stage.spec.name} reads a side input as its main one"
+            return f"{stage.spec.name} reads a side input as its main input"
     return ""
 
 

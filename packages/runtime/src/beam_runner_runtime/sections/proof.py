@@ -79,7 +79,7 @@ def check_input(
     """
     if told.keys() != set(range(sources)) or found.keys() - told.keys():
         missing = len(set(range(sources)) - told.keys())
-        raise ExchangeError(f"Spark's shuffle lost what {missing} tasks of {level} sent")
+        raise ExchangeError(f"Spark's shuffle lost the output of {missing} tasks of {level}")
     for source, one in told.items():
         parcels = found.get(source, ())
         digest = xxhash.xxh3_64()
@@ -87,8 +87,8 @@ def check_input(
             digest.update(parcel or b"")
         if one.parcels != len(parcels) or one.digest != digest.intdigest():
             raise ExchangeError(
-                f"Spark's shuffle gave other rows than task {source} of {level} sent: "
-                f"{len(parcels)} parcels of {one.parcels}"
+                f"Spark's shuffle delivered other rows than task {source} of {level}"
+                f" sent: {len(parcels)} of {one.parcels} parcels"
             )
 
 
@@ -111,6 +111,7 @@ def mixed_level(reply: SectionReply, tasks: Sequence[int]) -> int | None:
 def refusal_text(names: str) -> str:
     """Returns the reason why a finished section isn't committed; ``names`` are the stages whose output differed."""
     return (
-        f"Spark mixed two versions of what {names} put out: an executor was lost, and user code answered "
-        "differently the second time. Nothing of it was committed"
+        f"Spark mixed two versions of the output of {names}: an executor was lost, and"
+        " user code returned a different result on the retry. Nothing of the section"
+        " was committed"
     )

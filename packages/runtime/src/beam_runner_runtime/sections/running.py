@@ -128,7 +128,7 @@ class Sections:
                 return end
             case BundleBroke():
                 _LOGGER.warning(
-                    "job %s: a section broke: %s", self._job_id, end.reason or "user code"
+                    "job %s: a section failed: %s", self._job_id, end.reason or "user code"
                 )
                 if end.failure is None and section is not None and section.bundle.parts:
                     # Name the section in the reason. Otherwise the message would name only the

@@ -142,7 +142,10 @@ class TaskBundles:
         self._driver.happened((done,), now)
         wait = self._driver.wait(now)
         if wait is not None and wait > _MOST_DELAY and not self._driver.has_ended:
-            self._refuse(f"{stage.plan.spec.name} has put off a part of its work for long")
+            self._refuse(
+                f"{stage.plan.spec.name} has deferred a part of its work for"
+                f" more than {_MOST_DELAY // 1000} s"
+            )
 
     def _part_of_section(self, stage: SectionStage, opened: Bundle) -> Bundle:
         whole, part = self._section, stage.part
@@ -159,9 +162,9 @@ class TaskBundles:
     def _why_not(self, done: BundleDone) -> str:
         """Returns the reason why a bundle's result doesn't fit into a section; empty if the result fits."""
         if done.finalize:
-            return "wants to be told when its bundle is committed"
+            return "registered callbacks for the commit of its bundle"
         if self._data.outbox.overflows:
-            return "hands on elements that are too large for Spark's shuffle"
+            return "emits elements that are too large for Spark's shuffle"
         return ""
 
     def _refuse(self, reason: str) -> None:
@@ -171,7 +174,7 @@ class TaskBundles:
     def _broke(self, stage: SectionStage, broken: BundleBroke) -> None:
         if broken.failure is None and broken.kind is FailureKind.OUTSIDE:
             text = f"{stage.plan.spec.name}: {broken.reason}"
-            self._host.warn(f"a task of a section failed, and Spark may run it again: {text}")
+            self._host.warn(f"a task of a section failed, and Spark can retry it: {text}")
             raise TaskFailedError(text)
         self._end = broken
         self._host.tell(broken)
@@ -183,7 +186,7 @@ class TaskBundles:
         """
         now = self._host.clock.now()
         wait = self._driver.wait(now)
-        assert wait is not None, "nothing runs, and no alarm is set"
+        assert wait is not None, "no bundle runs, and no alarm is set"
         until = time.monotonic() + wait / 1000
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_SECONDS))

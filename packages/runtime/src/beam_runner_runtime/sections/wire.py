@@ -30,5 +30,5 @@ def decode_reply(encoded: bytes) -> SectionReply:
     """
     reply = _REGISTRY.decode(encoded, _REGISTRY.layout)
     if not isinstance(reply, SectionReply):
-        raise FormError(f"tasks of a section send no {type(reply).__name__}")
+        raise FormError(f"unexpected message {type(reply).__name__} from a section task")
     return reply
