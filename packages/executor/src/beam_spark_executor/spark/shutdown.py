@@ -89,13 +89,13 @@ class SparkDetector(enum.Enum):
         "spark.session (exit code)",
         "Spark's Java process exits",
         (),
-        "jobs stop, and the server with them; with a state folder the next server goes on",
+        "jobs and the server stop; with a state folder the next server continues the jobs",
     )
     PULSE = SparkDetection(
         "spark.pulse",
-        "Spark's Java process does not answer",
+        "Spark's Java process doesn't respond",
         ("pulse_seconds",),
-        "the log says so; Spark counts as alive as long as its process exists",
+        "the log reports it; Spark counts as alive as long as its process exists",
     )
     LANE_END = SparkDetection(
         "Spark (end of the lane's job)",
