@@ -132,12 +132,13 @@ def environment(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, likely bugs, banned names of each layer, limits of size, tests without assertions, class names, and bounds on siblings."""
+    """Checks style, likely bugs, layers, sizes, tests without assertions, class names, bounds on siblings, and words."""
     session.install(*group("lint"))
     session.run("python", "-m", "tools.siblings", env={"PYTHONPATH": ""})
     session.run("python", "tools/check_sizes.py")
     session.run("python", "tools/check_tests.py")
     session.run("python", "tools/check_class_names.py")
+    session.run("python", "tools/check_words.py")
     session.run("ruff", "check", "--no-cache", ".")
     session.run("ruff", "format", "--no-cache", "--check", ".")
 
@@ -151,7 +152,7 @@ def types(session: nox.Session) -> None:
     mypy = ("mypy", "--cache-dir", str(KEPT / "mypy"))
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
     session.run(*mypy, *packages)
-    session.run(*mypy, "noxfile.py", "tools", "examples")
+    session.run(*mypy, "noxfile.py", "tools", "examples/wordcount.py", "examples/second_runner")
     ends = pyspark_wheels(session, OLDEST.pyspark_version, NEWEST.pyspark_version)
     minors = ("--minors", str(WHEELS.parent / "beam"))
     session.run("python", "-m", "tools.check_versions", *minors, *map(str, ends))
@@ -161,12 +162,13 @@ def types(session: nox.Session) -> None:
 
 @nox.session(requires=needs("wheels"))
 def docs(session: nox.Session) -> None:
-    """The documents as a site, with a reference made from docstrings, in .nox/site; no link leads nowhere."""
-    install(session, distribution("executor"), *group("docs"))
+    """Builds the site in .nox/site, with a reference from docstrings; fails if a link or picture leads to no file."""
+    install(session, distribution("executor"), *group("docs"), compiled=False)
     # What they import of Beam writes remarks to the standard error, which are no warnings of Sphinx's.
     build = ("sphinx-build", "-j", "auto", "--fail-on-warning", "--keep-going", "-q", "-E")
     site = ("-c", "docs/site", ".", str(ROOT / ".nox" / "site"))
     session.run(*build, *site, env={"PYTHONPATH": ""})
+    session.run("python", "tools/check_site.py", str(ROOT / ".nox" / "site"))
 
 
 @nox.session

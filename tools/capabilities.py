@@ -1,4 +1,4 @@
-"""Writes docs/capabilities.md from what tests came to: ``python tools/capabilities.py --write RESULTS.xml ...``.
+"""Writes docs/reference/capabilities.md from what tests came to: ``python tools/capabilities.py --write RESULTS.xml ...``.
 
 The results are JUnit files of sessions that ran whole pipelines. ``tests/capabilities.toml`` says which
 tests show which part of the Beam model; a name there that no test has is an error, and so is, without
@@ -21,10 +21,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "capabilities.toml"
-PAGE = ROOT / "docs" / "capabilities.md"
+PAGE = ROOT / "docs" / "reference" / "capabilities.md"
 PASSES = "passes"
 # Where pipelines ran: user code in Spark's workers, in the process that submitted, in a process of its own, Go's SDK over
-# LOOPBACK; bundles on lanes only, without the loop inside a task; on two executors.
+# LOOPBACK; bundles on lanes only, without the loop inside a task; on three executors.
 COLUMNS = ("embedded", "LOOPBACK", "PROCESS", "Go", "lanes", "cluster")
 _OF_FILE = {"go": "Go", "lanes": "lanes", "cluster": "cluster"}
 _OF_ENVIRONMENT = {"LOOPBACK": "LOOPBACK", "PROCESS": "PROCESS"}
@@ -33,14 +33,14 @@ _GO = re.compile(r"test_of_go\[(\w+)\]")
 _INTRODUCTION = """\
 # Capabilities
 
-What of the Beam model works, and the tests that show it: each runs whole pipelines against the server. Suites of others, and what depends on
-whose processes run it, run on Spark; the rest of `tests/pipelines` runs here on [plain processes](adr/0019-placements.md), and on Spark by `nox -s pipelines`.
-`fn_runner`, `test_stream`, `validates_runner`, `userstate`, `trigger` and `transforms_of_beam` are suites of Beam's own, `go` is its Go SDK's; the
-other names are files in `tests/pipelines`. A column says how many of the tests pass in one kind of environment: *embedded* in the runner's own workers, over
-*LOOPBACK*, in a *PROCESS* of the SDK, *Go* over LOOPBACK, embedded with the loop inside a task switched off (*lanes*), and on a *cluster* of two executors.
+Supported parts of the Beam model, with the tests that show each. Every test runs a complete pipeline on a server.
 
-CI compares this page with what its own sessions came to (`nox -s capabilities`); `nox -s capabilities -- --write` writes it. Which
-test shows what is said in `tests/capabilities.toml`.
+The suites `fn_runner`, `test_stream`, `validates_runner`, `userstate`, `trigger` and `transforms_of_beam` are Beam's own, and `go` is from Beam's Go SDK. The other names are files in `tests/pipelines`.
+Beam's suites, and tests that depend on the worker processes, run on Spark. The other tests run on [plain processes](../adr/0019-placements.md) in CI, and on Spark with `nox -s pipelines`.
+
+A column has the number of tests that pass in one kind of environment: *embedded*, *LOOPBACK*, *PROCESS*, *Go* over LOOPBACK, embedded without the loop (*lanes*), and a *cluster* of three executors.
+
+`nox -s capabilities` compares this page with the results of CI. With `-- --write`, it writes the page. `tests/capabilities.toml` says which test shows which part.
 """
 
 

@@ -83,7 +83,7 @@ def java(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def clients(session: nox.Session) -> None:
-    """Clients with other versions of Python's and Go's SDK, through each environment: the second table of docs/versions.md."""
+    """Clients with other versions of Python's and Go's SDK, through each environment: the second table of docs/reference/versions.md."""
     need_java(session)
     install(session, distribution("executor"), "uv", *group("test"))
     kept = ROOT / ".nox" / "sdks"

@@ -1,4 +1,4 @@
-"""The tables of docs/versions.md, row by row, from what pytest came to: rows that were not run stay as they are."""
+"""The tables of docs/reference/versions.md, row by row, from what pytest came to: rows that were not run stay as they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from tools.nox_support import RESULTS, ROOT
 
 OUTCOMES = RESULTS / "versions"
-PAGE = ROOT / "docs" / "versions.md"
+PAGE = ROOT / "docs" / "reference" / "versions.md"
 NOT_RUN = "did not run"
 _CLIENT = re.compile(r"test_(python|go)\[([\d.]+)-(?:([\d.]+)-)?(\w+)\]")
 _ENVIRONMENTS = ("embedded", "LOOPBACK", "PROCESS", "EXTERNAL")

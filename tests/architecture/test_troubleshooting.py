@@ -1,4 +1,4 @@
-"""Each message in docs/troubleshooting.md is one that the sources can say."""
+"""Each message in docs/how-to/troubleshooting.md is one that the sources can say."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def texts() -> Iterator[str]:
 
 def messages() -> list[str]:
     """What the page's table quotes."""
-    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text()
     return re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
 
 

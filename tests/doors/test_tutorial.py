@@ -1,4 +1,4 @@
-"""docs/tutorial.md as somebody follows it: each file is written, each command run, each output compared."""
+"""docs/tutorial/first-pipeline.md as somebody follows it: each file is written, each command run, each output compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if sys.platform != "linux":
     pytest.skip("looks for what is left in /proc", allow_module_level=True)
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "tutorial.md"
+PAGE = ROOT / "docs" / "tutorial" / "first-pipeline.md"
 _BLOCK = re.compile(r"^```(\w+)(?: ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILES = re.compile(r"\b[a-z]+\.py\b")
 

@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/web.md from real jobs: ``python tests/pictures/take.py docs/web``.
+"""Takes the pictures of docs/how-to/web-interface.md from real jobs: ``python tests/pictures/take.py docs/web``.
 
 Starts a job server with its web interface, runs three pipelines, and takes five pages of them in Chromium, light and dark.
 """

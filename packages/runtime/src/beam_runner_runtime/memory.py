@@ -8,6 +8,7 @@ import time
 from pathlib import Path, PurePosixPath
 
 VARIABLE = "BEAM_RUNNER_MEMORY"
+"""Upper limit of the memory that the runner uses, in bytes; for the server and executors."""
 _SHARE_OF_BUNDLE = 32
 """Divisor of the memory limit per core. The server, Java and lane processes need most of the memory, a
 core can have four lanes, and grouped data takes about three times its size.

@@ -1,6 +1,6 @@
-"""Tuning constants of the scheduling: they decide which work runs next, on which lane, and how long.
+"""Constants of scheduling: which bundle runs next, where, and for how long.
 
-Results are the same with any values. ``docs/tuning.md`` contains a table of this record.
+Results do not depend on them. ``docs/reference/scheduling-constants.md`` has them as a table, made from this record.
 """
 
 from __future__ import annotations
@@ -10,40 +10,40 @@ import attrs
 
 @attrs.frozen
 class Tuning:
-    """All tuning constants. Units are in the names, and durations are elapsed times.
+    """Constants of scheduling. Names contain the unit, and times are elapsed times.
 
     Attributes:
-        slots_per_core: number of concurrent lanes per core on one machine; more than one, so that a lane that is blocked in user code or waits for its next bundle doesn't leave a core idle.
-        lanes_per_core: maximum number of lanes of one job per core.
-        lane_idle_seconds: time that an idle lane retains its slot on the cluster.
-        lane_failures: number of consecutive lanes that Spark couldn't run; then the job fails.
-        blocked_seconds: time without progress after which a bundle counts as blocked, so that it uses no core.
-        preparing_seconds: the same before the first report of a bundle; a bundle whose SDK harness is starting never counts as blocked.
-        unheard_seconds: the same for a bundle that shares the GIL and hasn't reported whether it leaves time to others.
-        source_seconds: maximum lead of a source's bundle over a later bundle that still runs first.
-        yield_seconds: minimum time that a source occupies its lane while other bundles wait for a lane.
-        slot_patience_seconds: time that a job waits for its first slots before other jobs make room.
-        job_turn_seconds: maximum time that a starting job delays the start of other jobs.
-        loop_bytes: maximum bytes of all inputs for the loop inside a task.
-        loop_bundle_ms: maximum duration of a bundle inside the loop.
-        loop_source_ms: the same for a source's bundle, whose output becomes visible only at its end.
-        loop_parallel_ms: usual bundle duration above which several waiting bundles run in parallel.
-        loop_usual_weight: weight of the last bundle in the usual duration.
-        loop_waiting_bytes: waiting bytes above which the loop ends.
-        loop_nap_ms: maximum time that the loop waits for an alarm.
-        loop_report_ms: maximum time between two commits of the loop.
-        loop_report_entries: maximum number of entries between two commits of the loop.
-        loop_watch_seconds: interval of the loop's watch thread.
-        loop_outgrown_pause_seconds: time that lanes get after a short loop; a loop that lasted this long was worth its start.
-        loop_broken_pause_seconds: the same after a loop that was lost with its process, so that the runner can find the bundle at fault.
-        progress_seconds: interval of a bundle's progress reports.
-        progress_in_turns_ms: the same if bundles share the GIL of one interpreter.
-        lingers_ms: time after which an idle source's output is passed on.
-        source_look_seconds: interval of the checks of a source.
-        source_busy_share: share of time for which the source's thread requests a core; a source above this share is busy.
-        hold_seconds: time that a worker process of a stream retains a finished bundle while a store or disk for its files is unavailable; after that the bundle runs again later.
-        hold_in_batch_seconds: the same in a batch job.
-        section_tasks_per_core: number of Spark tasks per core in each level of a section, or one per key shard if that is fewer; on one machine one per core, because all tasks run at once in separate processes.
+        slots_per_core: Lanes that run at once per core, if Spark runs on one machine. More than one, so that a blocked or waiting lane leaves no core idle.
+        lanes_per_core: Lanes per core that one job can have.
+        lane_idle_seconds: Time after which a lane without work exits.
+        lane_failures: Failed starts of lanes in a row that fail the job.
+        blocked_seconds: Time without progress after which a bundle counts as blocked and uses no core.
+        preparing_seconds: The same for a bundle that has not reported yet. A bundle whose harness is still starting never counts as blocked.
+        unheard_seconds: The same for a bundle that shares an interpreter and has not reported whether it leaves time to others.
+        source_seconds: A bundle that opens up to this much later than a bundle of a source runs before it.
+        yield_seconds: Minimum time that a source keeps its lane while others wait for a lane.
+        slot_patience_seconds: Time that a job waits for its first slots before other jobs release some.
+        job_turn_seconds: Maximum time that a starting job delays the start of others.
+        loop_bytes: Maximum total size of the inputs to start a loop.
+        loop_bundle_ms: A bundle that runs longer leaves the loop.
+        loop_source_ms: The same for a bundle of a source, whose output is visible only after its end.
+        loop_parallel_ms: If several bundles wait and usual bundles take longer, they run in parallel on lanes.
+        loop_usual_weight: Weight of the last bundle in the average run time.
+        loop_waiting_bytes: If more data waits, the loop ends.
+        loop_nap_ms: The loop waits for an alarm that is due within this time.
+        loop_report_ms: Time between reports of a loop, which are committed.
+        loop_report_entries: Number of entries after which a loop reports earlier.
+        loop_watch_seconds: Interval at which a thread checks the loop.
+        loop_outgrown_pause_seconds: Minimum time on lanes after a loop that was shorter than this time.
+        loop_broken_pause_seconds: Time on lanes after a loop was lost with its process, to find the failing bundle.
+        progress_seconds: Interval of progress reports of a bundle.
+        progress_in_turns_ms: The same for bundles that share an interpreter.
+        lingers_ms: Time after which the output of a waiting source is passed on.
+        source_look_seconds: Interval at which the activity of a source is measured.
+        source_busy_share: A source whose thread needed a core for a larger share of the time is busy.
+        hold_seconds: Time that a worker of a stream holds a finished bundle while the store or disk for its files is unavailable. After that, the bundle is retried.
+        hold_in_batch_seconds: The same in a batch job.
+        section_tasks_per_core: Spark tasks per core and level of a section, or one per key shard if that is less. On one machine, where all tasks run at once in separate processes, one per core.
     """
 
     slots_per_core: int = 6
@@ -80,4 +80,4 @@ class Tuning:
 
 
 TUNING = Tuning()
-"""Tuning constants of every server."""
+"""What holds on every server."""

@@ -11,9 +11,9 @@ class ShutdownLimits:
     them.
 
     Attributes:
-        teardown_seconds: time for all processes of a job to tear down their DoFns and report `Closed`; then they get `Abort`.
-        abort_seconds: time for all processes of a job to exit after `Abort`; then the placement kills them.
-        kill_seconds: time for a process on the server's machine to exit after `Abort`; then the server kills the process.
+        teardown_seconds: time for all processes of a job to tear down their DoFns and report `Closed`; then they get `ExitNow`.
+        abort_seconds: time for all processes of a job to exit after `ExitNow`; then the placement kills them.
+        kill_seconds: time for a process on the server's machine to exit after `ExitNow`; then the server kills the process.
         give_up_seconds: time for an SDK in another process to stop its bundle after `GiveUp`; then the placement cancels the lanes.
         cancel_seconds: time for the job to end after a cancel request; then the placement cancels the lanes.
         lane_close_seconds: time for the lanes of a finished job to end after `CloseLane`; then the placement cancels the lanes.

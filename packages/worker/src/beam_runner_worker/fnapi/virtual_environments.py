@@ -31,7 +31,7 @@ from pathlib import Path
 from beam_runner_worker.packages import StagedPackages
 
 CACHE_VARIABLE = "BEAM_RUNNER_CACHE_DIR"
-"""Environment variable that replaces ``~/.cache`` as the folder of the cache."""
+"""Folder of the virtual environments with staged packages, in place of ``~/.cache``; for workers."""
 
 _FOLDER = Path("beam-runner", "python-environments")
 _READY = "ready"
