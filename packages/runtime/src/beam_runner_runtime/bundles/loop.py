@@ -164,7 +164,7 @@ class TaskLoop:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Holds the lock; after an error, the loop sends no more reports."""
+        """Holds the lock; after an error, the loop stops its reports."""
         with self._lock:
             try:
                 yield
