@@ -38,7 +38,9 @@ def test_numbers_in_every_form_that_clients_send(value: Any) -> None:
 @pytest.mark.parametrize("option", NUMBERS, ids=lambda option: option.name)
 @pytest.mark.parametrize("value", ["", "two", -1, 0, 10**9, 2.5, [3], True, "1" * 5000])
 def test_what_is_no_such_number_is_refused_by_name(option: Any, value: Any) -> None:
-    with pytest.raises(WrongOption, match=f"--{option.name} is to be a number from") as refused:
+    with pytest.raises(
+        WrongOption, match=f"--{option.name} is .*; expected a number from"
+    ) as refused:
         job_wishes(options(**{option.name: value}))
     assert len(str(refused.value)) < 300
 
@@ -50,7 +52,9 @@ def test_a_choice_is_a_word(bulk: Bulk) -> None:
 
 @pytest.mark.parametrize("value", ["", "Always", "sometimes", True, 1, ["always"]])
 def test_another_word_is_refused_with_those_that_there_are(value: Any) -> None:
-    with pytest.raises(WrongOption, match="--beam_spark_bulk is to be one of auto, always, never"):
+    with pytest.raises(
+        WrongOption, match="--beam_spark_bulk is .*; expected one of auto, always, never"
+    ):
         job_wishes(options(beam_spark_bulk=value))
 
 

@@ -1,1 +1,1 @@
-"""Runs the plan of a Beam pipeline on processes that a placement provides: coordinator, lanes, channel, bundles."""
+"""Runtime of a Beam pipeline's plan on processes of a placement: coordinator, lanes, channel and bundles."""

@@ -1,7 +1,8 @@
-"""Processing time: begun by the wall clock, and from then on as steady as the machine's monotonic clock.
+"""Processing time: starts with the wall clock, and then advances with the machine's monotonic clock.
 
-A wall clock is set forward and back. A job whose timers waited for it would stand still until it is right
-again; so a job asks it once, when a server begins with it, and never goes behind what it has seen before.
+A wall clock can be set forward and back. If it is set back, a job whose timers wait for it would
+stall. So the server reads the wall clock once per job, and never goes behind an earlier time of the
+job.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import time
 from beam_runner_model.times import Timestamp
 
 _SAME_MS = 1000
-"""Clocks that differ by less are taken to tell the same time."""
+"""Difference (ms) below which two clocks count as equal."""
 
 
 class ProcessingClock:
-    """Tells processing time (ms since 1970); may be used from any thread.
+    """Clock for processing time (ms since 1970); thread-safe.
 
     Args:
-        at_least: what was told before, by another server perhaps.
+        at_least: latest earlier time of the job, also on another server.
     """
 
     def __init__(self, at_least: Timestamp = 0) -> None:
@@ -26,10 +27,11 @@ class ProcessingClock:
 
     @classmethod
     def showing(cls, now: Timestamp) -> ProcessingClock:
-        """One that shows what another one does elsewhere, which has shown this time a moment ago.
+        """Returns a clock that is synchronized with a remote clock, which showed ``now`` a moment ago.
 
-        Where the wall clock here tells that time too, it says how long the moment was: a clock that
-        runs behind the other one would have what is to wait here resumed too early there.
+        If the local wall clock shows the same time, it measures the transmission time. Without that
+        correction, this clock would be behind the remote clock, and the remote side would resume
+        deferred work too early.
         """
         clock = cls()
         if not 0 <= _wall() - now < _SAME_MS:
@@ -37,11 +39,11 @@ class ProcessingClock:
         return clock
 
     def now(self) -> Timestamp:
-        """Processing time; never goes back."""
+        """Returns the processing time (ms), which never decreases."""
         return _steady() + self._offset
 
     def of_wall(self, told: Timestamp) -> Timestamp:
-        """The processing time that somebody means who looks at the wall clock, as SDKs do."""
+        """Converts a time of the wall clock, which SDKs use, to processing time."""
         ahead = _wall() - self.now()
         return told if abs(ahead) < _SAME_MS else told - ahead
 

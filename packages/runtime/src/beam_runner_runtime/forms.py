@@ -1,6 +1,8 @@
-"""Which records of the layers have a form, and under which names: what of them is kept, or sent by workers.
+"""Registry of serialized records: the records that the runner persists or workers send, with their
+names.
 
-Names stay when classes are renamed or moved: other versions find by them what was kept.
+Names stay the same after a class is renamed or moved, because other versions read persisted records
+by name.
 """
 
 from __future__ import annotations
@@ -44,14 +46,14 @@ from beam_runner_model import (
 from beam_runner_planner import plan
 
 _FORMER = {"HarnessStage": "StageSpec", "StageTimer": "Timer"}
-"""The names under which classes are kept that have been renamed since."""
+"""Persisted names of renamed classes, by their current name."""
 
 
 def forms_of(modules: Mapping[str, Sequence[ModuleType]]) -> dict[str, type]:
-    """By name all records, enums and kinds of state that modules define.
+    """Returns all records, enums and state kinds that modules define, by name.
 
     Args:
-        modules: by what the names of their classes are told apart.
+        modules: modules, by the prefix for the names of their classes.
     """
     found: dict[str, type] = {}
     for prefix, some in modules.items():
@@ -61,7 +63,7 @@ def forms_of(modules: Mapping[str, Sequence[ModuleType]]) -> dict[str, type]:
                 is_state = issubclass(cls, kinds_of_state.State)
                 if own and (attrs.has(cls) or issubclass(cls, enum.Enum) or is_state):
                     known = found.setdefault(prefix + _FORMER.get(name, name.lstrip("_")), cls)
-                    assert known is cls, f"{cls} and {known} have one name"
+                    assert known is cls, f"{cls} and {known} have the same name"
     return found
 
 
@@ -76,15 +78,15 @@ FORMS = forms_of(
         "worker ": (stages, chunks, bundles),
     }
 )
-"""Whatever may be in a plan, an entry or a scheduler."""
+"""Classes that a plan, an entry or a scheduler can contain."""
 
 SHARED = (
     *(cls for cls in vars(state).values() if attrs.has(cls) and cls.__module__ == state.__name__),
     *(Bundle, Data),
 )
-"""Of these, those of which one object may be in several places."""
+"""Classes of which one object can be referenced in several places."""
 
 CONSTANTS = (windows.GLOBAL_WINDOW,)
 
 REMOVED = {"plan BufferPlan": frozenset({"in_order"})}
-"""Fields in the journals of older versions that have no meaning any more, by the record's name."""
+"""Obsolete fields in the journals of older versions, by the name of the record."""

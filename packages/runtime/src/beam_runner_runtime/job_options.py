@@ -1,4 +1,4 @@
-"""The pipeline options of a job that this runner understands beyond Beam's own: described, and read."""
+"""Pipeline options of this runner, in addition to Beam's options: descriptions and parsing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 100
 
 
 class WrongOption(ValueError):
-    """An option has a value that it cannot have; the text says which it can."""
+    """Error for an option with an invalid value; the text names the valid values."""
 
 
 def _shown(value: Any) -> str:
@@ -24,35 +24,36 @@ def _shown(value: Any) -> str:
 
 
 def is_loopback(options_json: str) -> bool:
-    """Whether the program that submitted a job runs the job's user code itself.
+    """Returns True if the program that submitted a job runs the job's user code itself.
 
     Args:
-        options_json: the job's options, as the client sent them.
+        options_json: pipeline options of the job, as the client sent them.
     """
     options = json.loads(options_json or "{}")
-    # The first is the name for Python and Go, the second for Java.
+    # Python and Go use the first name, and Java uses the second.
     names = ("environment_type", "default_environment_type")
     urns = (f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}" for name in names)
     return "LOOPBACK" in [options.get(name) for name in (*urns, *names)]
 
 
 class Bulk(enum.Enum):
-    """Whether Spark carries bounded work as jobs of its own: what goes between stages crosses its shuffle."""
+    """Mode of bounded work: whether Spark runs it as separate jobs, with Spark's shuffle between stages."""
 
     AUTO = "auto"
-    """Where bundles share no place for data between stages."""
+    """Spark jobs are used if bundles on different machines share no store for data between stages."""
     ALWAYS = "always"
     NEVER = "never"
 
 
 @attrs.frozen
 class JobOption:
-    """An option whose value is a number.
+    """Pipeline option with a numeric value.
 
     Attributes:
-        name: without dashes.
-        least, most: what it may be.
-        description: for ``--help``; what is the case where it is not given.
+        name: name without dashes.
+        least: minimum value.
+        most: maximum value.
+        description: text for ``--help``, with the default.
     """
 
     name: str
@@ -61,32 +62,33 @@ class JobOption:
     description: str
 
     def asked(self, options: Mapping[str, Any]) -> int | None:
-        """The value that a job's options give it; None if they don't.
+        """Returns the value from a job's options, or None if the option is absent.
 
         Raises:
-            WrongOption: it is no number, or out of bounds.
+            WrongOption: The value isn't a number or is out of range.
         """
         value = options.get(f"{option_urns.PREFIX}{self.name}{option_urns.SUFFIX}")
         if value is None:
             return None
         text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-        # Python refuses to make a number of thousands of digits.
+        # Python refuses to parse numbers of thousands of digits.
         is_short = text.isdecimal() and len(text) <= _DIGITS
         if not is_short or not self.least <= int(text) <= self.most:
             raise WrongOption(
-                f"--{self.name} is to be a number from {self.least} to {self.most}, not {_shown(value)}"
+                f"--{self.name} is {_shown(value)}; expected a number from {self.least}"
+                f" to {self.most}"
             )
         return int(text)
 
 
 @attrs.frozen
 class JobChoice:
-    """An option whose value is one of some words.
+    """Pipeline option with an enumerated value.
 
     Attributes:
-        name: without dashes.
-        choices: the words.
-        description: for ``--help``; what is the case where it is not given.
+        name: name without dashes.
+        choices: valid values.
+        description: text for ``--help``, with the default.
     """
 
     name: str
@@ -94,10 +96,10 @@ class JobChoice:
     description: str
 
     def asked(self, options: Mapping[str, Any]) -> Bulk | None:
-        """The value that a job's options give it; None if they don't.
+        """Returns the value from a job's options, or None if the option is absent.
 
         Raises:
-            WrongOption: it is none of the words.
+            WrongOption: The value isn't a valid choice.
         """
         value = options.get(f"{option_urns.PREFIX}{self.name}{option_urns.SUFFIX}")
         if value is None:
@@ -105,7 +107,7 @@ class JobChoice:
         words = [each.value for each in self.choices]
         if value not in words:
             raise WrongOption(
-                f"--{self.name} is to be one of {', '.join(words)}, not {_shown(value)}"
+                f"--{self.name} is {_shown(value)}; expected one of {', '.join(words)}"
             )
         return self.choices(value)
 
@@ -114,30 +116,29 @@ TASK_ATTEMPTS = JobOption(
     "beam_spark_task_attempts",
     1,
     100,
-    "most attempts at a bundle whose user code raises, before the job fails (default: what the server"
-    " was started with, and without limit in a stream)",
+    "maximum number of attempts at a bundle whose user code raises, before the job"
+    " fails (default: the value of the server's flag; without limit in a stream)",
 )
 KEY_SHARDS = JobOption(
     "beam_spark_key_shards",
     2,
     4096,
-    "into how many shards the keys of each GroupByKey and stateful ParDo are dealt out (default: a"
-    " few for each core)",
+    "number of shards for the keys of each GroupByKey and stateful ParDo (default: a few per core)",
 )
 CHECKPOINT_INTERVAL = JobOption(
     "beam_spark_checkpoint_interval_ms",
     50,
     3_600_000,
-    "after how many milliseconds a source or another splittable DoFn is asked to stop, so that what it"
-    " has done is committed (default: 500 where the pipeline is streaming, else 10000)",
+    "milliseconds after which a source or another splittable DoFn is checkpointed, so"
+    " that its work is committed (default: 500 if the pipeline is streaming, otherwise"
+    " 10000)",
 )
 BULK = JobChoice(
     "beam_spark_bulk",
     Bulk,
-    "whether stages of bounded data are run together as one Spark job, with what goes between them in Spark's"
-    " shuffle: always where they can be, never, or auto: where machines share no place for"
-    " data between stages"
-    " (default: what the server was started with)",
+    "whether stages of bounded data run together as one Spark job, with Spark's"
+    " shuffle between them: always if possible, never, or auto: if machines share no"
+    " store for data between stages (default: the value of the server's flag)",
 )
 NUMBERS = (TASK_ATTEMPTS, KEY_SHARDS, CHECKPOINT_INTERVAL)
 JOB_OPTIONS = (*NUMBERS, BULK)
@@ -145,7 +146,7 @@ JOB_OPTIONS = (*NUMBERS, BULK)
 
 @attrs.frozen
 class JobWishes:
-    """What a job's options ask for; None where they don't."""
+    """Parsed runner options of a job; None for each absent option."""
 
     task_attempts: int | None = None
     key_shards: int | None = None
@@ -154,10 +155,10 @@ class JobWishes:
 
 
 def job_wishes(options: Mapping[str, Any]) -> JobWishes:
-    """What a job's options ask for.
+    """Returns the parsed runner options of a job.
 
     Raises:
-        WrongOption: an option has a value that it cannot have.
+        WrongOption: An option has an invalid value.
     """
     return JobWishes(
         TASK_ATTEMPTS.asked(options),

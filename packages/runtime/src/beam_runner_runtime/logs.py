@@ -1,7 +1,7 @@
-"""The server's own log: lines on standard error, as text or as JSON.
+"""The server's log: lines on standard error, as text or as JSON.
 
-Clients name jobs and transforms, and what they name is logged: a record is one line, and what lines
-follow it, of a traceback, are indented, so that nobody's text passes for a record of ours.
+Clients choose the names of jobs and transforms, and the log contains these names. So a record is
+one line, and the lines of a traceback are indented. Then no client can forge a log record.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any
 def configure(level: str, kind: str) -> None:
     """Sends the log of this process to standard error.
 
-    ``level`` is ``debug``, ``info``, ``warning`` or ``error``; ``kind`` is ``text``, or ``json`` for
-    one object per line with ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``msg``, ``source`` and,
-    after an error, ``traceback``: as Prism writes them, so that Beam's SDKs can read them.
+    ``level`` is ``debug``, ``info``, ``warning`` or ``error``. ``kind`` is ``text`` or ``json``.
+    With ``json`` each line is one object with ``time`` (ISO 8601, UTC), ``level``, ``logger``,
+    ``msg``, ``source`` and, after an error, ``traceback``. Prism uses the same fields, so Beam's
+    SDKs can read them.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_Json() if kind == "json" else _Text())
@@ -28,9 +29,10 @@ def configure(level: str, kind: str) -> None:
 
 
 def printable(text: str) -> str:
-    """``text`` on one line that shows all that is in it: line breaks, control characters, marks that
-    change the direction of writing and all else without a shape of its own as ``\\n``, ``\\x1b``,
-    ``\\u202e``.
+    """Returns ``text`` as one line, with escapes for all characters that aren't printable.
+
+    For example, line breaks, control characters and marks that change the writing direction become
+    ``\\n``, ``\\x1b`` and ``\\u202e``.
     """
     if text.isprintable():
         return text
@@ -42,17 +44,20 @@ def _escaped(character: str) -> str:
 
 
 def _without_py4j(record: logging.LogRecord) -> bool:
-    """Keeps back what Py4J logs, on the root logger too: whoever called it gets errors as exceptions,
-    and what it logs for debugging has the secret of its connection in it.
+    """Returns False for Py4J's records, also on the root logger.
+
+    Py4J's callers get errors as exceptions, and its debug records contain the secret of its
+    connection.
     """
     return "py4j" not in record.pathname
 
 
 @contextlib.contextmanager
 def hushed() -> Iterator[None]:
-    """Keeps back warnings while Beam is imported: it remarks on optional packages it misses.
+    """Suppresses warnings during the import of Beam, which logs missing optional packages.
 
-    And the handler that Python's ``logging`` makes for such a remark: all would be logged by it.
+    Removes the handler that Python's ``logging`` adds for such a warning. Otherwise all later
+    records would go through that handler.
     """
     root = logging.getLogger()
     before = list(root.handlers)
@@ -99,7 +104,7 @@ class _Json(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         text = json.dumps(line, ensure_ascii=False)
-        # JSON knows escapes of 16 bits only; what is printable stays as it is.
+        # JSON has only 16-bit escapes, so printable text stays unescaped.
         return text if text.isprintable() else json.dumps(line)
 
 

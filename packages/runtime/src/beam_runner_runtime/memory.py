@@ -1,4 +1,4 @@
-"""How much memory the processes on this machine may use, and what of it a bundle may take."""
+"""The memory limit of processes on this machine, and the memory budget of a bundle."""
 
 from __future__ import annotations
 
@@ -10,29 +10,33 @@ from pathlib import Path, PurePosixPath
 VARIABLE = "BEAM_RUNNER_MEMORY"
 """Upper limit of the memory that the runner uses, in bytes; for the server and executors."""
 _SHARE_OF_BUNDLE = 32
-"""One part in so many for each core: the server, Java and the processes of lanes need most of the
-memory, a core may have four lanes, and what is grouped is in memory about three times."""
+"""Divisor of the memory limit per core. The server, Java and lane processes need most of the memory, a
+core can have four lanes, and grouped data takes about three times its size.
+"""
 _BUDGETS_OF_TABLE = 2
-"""What is grouped takes more than its bytes, and this is counted as it is."""
+"""Multiplier for tables of combined values: grouped data takes more memory than its bytes, but a table
+counts its real memory.
+"""
 _BUDGETS_OF_SECTION = 2
-"""A core has one task of a section at a time, where it may have four lanes."""
+"""Multiplier for sections: a core runs one section task at a time, instead of up to four lanes."""
 _LEAST_BUDGET = 8 << 20
 _LATELY_SECONDS = 5.0
 _MOST_BUDGET = 1 << 30
 
 
 def memory_limit(root: Path = Path("/")) -> int:
-    """The memory in bytes that this process and its like may use together.
+    """Returns the memory (bytes) that this process and its siblings can use together.
 
-    That is what the machine has, or what a control group allows that we are in, as in a container
-    (``memory.max`` of version 2, ``memory.limit_in_bytes`` of version 1), or what the environment
-    variable ``BEAM_RUNNER_MEMORY`` says, if that is less.
+    The result is the minimum of three limits: the memory of the machine, the limits of this
+    process's control groups, and the environment variable ``BEAM_RUNNER_MEMORY``. Control groups
+    apply in containers, for example. Their limit is ``memory.max`` in version 2, and
+    ``memory.limit_in_bytes`` in version 1.
 
     Args:
-        root: where ``proc`` and ``sys`` are.
+        root: parent folder of ``proc`` and ``sys``.
 
     Raises:
-        ValueError: the variable has no number of bytes; the text is one sentence.
+        ValueError: The variable isn't a number of bytes; the text is one sentence.
     """
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     stated = os.environ.get(VARIABLE, "")
@@ -43,27 +47,27 @@ def memory_limit(root: Path = Path("/")) -> int:
 
 
 def table_budget() -> int:
-    """How much memory what a bundle combines before a shuffle may take."""
+    """Returns the maximum memory (bytes) of values that a bundle combines before a shuffle."""
     return _BUDGETS_OF_TABLE * bundle_budget()
 
 
 @functools.cache
 def bundle_budget() -> int:
-    """How many bytes of rows one bundle may have in memory at a time; above that it uses files."""
+    """Returns the maximum bytes of rows that one bundle holds in memory; larger input goes to files."""
     share = memory_limit() // (_SHARE_OF_BUNDLE * (os.cpu_count() or 1))
     return max(_LEAST_BUDGET, min(share, _MOST_BUDGET))
 
 
 def section_budget() -> int:
-    """The same for a bundle of a section, and for what comes for it."""
+    """Returns the memory budget (bytes) of a section's bundle, and of the input that waits for it."""
     return _BUDGETS_OF_SECTION * bundle_budget()
 
 
 class KillWatch:
-    """Notices that the system kills processes of this machine for want of memory.
+    """Detection of processes that the system's out-of-memory killer killed on this machine.
 
     Args:
-        root: where ``proc`` is.
+        root: parent folder of ``proc``.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -72,10 +76,10 @@ class KillWatch:
         self._until = time.monotonic()
 
     def hint(self) -> str:
-        """What to add to the loss of a process; empty if none was killed lately."""
+        """Returns a hint for the report of a lost process; empty without an out-of-memory kill in the last 5 s."""
         killed = self._killed()
         if killed > self._before:
-            # Several are lost together, and each loss is told by itself.
+            # Several processes can be lost together, and each loss is reported separately.
             self._before, self._until = killed, time.monotonic() + _LATELY_SECONDS
         if time.monotonic() >= self._until:
             return ""
@@ -85,7 +89,7 @@ class KillWatch:
         )
 
     def _killed(self) -> int:
-        """How many there were since the machine was started; 0 where the system does not tell."""
+        """Returns the number of out-of-memory kills since the machine's start; 0 if the system doesn't report it."""
         try:
             lines = self._counts.read_text().splitlines()
         except OSError:
@@ -109,7 +113,7 @@ def _limits_of_groups(root: Path) -> list[int]:
 
 
 def _limits(mount: Path, path: str, name: str) -> list[int]:
-    """Those of a group and of the groups that it is in, as far as they are to be seen from here."""
+    """Returns the limits of a control group and of its visible ancestors."""
     found: list[int] = []
     group = PurePosixPath(path)
     for each in (group, *group.parents):

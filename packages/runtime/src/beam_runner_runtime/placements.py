@@ -1,10 +1,10 @@
-"""What the process of a lane runs, on the placement of another engine.
+"""Entry point of a lane's process, for placements on other engines.
 
 A placement implements the ports of `driver.ports`, or extends `processes.lanes_only`.
 
 ```
 placement.job(...).start_lane(number, on_end)      in the server, for each lane
-    serve_lane(LaneRef(endpoint, job_id, number))  in a process of that job alone
+    serve_lane(LaneRef(endpoint, job_id, number))  in a dedicated process of that job
 ```
 """
 
@@ -17,11 +17,13 @@ from beam_runner_runtime.channel.stand_by import LaneRef
 
 
 def serve_lane(ref: LaneRef) -> None:
-    """Serves a lane until the server closes it. The process serves lanes of this job alone, and ends after it.
+    """Serves a lane until the server closes the lane.
+
+    The process must serve only lanes of this job, and must exit after the last lane.
 
     Raises:
-        HarnessError: the server can't be reached.
-        RuntimeError: the process has worked for another job.
+        HarnessError: The process can't connect to the server.
+        RuntimeError: The process has served another job.
     """
     with ExitStack() as at_exit:
         bind(ref.endpoint, ref.job_id, at_exit.callback).serve(ref.lane)

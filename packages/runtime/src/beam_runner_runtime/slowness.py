@@ -1,6 +1,7 @@
-"""How much slower threads get on than they would alone: Linux tells how long each waited for a core.
+"""Slowdown of this process's threads by other processes, from the time that each thread waited for a
+core.
 
-Elsewhere nothing is known, and a machine counts as never crowded.
+Linux reports that time. On other systems the slowdown is always 1.
 """
 
 from __future__ import annotations
@@ -10,18 +11,15 @@ import time
 from beam_runner_worker.core_times import core_times
 
 MOST = 20.0
-"""However crowded a machine is, nothing counts as slower than this many times."""
+"""Maximum slowdown factor."""
 TURN_SECONDS = 0.05
-"""What a turn of a source costs, about, with all bundles that it brings, where nothing is in their way."""
+"""Approximate cost (s) of one bundle of a source on an idle machine, with all bundles that its output causes."""
 _LOOK_SECONDS = 1.0
 _LEAST_RAN = 0.01
 
 
 class Slowness:
-    """How many times longer this process takes than it would on cores of its own, of late.
-
-    Not safe for use by several threads at once.
-    """
+    """Slowdown factor of this process over the last second or more, compared with dedicated cores; not thread-safe."""
 
     def __init__(self) -> None:
         self._factor = 1.0
@@ -29,18 +27,20 @@ class Slowness:
         self._times = core_times()
 
     def turn(self, least: float) -> float:
-        """How long a turn is to last: at least so many seconds, and as long as its costs take now."""
+        """Returns the duration (s) of a source's bundle: at least ``least``, and at least the current
+        cost of such a bundle.
+        """
         return max(least, TURN_SECONDS * self.now())
 
     def now(self) -> float:
-        """The factor, from 1 to ``MOST``; it is looked for anew once a second."""
+        """Returns the factor, from 1 to ``MOST``; measures it at most once per second."""
         if time.monotonic() - self._looked < _LOOK_SECONDS:
             return self._factor
         before, times = self._times, core_times()
         ran = sum(told.ran - before[n].ran for n, told in times.items() if n in before)
         waited = sum(told.waited - before[n].waited for n, told in times.items() if n in before)
         self._looked, self._times = time.monotonic(), times
-        # Of a process that did next to nothing there is nothing to see.
+        # An idle process has too little CPU time for a measurement.
         if ran >= _LEAST_RAN:
             self._factor = min(MOST, 1.0 + waited / ran)
         return self._factor

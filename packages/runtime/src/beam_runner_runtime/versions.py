@@ -1,7 +1,7 @@
-"""Which versions of Beam and Spark this runner was tried with, and what to say of others.
+"""Versions of Beam and Spark that this runner was tested with, and a warning for other versions.
 
-Others are not refused: most of what is used of them seldom changes, and who installs them in spite of
-the package's metadata knows why.
+The runner accepts other versions, because most of the used interfaces seldom change. A user who
+overrides the package's metadata does so on purpose.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import attrs
 
 @attrs.frozen
 class Range:
-    """The oldest and the newest minor version that was tried."""
+    """Range of tested minor versions, from the oldest to the newest."""
 
     name: str
     oldest: tuple[int, int]
     newest: tuple[int, int]
 
     def remark(self, version: str) -> str | None:
-        """What to say of a version, such as ``4.3.0``; None if it was tried."""
+        """Returns a warning for an untested version, such as ``4.3.0``; None for a tested version."""
         major, minor = (int(part) for part in version.split(".")[:2])
         if self.oldest <= (major, minor) <= self.newest:
             return None
         than = "newer" if (major, minor) > self.newest else "older"
         return (
-            f"{self.name} {version} is {than} than what this server was tried with, "
-            f"{_text(self.oldest)} to {_text(self.newest)}: should jobs fail in a way that speaks of "
-            f"neither their code nor their data, install one of these"
+            f"{self.name} {version} is {than} than the tested versions,"
+            f" {_text(self.oldest)} to {_text(self.newest)}: if jobs fail with errors"
+            " that concern neither their code nor their data, install a tested version"
         )
 
 

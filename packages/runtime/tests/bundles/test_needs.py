@@ -31,10 +31,10 @@ def test_where_all_is_as_it_is_here_there_is_no_trouble(endpoint: Endpoint) -> N
 def test_other_versions_are_named(endpoint: Endpoint) -> None:
     versions = {"apache-beam": "2.1", "no-such-package": "7"}
     assert trouble_here(Needs(endpoint, NO_STORE, versions)).endswith("spark.archives")
-    assert " and 2.1 in the server" in trouble_here(Needs(endpoint, NO_STORE, versions))
+    assert " and 2.1 on the server" in trouble_here(Needs(endpoint, NO_STORE, versions))
     del versions["apache-beam"]
     missing = trouble_here(Needs(endpoint, NO_STORE, versions))
-    assert "no-such-package is missing there and 7 in the server" in missing
+    assert "no-such-package is missing on the executor and 7 on the server" in missing
 
 
 @contextmanager

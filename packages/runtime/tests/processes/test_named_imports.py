@@ -51,5 +51,5 @@ def test_named_module_that_raises_is_reported_and_left_out(tmp_path: Path) -> No
     first, *forks = done.stdout.split()
     assert forks == [first] * 3, done.stderr
     assert done.stderr == (
-        "bad cannot be imported ahead: ModuleNotFoundError(\"No module named 'nothing_like_it'\")\n"
+        "can't preload bad: ModuleNotFoundError(\"No module named 'nothing_like_it'\")\n"
     )

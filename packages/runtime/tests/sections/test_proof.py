@@ -66,7 +66,7 @@ def test_two_versions_are_told_apart(run: Any) -> None:
     assert reply.end is None
     assert mixed_level(reply, one.tasks) == level + 1
     names = one.prepared.plan.name(level)
-    assert refusal_text(names).startswith(f"Spark mixed two versions of what {names} put out")
+    assert refusal_text(names).startswith(f"Spark mixed two versions of the output of {names}")
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
@@ -119,12 +119,12 @@ def lose_a_source(some: list[bytes]) -> list[bytes]:
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        (lose(ParcelKind.ROWS), "gave other rows than task"),
-        (lose(ParcelKind.TOLD), "lost what 1 tasks of"),
-        (lose_a_source, "lost what 1 tasks of"),
-        (double(ParcelKind.ROWS), "gave a parcel of task .* twice"),
-        (double(ParcelKind.TOLD), "gave what task .* sent twice"),
-        (change, "gave other rows than task"),
+        (lose(ParcelKind.ROWS), "delivered other rows than task"),
+        (lose(ParcelKind.TOLD), "lost the output of 1 tasks of"),
+        (lose_a_source, "lost the output of 1 tasks of"),
+        (double(ParcelKind.ROWS), "delivered a parcel of task .* twice"),
+        (double(ParcelKind.TOLD), "delivered the declaration of task .* twice"),
+        (change, "delivered other rows than task"),
     ],
     ids=["rows lost", "end lost", "task lost", "rows doubled", "end doubled", "rows changed"],
 )
@@ -144,5 +144,5 @@ def test_a_reply_that_is_lost_is_missed(run: Any) -> None:
     parcels: Parcels = [[] for _ in range(SHARDS)]
     for level in range(one.levels):
         parcels = one.level(level, parcels)
-    with pytest.raises(ExchangeError, match="gave other rows"):
+    with pytest.raises(ExchangeError, match="delivered other rows"):
         one.gathered(lose(ParcelKind.REPLY)(parcels[0]))

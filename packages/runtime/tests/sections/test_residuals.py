@@ -99,6 +99,6 @@ def test_restrictions_say_what_they_stand_for(tmp_path: Path) -> None:
 def test_what_is_put_off_for_long_is_refused(tmp_path: Path) -> None:
     reply, run = read(tmp_path, 3600)
     assert isinstance(reply.end, SectionRefusal) and reply.end.ran
-    assert "has put off a part of its work for long" in reply.end.reason
+    assert "has deferred a part of its work for more than 10 s" in reply.end.reason
     assert run.host.told[0] == reply.end
     assert FOUND == []

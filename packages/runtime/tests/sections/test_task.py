@@ -340,7 +340,7 @@ def test_what_failed_from_outside_is_told_for_spark_is_silent_while_it_tries_aga
     with pytest.raises(TaskFailedError, match=r"^Create/FlatMap.*: HarnessError: it is gone$"):
         run.all()
     (warning,) = run.host.warnings
-    assert "Spark may run it again: Create/FlatMap" in warning
+    assert "Spark can retry it: Create/FlatMap" in warning
 
 
 def test_section_neighbour_is_unavailable_section_ends_with_its_name(
@@ -391,6 +391,6 @@ def test_what_asks_for_a_commit_of_its_own_is_refused(hosts: Any, found: list[An
     run = Run(hosts(plan), order_of(plan))
     reply = run.all()
     assert isinstance(reply.end, SectionRefusal)
-    assert "wants to be told when its bundle is committed" in reply.end.reason
+    assert "registered callbacks for the commit of its bundle" in reply.end.reason
     assert run.host.told == [reply.end]
     assert found == []

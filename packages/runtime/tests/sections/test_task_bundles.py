@@ -159,7 +159,7 @@ def test_bundles_timer_far_off_refuses_the_section_at_once(clock: Clock, tmp_pat
     facts = DataFacts(1, 1, MIN_TIMESTAMP, 0, None)
     reply = bundles_of(host, 1, [Data("rows", facts)]).run()
     assert isinstance(reply.end, SectionRefusal)
-    assert reply.end.reason == "the count step has put off a part of its work for long"
+    assert reply.end.reason == "the count step has deferred a part of its work for more than 10 s"
     assert host.told == [reply.end]
     assert clock.ms == begun
 

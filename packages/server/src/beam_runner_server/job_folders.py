@@ -1,4 +1,4 @@
-"""Where a server has the files of its jobs: a part of its own of what ``--data-dir`` names."""
+"""Locations of the job files of a server: a separate part of the store that ``--data-dir`` names."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.frozen
 class JobFolders:
-    """The folders of all jobs of a server.
+    """Locations of the files of a server's jobs.
 
     Attributes:
-        spec: has a part for each job.
-        folder: has a folder for what only the server has of each job; the same as `spec` if that is a folder.
+        spec: store with a part for each job.
+        folder: folder with a subfolder for the server's own files of each job; the same as `spec`
+            if that is a folder.
     """
 
     spec: StoreSpec
@@ -38,13 +39,13 @@ class JobFolders:
         """Returns the part of a store that belongs to the server with this state.
 
         Args:
-            wanted: a store that machines share; None if nobody has named one.
-            folder: the server's own; without a store that machines share jobs have their files there.
-            state: where the server's state is.
-            durable: whether what is committed is to survive the machine.
+            wanted: store that machines share; None if the user configured none.
+            folder: folder of the server, which contains the job files if machines share no store.
+            state: store of the server's state.
+            durable: whether committed data must survive a crash of the machine.
 
         Raises:
-            StoreError: the state can't be read or written.
+            StoreError: The state can't be read or written.
         """
         own = folder / "jobs"
         if wanted is None:
@@ -57,15 +58,15 @@ class JobFolders:
         return JobFolder(self.spec.within(job_id), self.folder / job_id)
 
     def check(self) -> None:
-        """Tries whether files can be written and read back, and marks the store for workers.
+        """Checks that the store accepts and returns files, and marks the store for workers.
 
         Raises:
-            StoreError: it can't; says why.
+            StoreError: The check failed; the text has the reason.
         """
         mark(self.spec)
 
     def without_place(self, master: str) -> JobFolders:
-        """Returns the same for bundles on other machines, for which nobody has named a store; warns of it."""
+        """Returns a copy without a shared store, for bundles on other machines, and logs a warning."""
         _LOGGER.warning(
             "%s runs bundles on other machines, and no --data-dir says where they find data between stages: bounded"
             " stages hand it on through Spark's shuffle, and jobs that need such a place fail",
@@ -77,14 +78,14 @@ class JobFolders:
         """Removes the files of a job.
 
         Raises:
-            StoreError: the store does not answer, or refuses.
+            StoreError: The store doesn't respond, or refuses.
         """
         shutil.rmtree(self.folder / job_id, ignore_errors=True)
         store = self.spec.within(job_id).open()
         store.delete(list(store.names()))
 
     def remove_but(self, jobs: Collection[str]) -> None:
-        """Removes what there is of other jobs, which have ended; in a store beside the caller's work."""
+        """Removes the files of all other jobs, which have ended; removes files in a store in a background thread."""
         for folder in self.folder.glob("*"):
             if folder.name not in jobs:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""State of streams that failed or were cancelled, which the server keeps until it expires."""
+"""State of failed or cancelled streams, which the server retains until it expires."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class KeptStreams:
-    """The kept streams of a server. Thread-safe.
+    """Retained streams of a server; thread-safe.
 
     Args:
-        store: the store of the journals, and of the times at which the streams ended.
-        seconds: how long state is kept. It also applies to the state that an earlier server kept.
-        clock: returns seconds since 1970.
+        store: store of the journals, and of the times at which the streams ended.
+        seconds: retention time in seconds, which also applies to the state that an earlier server
+            retained.
+        clock: function that returns seconds since 1970.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class KeptStreams:
         self._thread: threading.Thread | None = None
 
     def until(self) -> Mapping[str, float]:
-        """Returns the jobs whose state is kept, and their expiry times."""
+        """Returns the jobs with retained state, and their expiry times."""
         now = self._clock()
         try:
             kept = self._store.kept()
@@ -52,13 +53,13 @@ class KeptStreams:
         """Starts a thread that removes expired state.
 
         Args:
-            remove: removes the data of a job.
-            unfinished: returns the unfinished jobs, whose data must stay.
+            remove: function that removes the data of a job.
+            unfinished: function that returns the unfinished jobs, whose data must stay.
         """
         self._thread = start_helper(lambda: self._run(remove, unfinished), "kept-streams")
 
     def stop(self) -> None:
-        """Stops the removal; may be called again."""
+        """Stops the removal; idempotent."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
@@ -79,7 +80,7 @@ class KeptStreams:
             try:
                 self.remove_expired(remove, unfinished())
             except Exception:
-                # The next round tries again, and the next server does.
+                # The next round, or the next server, tries again.
                 _LOGGER.exception("the state of streams that ended can't be removed for now")
             if self._stopping.wait(_LOOK_SECONDS):
                 return

@@ -1,4 +1,4 @@
-"""Jobs that wait for their platform, which may take minutes. A job that is cancelled meanwhile ends."""
+"""Jobs that wait for their placement, which can take minutes, and cancellation of such jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOK_SECONDS = 0.5
 
 @attrs.frozen
 class NeverBegun(JobHandle):
-    """The handle of a job that never ran on this server."""
+    """Handle of a job that never ran on this server."""
 
     def cancel(self) -> None:
         """Does nothing, because the job has ended."""
@@ -32,15 +32,16 @@ class NeverBegun(JobHandle):
 def awaited(
     what: Future[_T], state: Callable[[], JobState], reporter: JobReporter
 ) -> _T | NeverBegun:
-    """Returns what a job waits for, once it exists. Ends the job if it is cancelled before.
+    """Waits for an object that a job needs, and returns it; ends the job if the job is cancelled
+    first.
 
     Args:
-        what: the awaited object.
-        state: the state of the job.
-        reporter: receives the end.
+        what: future of the object.
+        state: function that returns the state of the job.
+        reporter: reporter of the end of the job.
 
     Raises:
-        Exception: the object will never exist.
+        Exception: The object can't be created.
     """
     while not wait([what], _LOOK_SECONDS).done:
         if state() is JobState.CANCELLING:

@@ -1,6 +1,7 @@
-"""Beam's generated protocol buffer modules. No other module of the package imports them.
+"""Beam's generated protocol buffer modules; all other modules of the package import them from this
+module.
 
-The import loads the Beam SDK, which takes seconds, so code that needs only the records must not
+The import loads the Beam SDK, which takes seconds. So code that needs only the records must not
 import this module.
 """
 

@@ -1,4 +1,4 @@
-"""Advice for errors whose own text doesn't say what to do."""
+"""Advice for errors whose own text has no fix."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _ABOUT_EMPTY = (
 
 
 def with_advice(summary: str, trace: str = "", *, in_a_pool: bool = False) -> str:
-    """Returns an exception on one line, with advice if there is some; the traceback also counts.
+    """Returns an exception on one line, with advice if the exception or its traceback is known.
 
     Args:
         summary: the exception on one line.
-        trace: its traceback.
+        trace: traceback of the exception.
         in_a_pool: see :func:`missing_modules.with_advice`.
     """
     if summary.startswith("IndexError") and _IN_A_GAP.search(trace):

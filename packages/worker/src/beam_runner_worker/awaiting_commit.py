@@ -1,4 +1,4 @@
-"""Data of bundles that is stored until their commit, for an hour and for at most a thousand bundles."""
+"""Data of bundles, stored until the bundles' commit, for at most one hour and 1,000 bundles."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 KEPT_SECONDS = 3600.0
-"""The time limit in seconds. Beam promises only best effort, and Python users can't set a limit."""
+"""Time limit in seconds. Beam promises only best effort, and Python users can't set a limit."""
 MOST_KEPT = 1000
-"""The maximum number of bundles. Beyond it, the oldest are dropped."""
+"""Maximum number of bundles; beyond it, the oldest are dropped."""
 
 
 @attrs.define(eq=False)
 class AwaitingCommit(Generic[K, V]):
-    """The stored data of bundles for the time after their commit, by bundle. Thread-safe.
+    """Store of bundles' data for the time after their commit; thread-safe.
 
     Args:
-        forgotten: called with dropped data.
-        clock: returns monotonic seconds.
+        forgotten: callback for dropped data.
+        clock: function that returns monotonic seconds.
     """
 
     _forgotten: Callable[[K, V], None] | None = None
@@ -47,7 +47,7 @@ class AwaitingCommit(Generic[K, V]):
         return left
 
     def forget(self, lost: Callable[[V], bool]) -> None:
-        """Removes data that is lost, without a call of `forgotten`."""
+        """Removes lost data without a call of `forgotten`; ``lost`` returns whether data is lost."""
         with self._lock:
             self._kept = {key: kept for key, kept in self._kept.items() if not lost(kept[1])}
 

@@ -1,4 +1,4 @@
-"""CPU times and run-queue waits of threads, from Linux's /proc. On other systems nothing is known."""
+"""CPU times and run-queue waits of threads, from Linux's /proc; unknown on other systems."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class CoreTime:
 
     @property
     def wanted(self) -> float:
-        """The seconds in which it would have run on an idle machine."""
+        """Seconds for which the threads would have run on an idle machine."""
         return self.ran + self.waited
 
 
 def core_time(thread: int, process: int | str = "self") -> CoreTime | None:
-    """Returns the times of a thread of any process, by its native id; None if unknown."""
+    """Returns the times of a thread of any process, by its native ID; None if unknown."""
     try:
         with open(f"/proc/{process}/task/{thread}/schedstat", "rb") as file:
             ran, waited, _ = file.read().split()

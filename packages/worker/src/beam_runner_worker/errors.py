@@ -1,4 +1,4 @@
-"""The errors that a host may get; each says what went wrong, and where."""
+"""Errors for the host; each describes the failure and its location."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ from beam_runner_model.texts import sanitize_text
 
 
 class HarnessError(Exception):
-    """A failure outside user code: a process died, a protocol was violated, or a limit was exceeded.
+    """Error for a failure outside user code: an exited process, a protocol violation, or an exceeded
+    limit.
 
     The bundle may succeed on another worker.
     """
 
 
 class PoolUnreachable(HarnessError):
-    """Raised if no process listens at the worker pool of an EXTERNAL environment."""
+    """Error for the worker pool of an EXTERNAL environment at which no process listens."""
 
 
 class BundleError(Exception):
-    """A failure of user code, or of the SDK on its behalf, in a bundle.
+    """Error for a failure of user code, or of the SDK on its behalf, in a bundle.
 
     Attributes:
-        transform: the full name of the running transform, or of the stage if unknown.
+        transform: full name of the running transform, or of the stage if unknown.
         summary: exception type and message on one line.
-        trace: the traceback as text.
-        element: what is known of the processed element, on one line; may be empty.
+        trace: traceback as text.
+        element: known data of the processed element, on one line; may be empty.
     """
 
     def __init__(self, transform: str, summary: str, trace: str, element: str = "") -> None:
@@ -39,8 +40,8 @@ class BundleError(Exception):
 
 
 class TimerRefused(Exception):
-    """Raised for a timer that user code must not set; the host isn't at fault."""
+    """Error for a timer that user code must not set; the host isn't at fault."""
 
 
 class UnsupportedEnvironment(Exception):
-    """Raised for an environment that can't run on this machine; the text names it and says what to do."""
+    """Error for an environment that can't run on this machine; the text names the environment and the fix."""

@@ -9,11 +9,11 @@ from beam_runner_model.chunks import KeyedChunk, OutputChunk
 from beam_runner_worker.errors import BundleError
 
 MOST_ELEMENT_BYTES = 512 << 20
-"""The maximum size in bytes of an element between stages; protocol buffers end at 2 GiB."""
+"""Maximum size in bytes of an element between stages; protocol buffers end at 2 GiB."""
 
 
 def check_elements(chunk: OutputChunk, before: int, transform: str) -> None:
-    """Raises an error for a chunk that can only be so large because one of its elements is too large."""
+    """Raises an error for a chunk whose size proves that one of its elements is too large."""
     if isinstance(chunk, KeyedChunk):
         size = len(chunk.key_data) + len(chunk.value_data)
     else:
@@ -22,20 +22,20 @@ def check_elements(chunk: OutputChunk, before: int, transform: str) -> None:
 
 
 def check_size(size: int, before: int, transform: str) -> None:
-    """Refuses encoded elements, before they are copied, for their size; as `check_elements`."""
+    """Raises an error for encoded elements that are too large, before they are copied; see `check_elements`."""
     if size > MOST_ELEMENT_BYTES + before:
         raise BundleError(transform, f"ElementTooLarge: {_words('puts out', size)}", "")
 
 
 class ElementTooLarge(Exception):
-    """User code keeps an element in state that is too large."""
+    """Error for user code that stores an element above the size limit in state."""
 
 
 def check_kept(values: Sequence[bytes]) -> None:
-    """Refuses encoded values that user code wants to keep in state, before they are copied.
+    """Raises an error for encoded values that are too large for state, before they are copied.
 
     Raises:
-        ElementTooLarge: one of them is.
+        ElementTooLarge: A value exceeds the limit.
     """
     largest = max(map(len, values), default=0)
     if largest > MOST_ELEMENT_BYTES:

@@ -1,4 +1,4 @@
-"""Log records: what user code and SDKs log, on its way to the host."""
+"""Log records of user code and SDKs, on their way to the host."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Severity(enum.IntEnum):
 
 @attrs.frozen
 class LogRecord:
-    """A line that user code or an SDK logged.
+    """One log record of user code or of an SDK.
 
     Attributes:
-        severity: as the SDK said.
-        time_ms: when, in milliseconds since the epoch.
-        message: the text, formatted.
-        trace: a stack trace, or empty.
-        transform_id: the transform that was running, or empty.
-        location: logger name or file and line, or empty.
+        severity: severity that the SDK sent.
+        time_ms: milliseconds since the epoch.
+        message: formatted text.
+        trace: stack trace, or empty.
+        transform_id: transform that was running, or empty.
+        location: logger name, or file and line; may be empty.
     """
 
     severity: Severity = attrs.field(converter=Severity)

@@ -1,6 +1,8 @@
-"""The file by which a client sends classes of its ``__main__`` along with a job, for elements that name them.
+"""The staged file with classes of a client's ``__main__`` module, for elements that reference these
+classes.
 
-A JSON object: for each class's name its pickle, made by Beam's cloudpickle, in base 64.
+The file is a JSON object. It maps the name of each class to its pickle, made by Beam's cloudpickle
+and encoded in base 64.
 """
 
 from __future__ import annotations
@@ -10,20 +12,20 @@ import json
 from collections.abc import Mapping
 
 FILE_NAME = "beam_runner_main_classes.json"
-"""The name under which it is staged."""
+"""Name of the staged file."""
 
 
 def encode(classes: Mapping[str, bytes]) -> bytes:
-    """The file with these pickled classes."""
+    """Returns the file for pickled classes."""
     texts = {name: base64.b64encode(pickled).decode() for name, pickled in classes.items()}
     return json.dumps(texts).encode()
 
 
 def decode(file: bytes) -> dict[str, bytes]:
-    """The pickled classes of a file.
+    """Reads the pickled classes of a file.
 
     Raises:
-        ValueError: it is none.
+        ValueError: The file is malformed.
     """
     texts = json.loads(file)
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):

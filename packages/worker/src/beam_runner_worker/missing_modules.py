@@ -1,4 +1,4 @@
-"""What to do about a module that the pipeline needs and its workers don't have."""
+"""Advice for modules that the pipeline needs and that its workers lack."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ _MISSING = re.compile(r"\bModuleNotFoundError: No module named '(?P<name>[^']+)'
 
 
 def missing_module(lines: Iterable[str], *, in_a_pool: bool = False) -> str | None:
-    """The last of the lines that tells of a missing module, with what to do about it."""
+    """Returns the last line that reports a missing module, with advice; None without such a line."""
     found = [line.strip() for line in lines if _MISSING.search(line)]
     return with_advice(found[-1], in_a_pool=in_a_pool) if found else None
 
 
 def with_advice(summary: str, *, in_a_pool: bool = False) -> str:
-    """An exception in one line; where that is a missing module, with what to do about it.
+    """Returns an exception in one line, with advice if a module is missing.
 
     Args:
-        summary: the line.
-        in_a_pool: the code ran in a worker of a pool, which the program that submitted it is with LOOPBACK.
+        summary: the exception in one line.
+        in_a_pool: whether the code ran in a worker of a pool; with LOOPBACK, the submitting program
+            is such a pool.
     """
     missing = _MISSING.search(summary)
     if missing is None:

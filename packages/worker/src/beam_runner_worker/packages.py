@@ -1,10 +1,11 @@
-"""Which staged files are Python packages to be installed, and in which order, as Beam's SDK stages them.
+"""Detection of the Python packages among staged files, and their installation order, as Beam's SDK
+stages them.
 
-| staged as | what it is | option |
+| staged as | content | option |
 |---|---|---|
-| ``requirements.txt`` | a requirements file; its packages may be staged, too | ``--requirements_file`` |
-| by the role of a requirements file | the same, of a transform from elsewhere | |
-| ``extra_packages.txt`` | the names of packages, in the order to install them | ``--extra_package`` |
+| ``requirements.txt`` | a requirements file; its packages can be staged too | ``--requirements_file`` |
+| by the role of a requirements file | the same, for a transform of an expansion service | |
+| ``extra_packages.txt`` | the names of packages, in installation order | ``--extra_package`` |
 | ``workflow.tar.gz`` | the source distribution of the pipeline | ``--setup_file`` |
 | ``dataflow_python_sdk.tar``, ``apache_beam*.whl`` | Beam itself | ``--sdk_location`` |
 """
@@ -33,13 +34,13 @@ _PIECE = 1 << 20
 
 @attrs.frozen
 class StagedPackages:
-    """The packages among the files in a folder.
+    """Packages among the files in a folder.
 
     Attributes:
-        folder: with all staged files under their names.
-        requirements: the requirements files.
-        forced: packages that replace what is installed of the same name, in their order.
-        setup: the pipeline's own package, or None.
+        folder: folder of all staged files, under their names.
+        requirements: requirements files.
+        forced: packages that replace installed packages of the same name, in order.
+        setup: package of the pipeline itself, or None.
     """
 
     folder: Path
@@ -49,10 +50,10 @@ class StagedPackages:
 
     @classmethod
     def of(cls, folder: Path) -> StagedPackages:
-        """Those in a folder; one that is not there has none.
+        """Returns the packages in a folder; a missing folder has no packages.
 
         Raises:
-            FileNotFoundError: a package that ``extra_packages.txt`` names was not staged.
+            FileNotFoundError: A package in ``extra_packages.txt`` wasn't staged.
         """
         files = sorted(path for path in folder.glob("*") if path.is_file())
         return cls(
@@ -70,14 +71,14 @@ class StagedPackages:
         )
 
     def __bool__(self) -> bool:
-        """Whether there is anything to install."""
+        """Returns True if any package must be installed."""
         return bool(self.requirements or self.forced or self.setup)
 
     def pip_arguments(self) -> Iterator[tuple[str, ...]]:
-        """The arguments of ``pip install``, call by call.
+        """Yields the arguments of each ``pip install`` call.
 
-        A forced package takes two calls: one that puts it in the place of another of the same name
-        and leaves everything else, and one that installs what it depends on.
+        A forced package needs two calls. The first call replaces an installed package of the same
+        name, without any other change. The second call installs the package's dependencies.
         """
         links = ("--find-links", str(self.folder))
         for file in self.requirements:
@@ -89,7 +90,7 @@ class StagedPackages:
             yield (*links, str(self.setup))
 
     def digest(self) -> str:
-        """A hash of all that is installed, which is the same for equal packages built twice."""
+        """Returns a hash of all packages, which is the same for equal packages of different builds."""
         digest = hashlib.sha256()
         packages = {path for path in self.folder.glob("*") if path.name.endswith(_ARCHIVES)}
         for path in sorted({*packages, *self.requirements, *self.forced}):
@@ -112,12 +113,14 @@ def _listed(folder: Path) -> Iterator[Path]:
 
 
 def _content_hash(path: Path) -> str:
-    """Of what is in the file; a source distribution has other times each time it is built."""
+    """Returns the hash of a file's content; ignores the timestamps in a source distribution, which
+    differ between builds.
+    """
     if path.name.endswith((".tar.gz", ".tar")):
         try:
             return _hash_of_members(path)
         except (tarfile.TarError, OSError, EOFError):
-            pass  # whatever it is, pip will say what it thinks of it
+            pass  # pip reports the damaged file
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

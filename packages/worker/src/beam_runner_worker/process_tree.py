@@ -1,4 +1,4 @@
-"""The processes of this machine, the threads of one and those beneath it, as Linux tells them; elsewhere there are none."""
+"""The processes of this machine, their threads and descendants, from Linux's /proc; empty on other systems."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 def processes() -> list[int]:
-    """Ids of all processes, the youngest first, as long as ids do not begin again; none if nothing is known."""
+    """Returns the IDs of all processes, the youngest first unless IDs have wrapped around; empty if unknown."""
     try:
         return sorted(map(int, filter(str.isdigit, os.listdir("/proc"))), reverse=True)
     except OSError:
@@ -16,7 +16,7 @@ def processes() -> list[int]:
 
 
 def threads(process: int | str = "self") -> list[int]:
-    """Ids of the threads of a process; none if it has ended, or nothing is known."""
+    """Returns the IDs of a process's threads; empty if the process has exited or is unknown."""
     try:
         return [int(name) for name in os.listdir(f"/proc/{process}/task")]
     except OSError:
@@ -24,10 +24,10 @@ def threads(process: int | str = "self") -> list[int]:
 
 
 def children(process: int) -> list[int]:
-    """Ids of the children of a process; none if it has ended, or nothing is known."""
+    """Returns the IDs of a process's children; empty if the process has exited or is unknown."""
     found: list[int] = []
     for thread in threads(process):
-        # It may have ended meanwhile.
+        # The thread can exit meanwhile.
         with (
             contextlib.suppress(OSError),
             open(f"/proc/{process}/task/{thread}/children", "rb") as file,
@@ -37,7 +37,7 @@ def children(process: int) -> list[int]:
 
 
 def descendants(process: int) -> Iterator[int]:
-    """Ids of the processes beneath a process, parents first; zombies among them."""
+    """Yields the IDs of a process's descendants, parents first, including zombies."""
     for child in children(process):
         yield child
         yield from descendants(child)

@@ -1,8 +1,8 @@
-"""Sampled elements, told as metrics: so they come with bundles and stay with the job, as metrics do.
+"""Sampled elements, sent as metrics, so that they travel and persist like metrics.
 
-SDKs sample elements of every PCollection when the pipeline has the experiment ``enable_data_sampling``.
-There is one info for each PCollection, with the elements sampled last. An element is encoded (nested)
-by its PCollection's coder, as it is in the stage.
+SDKs sample elements of every PCollection if the pipeline has the experiment
+``enable_data_sampling``. Each PCollection has one info with its latest sampled elements. The coder
+of the PCollection in the stage encodes each element (nested).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ SAMPLED_ELEMENTS = "beam_runner_worker:sampled_elements:v1"
 """URN and type of the infos; a payload is an iterable of byte strings, oldest first."""
 MOST_SAMPLES = 10
 MOST_BYTES = 16 * 1024
-"""Elements that are larger are left out."""
+"""Maximum size of a sampled element; larger elements are omitted."""
 
 _EXPERIMENT = "enable_data_sampling"
 _ELEMENTS = IterableCoder(BytesCoder())
 
 
 def is_wanted(options_json: str) -> bool:
-    """Whether pipeline options ask for samples."""
+    """Returns True if the pipeline options enable samples."""
     options = json.loads(options_json or "{}")
     experiments = options.get(option_urns.EXPERIMENTS, options.get("experiments"))
     return _EXPERIMENT in (experiments or ())
 
 
 def sample_infos(response: beam_fn_api_pb2.SampleDataResponse) -> tuple[MonitoringInfo, ...]:
-    """What an SDK has sampled since it was asked last."""
+    """Returns the infos for the samples in an SDK's response."""
     infos = []
     for pcollection_id, samples in sorted(response.element_samples.items()):
         elements = [s.element for s in samples.elements if len(s.element) <= MOST_BYTES]
@@ -47,12 +47,12 @@ def sample_infos(response: beam_fn_api_pb2.SampleDataResponse) -> tuple[Monitori
 
 
 def elements_of(info: MonitoringInfo) -> list[bytes]:
-    """The elements of an info."""
+    """Returns the elements of an info."""
     return list(_ELEMENTS.decode(info.payload))
 
 
 def latest_of(left: bytes, right: bytes) -> bytes:
-    """The payload with the latest elements of two."""
+    """Returns a payload with the latest elements of two payloads."""
     both: Iterable[bytes] = [*_ELEMENTS.decode(left), *_ELEMENTS.decode(right)]
     encoded: bytes = _ELEMENTS.encode(list(both)[-MOST_SAMPLES:])
     return encoded

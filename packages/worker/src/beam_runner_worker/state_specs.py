@@ -1,4 +1,4 @@
-"""Which coders a ``StateSpec`` names, and in which fields."""
+"""The coders in a ``StateSpec``, by the field that names them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
 
 
 def coder_fields(spec: beam_runner_api_pb2.StateSpec) -> Iterator[tuple[str, str]]:
-    """The parts of a state's content that have coders, ``element``, or ``key`` and ``value``, each
-    with its coder's id."""
+    """Yields the parts of a state's content with their coder IDs: ``element``, or ``key`` and ``value``."""
     kind = spec.WhichOneof("spec")
     if kind is not None:
         for part, field in _FIELDS[kind].items():

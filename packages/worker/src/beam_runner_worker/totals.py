@@ -1,4 +1,4 @@
-"""How two monitoring infos of the same metric become one, by the type of their payload."""
+"""Sums of monitoring infos of the same metric, by the type of their payload."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Totals:
-    """One info for each metric: those with the same URN, type and labels are added up.
+    """Sum of monitoring infos per metric: infos with the same URN, type and labels are added.
 
-    Of a metric that cannot be added, be it that its type is not one of the model's or that an SDK
-    sent what is no value of the type, the first info stands, and the log names it.
+    Some infos can't be added, because the model lacks their type or because the SDK sent an invalid
+    payload. Then the first info stays, and the log names the metric.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Totals:
         self._refused: set[tuple[object, ...]] = set()
 
     def add(self, infos: Iterable[MonitoringInfo]) -> None:
-        """Adds infos; costs what they are, however many metrics there are."""
+        """Adds infos; the cost depends only on the number of added infos."""
         for info in infos:
             key = (info.urn, info.type, info.labels)
             earlier = self._totals.get(key)
@@ -47,7 +47,7 @@ class Totals:
             try:
                 self._totals[key] = _add(earlier, info)
             except Exception as error:
-                # What SDKs send is not ours: it must not end the job, whatever is wrong with it.
+                # An SDK's metric must not fail the job, for any error in it.
                 if key not in self._refused:
                     self._refused.add(key)
                     _LOGGER.warning(
@@ -55,19 +55,19 @@ class Totals:
                     )
 
     def infos(self) -> tuple[MonitoringInfo, ...]:
-        """The sum of each metric."""
+        """Returns the sum of each metric."""
         return tuple(self._totals.values())
 
 
 def is_known(metric_type: str) -> bool:
-    """Whether metrics of a type can be added up."""
+    """Returns True if metrics of a type can be added."""
     return metric_type in _ADDERS
 
 
 def is_empty(info: MonitoringInfo) -> bool:
-    """Whether it is a distribution that nothing was added to: no SDK means anything by it.
+    """Returns True if the info is an empty distribution, which has no meaning in any SDK.
 
-    Some send all of its parts, some only the first, a count of 0.
+    Some SDKs send all fields of an empty distribution, and others send only a count of 0.
     """
     return info.type in _DISTRIBUTIONS and info.payload[:1] == b"\x00"
 
@@ -122,7 +122,7 @@ def _latest(coder: VarIntCoder | FloatCoder) -> Callable[[bytes, bytes], bytes]:
 def _extremes(
     coder: VarIntCoder | FloatCoder, choose: Callable[..., list[float]]
 ) -> Callable[[bytes, bytes], bytes]:
-    """The largest or smallest values. How many are wanted is not told: whoever reads knows."""
+    """Returns an adder that retains the largest or smallest values; the reader selects the number of values."""
     values = IterableCoder(coder)
 
     def add(left: bytes, right: bytes) -> bytes:
@@ -148,7 +148,10 @@ def _trie(left: bytes, right: bytes) -> bytes:
 
 
 def _histogram(left: bytes, right: bytes) -> bytes:
-    """Not by Beam's own class, which knows one kind of buckets, and loses what is outside of them."""
+    """Adds two histograms.
+
+    Beam's own class supports only one kind of buckets, and loses values outside of them.
+    """
     one, other = (metrics_pb2.HistogramValue.FromString(data) for data in (left, right))
     if one.bucket_options != other.bucket_options:
         raise ValueError("its buckets are not always the same")

@@ -1,4 +1,4 @@
-"""Who puts out what a stage's data sinks take."""
+"""The transforms that write to a stage's data sinks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from beam_runner_worker._protos import beam_fn_api_pb2
 
 
 def writer_of(descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, sink: str) -> str:
-    """The full name of the transform whose output goes to a data sink.
+    """Returns the full name of the transform whose output goes to a data sink.
 
-    It is the sink's own if nothing of the stage puts that out.
+    Returns the sink's own ID if no transform of the stage writes to it.
     """
     (written,) = descriptor.transforms[sink].inputs.values()
     for transform in descriptor.transforms.values():

@@ -1,1 +1,1 @@
-"""Files of a job on the machine that reads them: fetched once, and checked."""
+"""A job's files on the machine that reads them: fetched once per machine, and verified."""

@@ -1,4 +1,4 @@
-"""What this machine needs for the files of jobs: their store, and room for copies."""
+"""Requirements of this machine for the files of jobs: access to their store, and disk space for copies."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _PATIENCE_SECONDS = 5.0
 
 
 def scratch_folder() -> Path:
-    """Returns a folder for large files on this machine: Spark's own, if Spark names one."""
+    """Returns a folder for large files on this machine: Spark's local folder, if Spark names one."""
     told = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0].strip()
     return Path(told or tempfile.gettempdir())
 
 
 def folder_for_files(spec: StoreSpec) -> Path:
-    """Returns the folder whose disk has the files of a store that processes on this machine work with."""
+    """Returns the folder whose disk contains the local files or copies of a store."""
     return spec.folder or scratch_folder()
 
 
 def trouble_with_files(spec: StoreSpec) -> str:
-    """Returns why this machine can't work with the files of a server's store, and what to do; empty if it can."""
+    """Returns the reason why this machine can't use the files of a server's store, with the fix; empty if it can."""
     if spec.folder is None and (trouble := _trouble_with_scratch()):
         return trouble
     try:
@@ -46,7 +46,7 @@ def trouble_with_files(spec: StoreSpec) -> str:
 
 
 def _trouble_with_scratch() -> str:
-    """Returns why files can't be written where copies of a store's are kept; empty if they can."""
+    """Returns the reason why this machine can't write to the folder for copies; empty if it can."""
     folder = scratch_folder()
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:

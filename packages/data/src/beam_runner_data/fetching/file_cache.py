@@ -1,4 +1,4 @@
-"""The files of a job as one process has them, wherever they lie."""
+"""The local cache of a job's files in one process, for every kind of store."""
 
 from __future__ import annotations
 
@@ -23,35 +23,39 @@ from beam_runner_data.rows.refs import SIDE, FileRows, Segment
 
 _AT_ONCE = 8
 _SPARE_BYTES = 64 << 20
-"""What is needed again and again, as state is, is not looked for each time."""
+"""Default size (bytes) of unused copies in the cache, so that frequently used files, such as state,
+aren't fetched each time.
+"""
 
 _Rows: TypeAlias = frozenset[int] | None
-"""Rows of a file; None for all of it."""
+"""Cached rows of a file; None for the complete file."""
 
 
 class _Copy(NamedTuple):
-    """What of a file is here, and how long the whole file is in bytes."""
+    """Cached rows of a file, and the size of the complete file in bytes."""
 
     rows: _Rows
     size: int
 
 
 class FileCache:
-    """A folder in which bundles read and write the files of their job. Thread-safe.
+    """Folder in which bundles read and write the files of their job; thread-safe.
 
-    Without a `machine` the files lie in this very folder, which all machines share: nothing is copied. Otherwise
-    the folder is of this process alone, and has copies. Files have the same names here and in the store, and never
-    change, so a copy stays good.
+    Without a `machine`, the folder contains the original files, and all machines share it, so
+    nothing is copied. With a `machine`, the folder belongs to this process and contains copies.
+    Files have the same names in the folder and in the store. A file never changes, so its copy
+    stays valid.
 
     Args:
-        folder: the folder; with a machine it is on the same file system, and indexes of side inputs are shared.
-        machine: the files of all processes on this machine.
+        folder: the folder; with a machine, it is on the machine's file system and shares its
+            indexes of side inputs.
+        machine: files that all processes on this machine share, or None.
         durable: whether `keep` waits for the disk, if there is no machine.
-        spare_bytes: how many bytes of copies may stay that no bundle needs.
+        spare_bytes: maximum bytes of copies that no bundle needs.
 
     Attributes:
         folder: the folder.
-        in_extents: whether rows of a file are fetched, and not all of it.
+        in_extents: whether the cache fetches single rows of a file instead of the complete file.
     """
 
     def __init__(
@@ -77,15 +81,16 @@ class FileCache:
 
     @classmethod
     def open(cls, spec: StoreSpec) -> FileCache:
-        """Returns the files of the job whose store this is, in this process.
+        """Returns the file cache of this process for a job's store.
 
         Raises:
-            StoreError: the store can't be used here.
-            OSError: there is no place on this machine's disk.
+            StoreError: This machine can't use the store.
+            OSError: The disk of this machine is full.
         """
         if spec.folder is not None:
             return cls(spec.folder, durable=spec.durable)
-        # A place for a job's files is no other job's; where there is none, nothing is had in common.
+        # Each job has its own location in a store. Without a store, processes share no files, so
+        # the name is random.
         name = spec.url if spec.keeps else secrets.token_hex()
         digest = xxhash.xxh3_128_hexdigest(name.encode())
         common = CommonFolder("store-", digest, folder_for_files(spec))
@@ -100,18 +105,19 @@ class FileCache:
         return cache
 
     def close(self) -> None:
-        """Removes what is this process's alone."""
+        """Removes the folder of this process, and leaves the shared folder."""
         while self._closing:
             self._closing.pop()()
 
     def need(self, refs: Iterable[FileRows | Segment]) -> None:
-        """Has rows and segments at hand until the next ones are needed.
+        """Fetches rows and segments, and retains them until the next call.
 
-        It is called for every bundle, and goes through the references only where there is something to do.
+        The method runs for every bundle. So it reads the references only if the store must be
+        fetched from.
 
         Raises:
-            OSError: the store has lost one.
-            NeighbourUnavailable: the store does not answer, or the disk is full.
+            OSError: The store has lost a file.
+            NeighbourUnavailable: The store doesn't respond, or the disk is full.
         """
         if self._machine is None:
             return
@@ -128,10 +134,10 @@ class FileCache:
             self._have(self._machine, wanted)
 
     def hold(self, names: Collection[str]) -> None:
-        """Has files at hand until others are held.
+        """Fetches files, and retains them until the next call.
 
         Raises:
-            OSError, NeighbourUnavailable: as for `need`.
+            OSError, NeighbourUnavailable: As for `need`.
         """
         if self._machine is None:
             return
@@ -140,16 +146,16 @@ class FileCache:
             self._have(self._machine, dict.fromkeys(names))
 
     def keep(self, names: Sequence[str], *, hold: bool = False) -> None:
-        """Returns once new files survive what they must survive, and others can have them.
+        """Persists new files; on return they are durable and visible to other machines.
 
         Args:
-            names: relative to the folder.
-            hold: whether they are held, too, beside what is.
+            names: paths relative to the folder.
+            hold: whether the files are also retained, in addition to the currently held files.
 
         Raises:
-            OSError: a file can't be kept.
-            NeighbourUnavailable: the store does not take one, or the disk is full.
-            NoPlaceError: there is no store.
+            OSError: A file can't be persisted.
+            NeighbourUnavailable: The store rejects a file, or the disk is full.
+            NoPlaceError: The job has no store.
         """
         machine = self._machine
         if machine is None:
@@ -179,7 +185,7 @@ class FileCache:
         path = self.folder / name
         before = self._here.get(name)
         if before is None and path.exists():
-            return  # of this process, which has not told of it yet
+            return  # this process wrote the file and hasn't persisted it yet
         with self._reaching(machine):
             path.parent.mkdir(parents=True, exist_ok=True)
             machine.have(name, rows, path)
@@ -194,7 +200,7 @@ class FileCache:
 
     @contextmanager
     def _reaching(self, machine: MachineFiles) -> Iterator[None]:
-        """Raises errors of the store and of the disk as `need` and `keep` do."""
+        """Converts errors of the store and of the disk to the errors of `need` and `keep`."""
         try:
             with disk_of(self.folder):
                 yield
@@ -214,6 +220,6 @@ class FileCache:
         for name in [name for name in self._here if name not in wanted]:
             if total <= self._most:
                 return
-            # Whoever has it open goes on reading.
+            # A reader that has the file open can continue to read it.
             (self.folder / name).unlink(missing_ok=True)
             total -= self._here.pop(name).size

@@ -1,4 +1,4 @@
-"""A store's files on one machine: fetched once for all processes there that work for the same job."""
+"""The copies of a store's files on one machine, fetched once for all processes that work for the same job."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ from beam_runner_data.side_inputs.side_index import remove_indexes
 
 _MOST_SHARE = 0.1
 _LOOKS = 16
-"""What is here is looked through each time that one part in so many of what may be here has come."""
+"""Number of cleanups per budget: a cleanup runs after each 1/16 of the maximum bytes was fetched."""
 _LOCKS = 64
 _BLOCK = 512
 
 
 class MachineFiles:
-    """The files of a job in a folder that its processes on this machine share. Thread-safe.
+    """Files of a job in a folder that its processes on this machine share; thread-safe.
 
-    A process has files by names of its own, which are links to those here. So the ones that no process has
-    any more are known by having one name, and those that were not asked for for longest go when all together
-    take too much of the disk.
+    Each process has hard links to these files. So an unused file has a link count of 1. If the
+    unused files exceed the maximum, the least recently used files are removed.
 
     Args:
-        store: where the job's files lie.
-        folder: of the processes, on a file system in which files can be locked and linked.
-        most_bytes: how much may lie here that no process has; a tenth of what the disk has left by default.
-        url: of the store, for messages.
+        store: store of the job's files.
+        folder: shared folder on a file system with locks and hard links.
+        most_bytes: maximum bytes of unused files; a tenth of the free disk space by default.
+        url: URL of the store, for messages.
 
     Attributes:
-        side: the folder of indexes of side inputs, each of which is built by whoever needs it first.
+        side: folder of the side-input indexes; the first process that needs an index builds it.
     """
 
     def __init__(
@@ -58,18 +57,18 @@ class MachineFiles:
         self._looking = threading.Lock()
 
     def have(self, name: str, rows: Collection[int] | None, path: Path) -> None:
-        """Has a file at another path, too, fetching what of it is not here.
+        """Links a file to another path, and fetches its missing parts first.
 
-        Who wants the same at the same time waits.
+        Concurrent calls for the same file wait for each other.
 
         Args:
-            name: of the file in the store.
-            rows: those that must be there, if it is a file of rows; None for all of it.
-            path: on the same file system; what is there is replaced.
+            name: name of the file in the store.
+            rows: required rows of a row file; None for the complete file.
+            path: target path on the same file system; an existing file is replaced.
 
         Raises:
-            StoreError: the store does not give it.
-            OSError: the disk is full.
+            StoreError: The store doesn't return the file.
+            OSError: The disk is full.
         """
         here = self._place(name)
         with self._locked(name):
@@ -80,10 +79,10 @@ class MachineFiles:
         self._make_room(came)
 
     def put(self, name: str, path: Path) -> None:
-        """Puts a file into the store, and has it here, too.
+        """Uploads a file to the store, and adds it to the shared folder.
 
         Raises:
-            StoreError: the store does not take it.
+            StoreError: The store rejects the file.
         """
         self._store.put(name, path)
         with self._locked(name):
@@ -97,10 +96,11 @@ class MachineFiles:
 
     @contextlib.contextmanager
     def _locked(self, name: str, *, wait: bool = True) -> Iterator[None]:
-        """Holds the lock of a name, which it shares with others; it goes with this process.
+        """Holds the lock of a name, which several names share; the exit of the process releases the
+        lock.
 
         Raises:
-            BlockingIOError: somebody else holds it, and it is not waited for.
+            BlockingIOError: Another process or thread holds the lock, and ``wait`` is False.
         """
         number = xxhash.xxh3_64_intdigest(name.encode()) % _LOCKS
         with (self._locks / str(number)).open("ab") as lock:
@@ -116,7 +116,9 @@ class MachineFiles:
             total = 0
             unused: list[tuple[float, str]] = []
             for path in _files_in(self._files):
-                with contextlib.suppress(FileNotFoundError):  # another process makes room, too
+                with contextlib.suppress(
+                    FileNotFoundError
+                ):  # another process can remove files at the same time
                     found = path.stat()
                     if found.st_nlink == 1:
                         total += found.st_blocks * _BLOCK
@@ -127,7 +129,7 @@ class MachineFiles:
                 total -= self._remove(name)
 
     def _remove(self, name: str) -> int:
-        """Removes a file that no process has, and the indexes that begin with it; how many bytes that were."""
+        """Removes an unused file and its indexes, and returns the number of freed bytes."""
         here = self._files / name
         with (
             contextlib.suppress(BlockingIOError, FileNotFoundError),
@@ -147,10 +149,10 @@ def _files_in(folder: Path) -> Iterator[Path]:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Gives a file another name, in place of what has it; nobody sees that there is none."""
+    """Replaces ``target`` with a hard link to ``source``, atomically."""
     part = target.with_name(f".{target.name}.{threading.get_ident()}.link")
     part.unlink(missing_ok=True)
     os.link(source, part)
-    # Two names of one file are left as they are, both.
+    # If both paths already name the same file, the replacement does nothing and leaves both.
     os.replace(part, target)
     part.unlink(missing_ok=True)

@@ -87,11 +87,11 @@ class ColumnGroups:
         return len(self.keys)
 
     def counts(self) -> Integers:
-        """The number of values of each group."""
+        """Returns the number of values of each group."""
         return np.diff(self.starts)
 
     def ends(self) -> Integers:
-        """The offsets of each group's values, and the end of the last ones, in the concatenation of all values."""
+        """Returns the offset of each group's values in the concatenation of all values, and the total size."""
         sizes = np.diff(large_offsets(self.values))
         ends = np.zeros(len(self.order) + 1, dtype=np.int64)
         np.cumsum(sizes[self.order], out=ends[1:])

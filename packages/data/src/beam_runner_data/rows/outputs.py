@@ -34,7 +34,7 @@ RowSink = Callable[[Row], None]
 
 
 class RowPort(Protocol):
-    """An output port that makes rows."""
+    """Output port that converts chunks to rows."""
 
     def write(self, chunk: OutputChunk) -> None:
         """Converts a chunk to rows and passes them to the sink."""
@@ -49,15 +49,17 @@ def row_port(
     windows: bool = False,
     restrictions: bool = False,
 ) -> RowPort:
-    """The port for a buffer of some kind.
+    """Returns the output port for a kind of buffer.
 
     Args:
-        kind: what happens in the buffer.
-        shards: how many key shards there are, and how many shares dealt elements are cut into.
-        turn: the number of the writing bundle: dealing begins at another share in each.
-        sink: takes the rows.
-        windows: whether each row must be of one window and tell it. Chunks of elements already are.
-        restrictions: whether dealt elements are restrictions with their sizes.
+        kind: kind of the buffer.
+        shards: number of key shards, and of partitions for rebalanced elements.
+        turn: number of the writing bundle, which selects the first partition for rebalanced
+            elements.
+        sink: receiver of the rows.
+        windows: whether each row must be in one window and must name that window; chunks of
+            elements already do.
+        restrictions: whether rebalanced elements are restrictions with their sizes.
     """
     match kind:
         case BufferKind.STORED:
@@ -71,7 +73,7 @@ def row_port(
 
 
 class _StoredPort:
-    """A port that writes elements as they arrive."""
+    """Port that writes elements as they arrive."""
 
     def __init__(self, sink: RowSink) -> None:
         self._sink = sink
@@ -82,7 +84,7 @@ class _StoredPort:
 
 
 class _DealingPort:
-    """Splits a chunk into runs of elements, one for each share; counts differ by one at most."""
+    """Port that splits a chunk into runs of elements, one per partition; their counts differ by one at most."""
 
     def __init__(self, shards: int, turn: int, sink: RowSink, *, restrictions: bool) -> None:
         self._restrictions = restrictions
@@ -120,7 +122,7 @@ def _work_of(restrictions: Iterable[bytes]) -> int | None:
 
 
 class _KeyedPort:
-    """A port that writes rows by the shard of their key."""
+    """Port that writes rows by the shard of their key."""
 
     def __init__(self, shards: int, sink: RowSink, *, windows: bool) -> None:
         self._shards = shards
@@ -138,7 +140,7 @@ class _KeyedPort:
 
 
 class _SideInputPort:
-    """A port that writes rows with their windows, which decide when a side input is ready."""
+    """Port that writes rows with their windows, which decide when a side input is ready."""
 
     def __init__(self, sink: RowSink) -> None:
         self._sink = sink

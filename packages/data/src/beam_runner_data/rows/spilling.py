@@ -23,23 +23,23 @@ from beam_runner_data.rows.refs import FileRows
 from beam_runner_data.rows.row import Row, RowKind
 
 ROW_BYTES = 64
-"""The memory in bytes that grouping needs for a row, in addition to its key and value."""
+"""Memory in bytes that grouping needs for a row, in addition to its key and value."""
 _MOST_RUNS = 64
 
 Aspect = Callable[[pa.RecordBatch], pa.Array]
-"""Returns the partition keys of rows: binary, one for each row."""
+"""Function that returns the partition keys of rows: binary, one per row."""
 
 
 @attrs.frozen
 class Run:
-    """A partition: rows in a file, in order of arrival.
+    """Partition: rows in a file, in order of arrival.
 
     Attributes:
-        folder: the folder of the file.
-        ref: the rows of the file.
-        count: the number of keyed rows.
-        size: the bytes of keys and values.
-        alike: the common partition key of all rows; None if they differ.
+        folder: folder of the file.
+        ref: reference to the rows of the file.
+        count: number of keyed rows.
+        size: bytes of keys and values.
+        alike: common partition key of all rows; None if they differ.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ class Run:
 
     @property
     def weight(self) -> int:
-        """The size of the rows in memory, in bytes."""
+        """Size of the rows in memory, in bytes."""
         return self.size + ROW_BYTES * self.count
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -60,11 +60,11 @@ class Run:
 
 
 class SpillFiles:
-    """The partition files of one attempt at a bundle.
+    """Partition files of one attempt at a bundle.
 
     Args:
-        folder: the job's folder.
-        name: unique to the attempt; the prefix of the files' names.
+        folder: folder of the job.
+        name: prefix of the file names, unique to the attempt.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -93,13 +93,13 @@ class SpillFiles:
 
 @attrs.frozen
 class Dealing:
-    """How to partition rows.
+    """Rules for the partitioning of rows.
 
     Attributes:
-        aspect: returns the partition keys.
-        budget: the maximum size of a partition in memory, in bytes.
-        files: the files of partitions.
-        shards: the number of shards by the same partition key so far; 1 for none.
+        aspect: function that returns the partition keys.
+        budget: maximum size of a partition in memory, in bytes.
+        files: files of the partitions.
+        shards: number of shards by the same partition key so far; 1 for none.
     """
 
     aspect: Aspect
@@ -109,7 +109,7 @@ class Dealing:
 
 
 def by_key(budget: int, files: SpillFiles, shards: int) -> Dealing:
-    """Returns how to partition the rows of one of several key shards by their keys."""
+    """Returns the rules to partition the rows of one of several key shards by their keys."""
     return Dealing(lambda batch: batch.column("key"), budget, files, shards)
 
 
@@ -118,13 +118,13 @@ def fitting_runs(
 ) -> Iterator[Run]:
     """Yields all rows in partitions that fit into memory, or have a single partition key.
 
-    The caller must use up each partition before it asks for the next one.
+    The caller must exhaust each partition before it requests the next one.
 
     Args:
-        dealing: how to partition.
+        dealing: rules for the partitioning.
         batches: the rows, read once.
-        weight: their total size in memory, in bytes.
-        depth: how often they have been partitioned.
+        weight: total size of the rows in memory, in bytes.
+        depth: number of earlier partitionings.
     """
     path = dealing.files.new()
     for run in _deal(dealing, batches, weight, depth, path):

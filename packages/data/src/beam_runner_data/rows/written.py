@@ -20,12 +20,12 @@ from beam_runner_data.rows.refs import FileRows, InlineRows, RowsRef
 from beam_runner_data.rows.row import Row
 
 INLINE_BYTES = 32 * 1024
-"""The maximum size in bytes of inline data from one bundle to one buffer; more goes to a file."""
+"""Maximum size in bytes of inline data from one bundle to one buffer; larger data goes to a file."""
 
 
 @attrs.frozen
 class _Facts:
-    """A written row without its data."""
+    """Written row without its data."""
 
     shard: int
     size: int
@@ -36,20 +36,20 @@ class _Facts:
 
 
 class WrittenBuffer:
-    """Takes the rows of one output of one bundle and cuts them into data for the scheduler.
+    """Writer of one output of one bundle, which splits the rows into data for the scheduler.
 
     Args:
-        buffer: what is written to.
-        pieces: how many key shards the job has, and into how many pieces a stored buffer is cut at
-            most, so that several bundles can read it at the same time.
-        folder: the job's.
-        name: unique to this output of this attempt: the file's name, without suffix.
-        inline: how many bytes don't go to a file; `INLINE_BYTES` by default.
-        in_extents: whether rows of one shard lie together in the file at the end, if it is large.
+        buffer: buffer of the output.
+        pieces: number of key shards of the job, and the maximum number of pieces of a stored
+            buffer, so that several bundles can read it in parallel.
+        folder: folder of the job.
+        name: name of the file without suffix, unique to this output of this attempt.
+        inline: maximum bytes that don't go to a file; `INLINE_BYTES` by default.
+        in_extents: whether the rows of one shard become adjacent in a large file.
 
     Attributes:
-        buffer_id: the buffer's.
-        shards: into how many shards, or shares, its rows are to be cut.
+        buffer_id: ID of the buffer.
+        shards: number of shards or partitions that the rows are split into.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class WrittenBuffer:
 
     @property
     def has_rows(self) -> bool:
-        """Whether anything was written."""
+        """Whether the writer has rows."""
         return bool(self._rows)
 
     def write(self, row: Row) -> None:
-        """Adds a row; cheap until there are many, then writes to the file."""
+        """Adds a row in memory; writes to the file after many rows."""
         size = len(row.data)
         told = (row.shard, size, row.count, row.min_timestamp, row.windows, row.work)
         self._rows.append(_Facts(*told))
@@ -116,8 +116,9 @@ class WrittenBuffer:
         return f"{self._name}.arrow"
 
     def _gathered(self) -> list[int] | None:
-        """Renumbers rows so that those of a shard are adjacent; returns their previous numbers, or
-        None if it isn't worthwhile.
+        """Renumbers rows so that the rows of a shard are adjacent.
+
+        Returns their previous numbers, or None if renumbering isn't worthwhile.
         """
         shards = [row.shard for row in self._rows]
         if not self._in_extents or shards == sorted(shards):
@@ -133,7 +134,7 @@ class WrittenBuffer:
         yield from numbers.values()
 
     def _in_order(self) -> Iterator[list[int]]:
-        """Runs of rows of about the same size, as many as are worth a bundle of their own."""
+        """Yields runs of row numbers, each large enough in bytes for a separate bundle."""
         if self._buffer.kind is not BufferKind.STORED:
             yield list(range(len(self._rows)))
             return

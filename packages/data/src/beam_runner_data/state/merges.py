@@ -72,7 +72,7 @@ class StateMerge:
         return self._result.done()
 
     def kept(self, segments: Sequence[Segment]) -> int:
-        """How many of the oldest segments must stay for the merge; 0 if it will not be adopted."""
+        """Returns the number of the oldest segments that must stay for the merge; 0 if the merge will not be adopted."""
         return _end_of(self._plan.segments, segments)
 
     def adopt(self, commit: StateCommit, name: str) -> StateCommit:

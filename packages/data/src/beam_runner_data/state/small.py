@@ -86,7 +86,7 @@ class SmallSegment:
                 yield cell, ROW, subkey, replaces, data
 
     def size(self) -> int:
-        """The approximate size of its file in bytes."""
+        """Returns the approximate size of the segment's file in bytes."""
         rows = sum(len(rows) for _, _, rows in self._cells.values())
         return self.weight + 64 * (len(self._cells) + rows)
 

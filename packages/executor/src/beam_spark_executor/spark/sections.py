@@ -33,21 +33,21 @@ from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.python_daemon import register_exit_hook
 
 _CALL_SITE = "callSite.short"
-"""The property that sets Spark's name for the stage of an RDD that this thread makes."""
+"""Property for the name of the Spark stage of an RDD that this thread creates."""
 _OURS = re.compile(r"^beam_(runner|spark)_[\w.]+: ")
-"""Matches errors of this project in a traceback, whose text needs no traceback."""
+"""Pattern of this project's errors in a traceback; their text is sufficient without the traceback."""
 _LOGGER = logging.getLogger(__name__)
 
 
 @attrs.frozen
 class SectionRef:
-    """A section of a job, for the tasks that run it.
+    """Reference to a section of a job, for the section's tasks.
 
     Attributes:
-        endpoint: of the server.
-        job_id: the job's.
-        name: unique to this attempt at the section.
-        order: the section.
+        endpoint: channel endpoint of the server.
+        job_id: ID of the job.
+        name: name that is unique to this attempt at the section.
+        order: broadcast order of the section.
     """
 
     endpoint: Endpoint
@@ -58,16 +58,16 @@ class SectionRef:
 
 @attrs.define(eq=False)
 class SectionRunner:
-    """Runs sections of one job; methods may be called from any thread.
+    """Runner of the sections of one job; thread-safe.
 
     Args:
-        context: Spark's.
-        pools: its Python workers.
-        slot: the job's.
-        endpoint: where workers reach the server.
-        job_id: the job's.
-        plan: the job's.
-        shards: how many tasks each level has, but for the first.
+        context: Spark context.
+        pools: Python worker pools of Spark.
+        slot: slot of the job in the pools.
+        endpoint: channel endpoint of the server.
+        job_id: ID of the job.
+        plan: plan of the job.
+        shards: number of tasks per level, except for the first level.
     """
 
     _context: SparkContext
@@ -82,11 +82,12 @@ class SectionRunner:
     )
 
     def run(self, order: RunBundle, title: str) -> SectionEnd:
-        """Runs a section to its end, as one Spark job; the calling thread is to be one of its own.
+        """Runs a section as one Spark job, and returns its result; the caller must use a separate
+        thread.
 
         Args:
             order: a bundle with parts.
-            title: what Spark's pages call the job.
+            title: name of the job on Spark's pages.
         """
         attempt = order.attempt
         if reason := why_not(self._plan, order.bundle.parts):
@@ -102,10 +103,12 @@ class SectionRunner:
         return self._outcome(attempt, stages, reply)
 
     def heard(self, message: FromWorker) -> bool:
-        """A worker process has said something: if it is why a section must end, its Spark job does at once.
+        """Called with a message of a worker process; cancels the Spark job if the message ends its
+        section.
 
         Returns:
-            Whether it was about a section that runs; then nobody else is to look at it.
+            Whether the message concerns a running section, so that no other component must handle
+            it.
         """
         if not isinstance(message, BundleBroke | SectionRefusal):
             return False
@@ -134,9 +137,11 @@ class SectionRunner:
         return decode_reply(encoded)
 
     def _tasks(self, stages: SectionPlan, ref: SectionRef, exchanges: Exchanges) -> Exchanged:
-        """All tasks of a section, a level after the other; the last one gathers what they say.
+        """Returns the tasks of a section, level by level, and the final task, which gathers the
+        replies.
 
-        It runs no user code, since Spark can't run it again once it has begun.
+        The final task runs no user code, because Spark can't retry it after it has started to
+        return results.
         """
         parcels = first(self._context, stages.tasks[0])
         for level, after in enumerate((*stages.tasks[1:], 1)):
@@ -163,7 +168,7 @@ class SectionRunner:
 
 @attrs.frozen
 class _Level:
-    """The tasks of one level, as Spark's Python workers call them."""
+    """Tasks of one level, called by Spark's Python workers."""
 
     ref: SectionRef
     level: int
@@ -181,7 +186,7 @@ class _Level:
 
 @attrs.frozen
 class _Gathering:
-    """The last task."""
+    """Final task of a section, which gathers the replies."""
 
     last_level: str
     sources: int
@@ -195,6 +200,6 @@ class _Gathering:
 
 
 def _reason(failure: Exception) -> str:
-    """What Spark says in one line: the error of a Python worker, if it was one."""
+    """Returns the reason of a Spark failure in one line: the error of the Python worker, if one caused the failure."""
     error = error_of_worker(str(failure))
     return _OURS.sub("", error) if error else reason_of(failure)

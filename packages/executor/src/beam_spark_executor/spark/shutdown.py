@@ -17,15 +17,15 @@ class SparkLimits:
     """Limits of Spark's processes. `SPARK_LIMITS` is the only instance.
 
     Attributes:
-        java_start_seconds: Spark's Java process begins to serve; then the server fails to start.
-        java_kill_seconds: processes that remain of Spark exit after SIGKILL.
-        session_stop_seconds: Spark stops; then its Java process is killed.
-        pulse_seconds: Spark answers the question whether it runs; then the log says that it does not answer.
-        pulse_rest_seconds: time without a question; then the thread that asks Spark ends.
-        daemon_idle_seconds: a Python daemon has no workers; then it exits. Spark itself forgets an idle worker after 60 s, and looks every 10 s.
-        worker_exit_seconds: the exit hooks of a Python worker run; then the worker is killed.
-        hand_over_seconds: Spark's fork server takes the request for a daemon; then the process imports the modules itself.
-        fork_server_stop_seconds: Spark's fork server exits when the server stops.
+        java_start_seconds: time for Spark's Java process to begin to serve; then the server fails to start.
+        java_kill_seconds: time for the remaining processes of Spark to exit after SIGKILL.
+        session_stop_seconds: time for Spark to stop; then its Java process is killed.
+        pulse_seconds: time for Spark to respond to a health check; then the log reports a missing response.
+        pulse_rest_seconds: time without a health check; then the thread that checks Spark exits.
+        daemon_idle_seconds: time for which a Python daemon has no workers; then it exits. Spark itself removes an idle worker after 60 s, and checks every 10 s.
+        worker_exit_seconds: time for the exit hooks of a Python worker; then the worker is killed.
+        hand_over_seconds: time for Spark's fork server to accept the request for a daemon; then the process imports the modules itself.
+        fork_server_stop_seconds: time for Spark's fork server to exit when the server stops.
     """
 
     java_start_seconds: float = 120.0
@@ -53,7 +53,7 @@ class JavaState(enum.Enum):
 
 
 class DaemonState(enum.Enum):
-    """States of the process that Spark forks Python workers from."""
+    """States of the process that forks Spark's Python workers."""
 
     READY = "forks workers"
     IDLE = "has no workers"
@@ -78,24 +78,24 @@ class SparkDetection:
 
     @property
     def seconds(self) -> float:
-        """The longest time until the component detects the failure, without the delays of a busy machine."""
+        """Longest time (s) until the component detects the failure, without the delays of a busy machine."""
         return sum(getattr(SPARK_LIMITS, name) for name in self.limits)
 
 
 class SparkDetector(enum.Enum):
-    """All rows."""
+    """All rows of the table."""
 
     JAVA_EXIT = SparkDetection(
         "spark.session (exit code)",
         "Spark's Java process exits",
         (),
-        "jobs stop, and the server with them; with a state folder the next server goes on",
+        "jobs and the server stop; with a state folder the next server continues the jobs",
     )
     PULSE = SparkDetection(
         "spark.pulse",
-        "Spark's Java process does not answer",
+        "Spark's Java process doesn't respond",
         ("pulse_seconds",),
-        "the log says so; Spark counts as alive as long as its process exists",
+        "the log reports it; Spark counts as alive as long as its process exists",
     )
     LANE_END = SparkDetection(
         "Spark (end of the lane's job)",

@@ -1,1 +1,1 @@
-"""What runs inside worker processes: one bundle of one stage at a time."""
+"""Code that runs bundles in worker processes, one bundle at a time."""

@@ -1,4 +1,4 @@
-"""What a worker process is doing, for its server: whether it is at work on what it was given."""
+"""The current activity of a worker process, which its heartbeats report to the server."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from beam_runner_runtime.channel.messages import Doing
 
 _FIRST = (Doing.BUNDLE, Doing.NEIGHBOUR, Doing.LOOP, Doing.ORDER)
-"""Of several things at a time the first one of these counts."""
+"""Activities in order of priority: of several concurrent activities, the first in this list is reported."""
 
 
 class Activity:
-    """May be used from any thread."""
+    """Counter of the concurrent activities of a process; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -22,7 +22,7 @@ class Activity:
 
     @contextmanager
     def of(self, doing: Doing) -> Iterator[None]:
-        """Notes that a thread does this, until the ``with`` block ends."""
+        """Counts an activity of the calling thread until the ``with`` block ends."""
         with self._lock:
             self._counts[doing] += 1
         try:
@@ -32,6 +32,6 @@ class Activity:
                 self._counts[doing] -= 1
 
     def now(self) -> Doing:
-        """Returns what the process is doing."""
+        """Returns the current activity with the highest priority."""
         with self._lock:
             return next((doing for doing in _FIRST if self._counts[doing]), Doing.IDLE)

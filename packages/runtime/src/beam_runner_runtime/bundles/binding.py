@@ -1,4 +1,4 @@
-"""Which job this process works for: the first that it is asked to, and no other ever."""
+"""Binding of this process to a job: the process serves the first job that it gets, and no other job."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _lock = threading.Lock()
 def bind(
     endpoint: Endpoint, job_id: str, at_exit: Callable[[Callable[[], None]], object]
 ) -> WorkerProcess:
-    """This process, bound to the job from the first call on.
+    """Returns this process, which the first call binds to the job.
 
     Args:
-        at_exit: has what it is given called once before this process ends in good order.
+        at_exit: function that registers a callback for a normal exit of this process.
 
     Raises:
-        RuntimeError: it is bound to another job: the pools of workers were mixed up.
+        RuntimeError: The process is bound to another job, so the worker pools are mixed up.
     """
     global _process
     with _lock:

@@ -1,4 +1,4 @@
-"""One attempt at a bundle: from the data it is given to the reply that the server commits."""
+"""One attempt at a bundle, from its input to the reply that the server commits."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ from beam_runner_runtime.channel.messages import (
 
 
 class LocalBundle:
-    """A bundle in this process. ``run`` belongs to one thread, the other methods to any.
+    """Bundle in this process. One thread calls ``run``; the other methods are thread-safe.
 
     Args:
-        work: the stage.
+        work: data of the stage.
         order: the bundle.
-        harness: the stage's.
-        stores: the state of key shards.
-        data: where it has its rows from, and where they go.
-        merger: merges the windows of its input, if the engine can't.
-        truncation: truncates restrictions, if it processes any.
-        on_begin: is told the stage whenever user code is about to be given the input.
+        harness: harness of the stage.
+        stores: state of key shards.
+        data: input and output of the bundle.
+        merger: merger of the input's windows; None if the engine merges them.
+        truncation: truncation of restrictions; None if the stage processes no restrictions.
+        on_begin: callback with the stage ID, called before user code gets the input.
 
     Attributes:
-        attempt: which attempt at which bundle.
-        thread: the native id of the thread that made it, and runs it.
+        attempt: number of the bundle and of the attempt.
+        thread: native ID of the thread that created the bundle and runs it.
     """
 
     def __init__(
@@ -106,21 +106,21 @@ class LocalBundle:
 
     @property
     def bundle_id(self) -> str:
-        """Its name for the harness."""
+        """ID of the bundle for the harness."""
         return self._name
 
     @property
     def stage_id(self) -> str:
-        """Whose bundle it is."""
+        """ID of the bundle's stage."""
         return self._work.stage.stage_id
 
     @property
     def embedded(self) -> bool:
-        """Whether its user code runs in its thread."""
+        """Whether user code runs in the bundle's thread."""
         return self._work.stage.embedded
 
     def run(self) -> BundleReply | BundleBroke:
-        """Processes the bundle to its end; never raises for what went wrong in it."""
+        """Runs the bundle and returns its reply; never raises for a failure of the bundle."""
         try:
             return self._process()
         except Exception as error:
@@ -136,7 +136,7 @@ class LocalBundle:
             self._spilled.close()
 
     def progress(self) -> BundleProgressed | None:
-        """How far it is; None before the harness has begun and after it is done."""
+        """Returns the progress; None before the harness started the bundle and after the harness finished it."""
         now = self._harness.progress()
         if now is None:
             return None
@@ -150,23 +150,23 @@ class LocalBundle:
 
     @property
     def elapsed(self) -> int:
-        """Milliseconds since it began."""
+        """Elapsed time of the bundle in milliseconds."""
         return int((time.monotonic() - self._began) * 1000)
 
     def split(self, keep: float) -> SplitReply:
-        """Splits it, if it can be; the reply tells of no residuals if not."""
+        """Splits the bundle if possible; otherwise the reply has no residuals."""
         attempt = self.attempt
         nothing = SplitReply(SplitDone(attempt.bundle, attempt.attempt))
         joint = self._joint
         if joint is None and self._order.bundle.shard is not None:
-            return nothing  # of shards that do not fit into memory together
+            return nothing  # The shards don't fit into memory together.
         try:
             if joint is None:
                 split = self._harness.split(keep, self._elements)
             else:
                 split = self._harness.split(keep, joint.groups, joint.points)
         except HarnessError:
-            # The thread that runs the bundle gets the same, and answers for it.
+            # The thread that runs the bundle gets the same error, and reports it.
             return nothing
         if split is None:
             return nothing
@@ -181,20 +181,21 @@ class LocalBundle:
     def _given_away(
         self, split: BundleSplit, keep: float
     ) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
-        """What it keeps of its input, and what is given away."""
+        """Returns the retained inputs and the residuals of a split."""
         self._splits += 1
         name = f"{self._name}/split-{self._splits}"
         windows = self._work.windows
         uncut = uncut_primaries(split, self._inputs, self._data.rows, windows)
-        # Elements keep the numbers they had when the bundle was given them.
+        # Elements retain the numbers that they had at the start of the bundle.
         kept, given = split_inputs(
             self._inputs, split, name, windows, truncated=self._truncated, uncut=uncut
         )
         if given:
             is_cut = not uncut.issuperset(split.primaries)
             self._inputs = left_by(split, self._inputs, is_cut=is_cut)
-            # What a checkpoint keeps of a restriction is done. Other splits keep what may defer itself,
-            # and the SDK does not say which element did.
+            # The retained part of a checkpointed restriction is finished. Other splits retain
+            # elements that can still defer themselves, and the SDK doesn't report which element
+            # did.
             self._defers_whole |= is_cut and keep > 0
         return kept, given
 
@@ -229,7 +230,7 @@ class LocalBundle:
         return self._reply(done, keyed, metrics)
 
     def _truncate(self) -> None:
-        """Truncates the restrictions that it was given to be truncated first, before anything else."""
+        """Truncates the marked restrictions of the input before any processing."""
         if any(one.truncate for one in self._inputs):
             assert self._truncation is not None
             self._truncated = True
@@ -254,7 +255,9 @@ class LocalBundle:
         return BundleReply(attrs.evolve(done, summary=commit.summary), commit.state, metrics)
 
     def _keyed(self) -> ShardGrouping | StatefulBundle | None:
-        """What keeps state by key; None where nothing does, or all is grouped at once."""
+        """Returns the object that stores state by key; None if the stage has no such state or groups
+        all input at once.
+        """
         source, stateful = self._work.input_buffer, self._work.stage.stateful
         if source is None or not source.kind.is_keyed:
             return None
@@ -296,7 +299,7 @@ class LocalBundle:
             yield from self._joint.chunks
 
     def _groups(self, strategy: WindowingStrategy, inputs: Sequence[Input]) -> Iterator[GroupChunk]:
-        """Groups one shard."""
+        """Groups the input of one shard."""
         return group_chunks(list(self._batches(inputs)), strategy, self._merger)
 
     def _keyed_chunks(self, keyed: ShardGrouping | StatefulBundle) -> Iterator[InputChunk]:
@@ -318,7 +321,7 @@ class LocalBundle:
         return keyed.chunks(run.batches() for run in runs)
 
     def _weight(self) -> int:
-        """What the rows of its input take in memory, about."""
+        """Returns the approximate size (bytes) of the input rows in memory."""
         inputs = self._order.bundle.inputs
         return sum(one.data.facts.size for one in inputs) + ROW_BYTES * count_of(inputs)
 
@@ -356,6 +359,6 @@ class LocalBundle:
         self._written.clear()
 
     def _without_doubles(self, metrics: Iterable[MonitoringInfo]) -> tuple[MonitoringInfo, ...]:
-        """Without the count of the PCollection it reads, where its producer counts it."""
+        """Returns the metrics without the element count of the input PCollection, if its producer counts it."""
         recounted = ("PCOLLECTION", self._work.stage.counted_elsewhere)
         return tuple(metric for metric in metrics if recounted not in metric.labels)

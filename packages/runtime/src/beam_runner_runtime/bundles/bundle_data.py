@@ -1,4 +1,4 @@
-"""Where a bundle has its rows from and where they go: on a lane that is the job's folder, for both."""
+"""The rows that a bundle reads and writes; a bundle of a lane reads and writes files in the job's folder."""
 
 from __future__ import annotations
 
@@ -18,92 +18,99 @@ from beam_runner_model.buffers import BufferPlan
 
 
 class RowSource(Protocol):
-    """Gives the rows that data refers to."""
+    """Reader of the rows that a reference names."""
 
     def __call__(self, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
-        """The kind and data of every row, in order; the caller applies the reference's ``first`` and ``last``."""
+        """Yields the kind and data of every row, in order. The caller trims the rows to the
+        reference's ``first`` and ``last``.
+        """
 
 
 class BufferWriter(Protocol):
-    """Takes what one output of one bundle writes to its buffer."""
+    """Writer of one bundle output to its buffer."""
 
     @property
     def buffer_id(self) -> str:
-        """The buffer's."""
+        """ID of the buffer."""
 
     @property
     def shards(self) -> int:
-        """Into how many shards, or shares, its rows are to be cut."""
+        """Number of shards or partitions that the rows are split into."""
 
     @property
     def has_rows(self) -> bool:
-        """Whether anything was written."""
+        """Whether the writer has rows."""
 
     def write(self, row: Row) -> None:
-        """Takes a row."""
+        """Writes a row."""
 
     def close(self) -> tuple[Output, ...]:
-        """Finishes it; what the scheduler is to hand on of it."""
+        """Finishes the output, and returns its records for the scheduler."""
 
     def discard(self) -> None:
-        """Gives up what was written, after a failure."""
+        """Discards the written rows after a failure."""
 
 
 class BundleData(Protocol):
-    """What one bundle reads and writes, and where it may keep what does not fit into memory."""
+    """Input and output of one bundle, and its folder for data that exceeds the memory."""
 
     @property
     def rows(self) -> RowSource:
-        """Reads its inputs."""
+        """Reader of the bundle's inputs."""
 
     @property
     def scratch(self) -> Path:
-        """A folder for files that nobody needs after the bundle."""
+        """Folder for files that no component needs after the bundle."""
 
     def turn(self, bundle: Bundle) -> int:
-        """At which share dealing begins: another one for each bundle that deals to the same shares."""
+        """Returns the first partition for rebalanced output, which differs between bundles that write
+        to the same partitions.
+        """
 
     def writer(self, buffer: BufferPlan, pieces: int, name: str) -> BufferWriter:
-        """What takes an output.
+        """Returns the writer of an output.
 
         Args:
-            buffer: what is written to.
-            pieces: how many key shards the job has, and into how many pieces a stored buffer is cut at most.
-            name: unique to this output of this attempt.
+            buffer: buffer of the output.
+            pieces: number of key shards of the job, and the maximum number of pieces of a stored
+                buffer.
+            name: name that is unique to this output of this attempt.
         """
 
 
 @attrs.frozen
 class FolderData:
-    """A bundle of a lane: files in the job's folder (`BundleData`).
+    """Data of a lane's bundle: files in the job's folder (`BundleData`).
 
     Attributes:
-        folder: the job's.
-        in_extents: whether readers fetch rows of one shard, and not a whole file.
+        folder: folder of the job.
+        in_extents: whether readers fetch the rows of one shard instead of a complete file.
     """
 
     folder: Path
     in_extents: bool = False
 
     def rows(self, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
-        """See `RowSource`.
+        """Yields the rows of a reference, see `RowSource`.
 
         Raises:
-            RowsError: the file is missing, or not what was written.
+            RowsError: The file is missing or damaged.
         """
         return read_ref(self.folder, ref)
 
     @property
     def scratch(self) -> Path:
-        """The folder itself: the server removes what no commit names."""
+        """Folder of the job, from which the server removes files that no commit names."""
         return self.folder
 
     def turn(self, bundle: Bundle) -> int:
-        """The number of the bundle."""
+        """Returns the number of the bundle."""
         return bundle.number
 
     def writer(
         self, buffer: BufferPlan, pieces: int, name: str, inline: int | None = None
     ) -> BufferWriter:
-        """A file of the folder, but for what is little: `INLINE_BYTES`, or no more than so many bytes."""
+        """Returns a writer of a file in the folder; output of up to `INLINE_BYTES`, or ``inline``
+        bytes, stays in memory.
+        """
         return WrittenBuffer(buffer, pieces, self.folder, name, inline, in_extents=self.in_extents)

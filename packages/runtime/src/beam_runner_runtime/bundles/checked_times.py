@@ -1,6 +1,8 @@
-"""The checks that data is no earlier than its facts say, and that groups keep what was promised.
+"""Checks that data is no earlier than its declared timestamp, and that groups respect the output
+watermark.
 
-Made where a server is told to check watermarks: see `beam_runner_runtime.driver.watermark_checks`.
+The checks run only if the server's option enables them, see
+`beam_runner_runtime.driver.watermark_checks`.
 """
 
 from __future__ import annotations
@@ -21,16 +23,17 @@ from beam_runner_model.windowed_values import TIME_BYTES, compute_hold_time, rea
 
 
 class WrongTimes(Exception):
-    """Data or a group is earlier than the runner has said: a defect of the runner."""
+    """Error in the runner: data or a group is earlier than declared."""
 
 
 class CheckedPort:
-    """An output port that looks at the time of each element of chunks that tell the earliest.
+    """Output port that checks the timestamp of each element, if the chunk declares its earliest
+    timestamp.
 
     Args:
-        port: takes the chunks.
-        coder: of the windows of the elements.
-        name: of what is written to.
+        port: port that receives the chunks.
+        coder: coder of the elements' windows.
+        name: name of the output buffer.
     """
 
     def __init__(self, port: RowPort, coder: WindowCoder, name: str) -> None:
@@ -39,10 +42,10 @@ class CheckedPort:
         self._name = name
 
     def write(self, chunk: OutputChunk) -> None:
-        """Takes a chunk.
+        """Checks and writes a chunk.
 
         Raises:
-            WrongTimes: it has an element that is earlier than it tells.
+            WrongTimes: The chunk contains an element that is earlier than the declared timestamp.
         """
         if isinstance(chunk, ElementChunk) and chunk.min_timestamp is not None:
             assert chunk.ends is not None
@@ -63,10 +66,10 @@ class CheckedPort:
 
 
 def check_rows(batch: pa.RecordBatch, data: Data, stage: str) -> None:
-    """Looks at the time of each row of keyed data that a stage reads.
+    """Checks the timestamp of each row of keyed data that a stage reads.
 
     Raises:
-        WrongTimes: a row is earlier than the data tells.
+        WrongTimes: A row is earlier than the data declares.
     """
     if "timestamp" not in batch.schema.names:
         return
@@ -74,21 +77,22 @@ def check_rows(batch: pa.RecordBatch, data: Data, stage: str) -> None:
     for time, window in zip(times, windows_by_row(batch), strict=True):
         if compute_hold_time(time, (window,)) < data.facts.min_timestamp:
             raise WrongTimes(
-                f"{stage!r} reads an element that holds watermarks at {compute_hold_time(time, (window,))} ms,"
-                f" and its data says {data.facts.min_timestamp} ms"
+                f"{stage!r} reads an element that holds watermarks at"
+                f" {compute_hold_time(time, (window,))} ms, but its data declares"
+                f" {data.facts.min_timestamp} ms"
             )
 
 
 def check_groups(
     groups: Groups, output_watermark: Timestamp, strategy: WindowingStrategy, stage: str
 ) -> None:
-    """Looks at the time of each pane that fires in a stage.
+    """Checks the timestamp of each pane that fires in a stage.
 
-    A late pane is behind the watermark. All others have held it until they fire, but for those that
-    a window always puts out when it closes.
+    A late pane is behind the watermark. Any other pane holds the watermark until the pane fires.
+    The exception is the final pane that a window always emits when it closes.
 
     Raises:
-        WrongTimes: a pane that is not late is before the stage's output watermark.
+        WrongTimes: A pane that is not late is before the stage's output watermark.
     """
     closing = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
     for time, pane in zip(groups.timestamps, groups.panes, strict=True):

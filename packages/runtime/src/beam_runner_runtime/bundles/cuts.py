@@ -1,7 +1,9 @@
-"""Which primaries of a split element are restrictions that were not cut, but are in other windows than the one that was.
+"""Detection of primaries whose restriction is not split, but that belong to other windows than the
+split restriction.
 
-An SDK processes an element of several windows window by window, if its DoFn looks at windows. If it splits
-such an element, it returns the windows that are done, and those that have not begun, with the restriction as it was.
+If a DoFn reads windows, an SDK processes an element window by window. When such an SDK splits the
+element, it returns the finished windows and the windows that have not started, each with the
+unchanged restriction.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from beam_runner_runtime.bundles.inputs import InputWindows, element_chunks, inp
 def uncut_primaries(
     split: BundleSplit, inputs: Sequence[Input], rows: RowSource, windows: InputWindows
 ) -> frozenset[bytes]:
-    """Returns the primaries of a split whose restriction is that of the element that was split.
+    """Returns the primaries of a split that have the unchanged restriction of the split element.
 
     Args:
-        split: where the harness has split the bundle.
-        inputs: of the bundle, as they were given to it.
-        rows: reads them.
-        windows: of the elements.
+        split: the harness's split of the bundle.
+        inputs: inputs of the bundle, as the harness received them.
+        rows: reader of the inputs.
+        windows: window encoding of the elements.
     """
     if not split.primaries:
         return frozenset()

@@ -1,4 +1,6 @@
-"""Files that a reply names are kept before it is sent, and those that an order names are at hand before it begins."""
+"""Durability of a bundle's files: they are persisted before the reply that names them, and fetched
+before the bundle that reads them.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,12 @@ _STATE = "what is grouped by key, or kept by user code, lies in files between bu
 
 
 class CommittedFiles:
-    """The files that a lane's orders and replies name. For one thread at a time.
+    """Files that the orders and replies of a lane name; not thread-safe.
 
     Args:
-        cache: has the job's files.
-        stages: of the job.
-        wait: waits for stores and disks that are away.
+        cache: file cache of the job.
+        stages: stages of the job.
+        wait: function that retries while stores and disks are unavailable.
     """
 
     def __init__(
@@ -53,35 +55,39 @@ class CommittedFiles:
         self._in_loop = False
 
     def begin(self, order: RunBundle | RunLoop) -> None:
-        """What an order names was committed before.
+        """Notes the files that an order names as committed.
 
         Raises:
-            OSError: the state that a loop begins with can't be had.
-            NeighbourUnavailable: it can't be had, after a wait.
+            OSError: The initial state of a loop can't be fetched.
+            NeighbourUnavailable: The initial state can't be fetched because the neighbour stayed
+                unavailable.
         """
         if isinstance(order, RunBundle):
             self._known = {segment.path for segment in order.state}
         else:
             self._known = {s.path for segments in order.segments.values() for s in segments}
         self._in_loop = isinstance(order, RunLoop)
-        # A loop goes back to its state, and to what it writes, as often as it likes.
+        # A loop can read its state and its own output again at any time, so the cache must retain
+        # them.
         held = frozenset(self._known) if self._in_loop else frozenset()
         self._wait(lambda: self._cache.hold(held))
 
     def need(self, order: RunBundle) -> None:
-        """Has all files at hand that a bundle may read.
+        """Fetches all files that a bundle can read.
 
         Raises:
-            OSError: they can't be had.
-            NeighbourUnavailable: they can't be had, after a wait.
+            OSError: The files can't be fetched.
+            NeighbourUnavailable: The files can't be fetched because the neighbour stayed
+                unavailable.
         """
         self._stage = order.bundle.stage
         self._wait(lambda: self._cache.need(_read_by(order)))
 
     def synced(self, reply: BundleReply | BundleBroke) -> BundleReply | BundleBroke:
-        """The reply, once what it names is on the disk; or that it could not be written.
+        """Returns the reply after its files are persisted, or the record of a failure to persist them.
 
-        If no place for it exists at all, the failure is permanent, and the step is named as for user code.
+        If the job has no location for such files, the failure is permanent. The record then names
+        the step, as for errors of user code.
         """
         if isinstance(reply, BundleReply):
             try:
@@ -97,7 +103,7 @@ class CommittedFiles:
         return reply
 
     def before(self, send: Callable[[LoopMessage], None]) -> Callable[[LoopMessage], None]:
-        """Has what a loop tells sent when what it names is on the disk."""
+        """Returns a send function that persists the files of a loop's message before it sends the message."""
 
         def send_synced(message: LoopMessage) -> None:
             self.sync(message.entries)
@@ -106,11 +112,12 @@ class CommittedFiles:
         return send_synced
 
     def sync(self, entries: Iterable[Entry]) -> None:
-        """Waits until the files that entries name are kept.
+        """Waits until the files that entries name are persisted.
 
         Raises:
-            OSError: they can't be.
-            NeighbourUnavailable: they can't be, after a wait.
+            OSError: The files can't be persisted.
+            NeighbourUnavailable: The files can't be persisted because the neighbour stayed
+                unavailable.
         """
         new = {path for entry in entries for path in _files(entry)} - self._known
         if new:

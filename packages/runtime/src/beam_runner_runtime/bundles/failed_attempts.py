@@ -1,4 +1,4 @@
-"""Makes the record of a failed attempt from the error that ended it: whose fault it is, by the error's type."""
+"""Records of failed bundle attempts; the type of the error decides whether user code or the runner is at fault."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def broke(
 ) -> BundleBroke:
     """Returns the record of an attempt that ended with an error.
 
-    An error of user code comes as `BundleError`. So all other errors are those of the runner, and
-    an `OSError` is one of its own files.
+    An error of user code arrives as a `BundleError`. So all other errors are errors of the runner,
+    and an `OSError` concerns a file of the runner.
 
     Args:
         attempt: the attempt.
-        error: the error that ended it.
-        folder: the folder of the job's files, named if the error doesn't name a file.
+        error: the error that ended the attempt.
+        folder: folder of the job's files, named in the record if the error doesn't name a file.
         hides_elements: whether the record must not show the element.
-        is_loopback: whether the program that submitted the job runs its user code; once that program
-            has ended, nobody starts it again.
+        is_loopback: whether the program that submitted the job runs its user code; no component
+            restarts that program after its exit.
     """
     if isinstance(error, BundleError):
         element = "" if hides_elements else error.element
@@ -55,11 +55,11 @@ def broke(
 
 
 def unavailability(error: BaseException, folder: Path) -> NeighbourUnavailable | None:
-    """Returns the unavailable neighbour that caused an error; None if the cause is another one.
+    """Returns the unavailable neighbour that caused an error, or None for another cause.
 
     Args:
         error: an error of the runner, not of user code.
-        folder: the folder of the job's files, named if the error doesn't name a file.
+        folder: folder of the job's files, named if the error doesn't name a file.
     """
     for cause in _causes(error):
         if isinstance(cause, MissingFileError) or _is_permanent(cause):
@@ -76,7 +76,7 @@ def _is_permanent(error: BaseException) -> bool:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields an error and those that it was raised from."""
+    """Yields an error and its chain of causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

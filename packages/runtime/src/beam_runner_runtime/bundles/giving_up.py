@@ -1,4 +1,4 @@
-"""Has user code that runs in another's process stop: with LOOPBACK, nobody may kill that."""
+"""Interruption of user code in the process of a client: with LOOPBACK, the runner must not kill that process."""
 
 from __future__ import annotations
 
@@ -12,23 +12,29 @@ _AGAIN_SECONDS = 0.02
 
 
 class GivingUp:
-    """Ends the bundle that runs, if it can be split; none begins after it. Any thread may call it.
+    """Interruption of the current bundle by a split, and refusal of later bundles; thread-safe.
 
     Args:
-        running: the bundle that the process runs now.
+        running: function that returns the current bundle of the process, or None.
     """
 
     def __init__(self, running: Callable[[], LocalBundle | None]) -> None:
         self._running = running
         self.has_begun = False
-        """Whether bundles elsewhere are not to begin any more."""
+        """Whether the process refuses new bundles for external SDKs."""
 
     def begin(self) -> None:
-        """No bundle elsewhere is to begin from now on: a loop would go on with what the last one has put off."""
+        """Refuses new bundles for external SDKs; otherwise a loop would continue with the residuals of
+        the interrupted bundle.
+        """
         self.has_begun = True
 
     def stop(self) -> None:
-        """Gives away all that is left of the bundle. It is tried for `give_up_seconds`: one that has just begun can't be split before its SDK knows it."""
+        """Splits off the remainder of the current bundle.
+
+        The split is retried for up to `give_up_seconds`, because the SDK can't split a bundle that
+        it doesn't know yet.
+        """
         until = time.monotonic() + LIMITS.give_up_seconds
         while (running := self._running()) is not None and not running.embedded:
             if running.split(0.0).done.residuals or time.monotonic() > until:

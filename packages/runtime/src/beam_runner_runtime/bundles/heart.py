@@ -1,4 +1,4 @@
-"""Has the server know that a worker process lives, for as long as any of its Python code can run."""
+"""Heartbeats of a worker process: the server sees that the process lives as long as its Python code can run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 def start_heart(
     folder: Path, send: Callable[[Beat], None], now: Callable[[], Beat]
 ) -> VitalsWriter:
-    """Has a thread beat from now on: in the process's own folder, and every two seconds by ``send``.
+    """Starts the heartbeat thread of the process.
+
+    The thread writes heartbeats to the folder of the process, and sends every n-th heartbeat with
+    ``send``. The periods are `beat_seconds` and `beat_message_seconds` of `LIMITS`.
 
     Args:
-        folder: the process's own.
-        send: sends what is told.
-        now: returns what the process does at this moment.
+        folder: folder of the process.
+        send: function that sends a heartbeat to the server.
+        now: function that returns the current activity of the process.
 
     Returns:
-        where to note what the process works on.
+        the writer that records the current stage of the process.
     """
     vitals = VitalsWriter(folder)
 

@@ -1,4 +1,4 @@
-"""The input of a bundle as chunks of elements, and how its elements are numbered for splits."""
+"""The input of a bundle as chunks of elements, and the numbering of its elements for splits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from beam_runner_runtime.bundles.bundle_data import RowSource
 
 
 def element_chunks(rows: RowSource, inputs: Iterable[Input]) -> Iterator[ElementChunk]:
-    """The elements of all inputs, row by row; rows outside what is meant are not decoded."""
+    """Yields the elements of all inputs, row by row, and skips rows outside of the referenced range."""
     for one in inputs:
         ref: RowsRef = one.data.ref
         passed = 0
@@ -43,12 +43,12 @@ def element_chunks(rows: RowSource, inputs: Iterable[Input]) -> Iterator[Element
 
 
 def count_of(inputs: Iterable[Input]) -> int:
-    """How many elements the inputs have in all."""
+    """Returns the total number of elements in the inputs."""
     return sum(one.data.facts.count for one in inputs)
 
 
 def first_elements(inputs: Iterable[Input], count: int) -> tuple[Input, ...]:
-    """The inputs up to, and without, the element of this number."""
+    """Returns the first ``count`` elements of the inputs."""
     kept: list[Input] = []
     for one in inputs:
         mine = min(one.data.facts.count, count)
@@ -60,11 +60,11 @@ def first_elements(inputs: Iterable[Input], count: int) -> tuple[Input, ...]:
 
 @attrs.frozen
 class InputWindows:
-    """How the windows of what a stage reads are encoded.
+    """Encoding of the windows in a stage's input.
 
     Attributes:
-        coder: theirs.
-        told: whether data must be of one window and tell it.
+        coder: coder of the windows.
+        told: whether each piece of data must be in one window and must name that window.
     """
 
     coder: WindowCoder
@@ -72,16 +72,17 @@ class InputWindows:
 
 
 GLOBAL = InputWindows(WindowCoder.GLOBAL)
-"""Those of an impulse."""
+"""Window encoding for the input of an impulse."""
 
 
 def left_by(split: BundleSplit, inputs: Sequence[Input], *, is_cut: bool) -> tuple[Input, ...]:
-    """The inputs that a split has left, in which elements keep their numbers.
+    """Returns the inputs that remain after a split, with unchanged element numbers.
 
     Args:
-        split: where the harness has split the bundle.
-        inputs: as they were given to it.
-        is_cut: whether a restriction was cut; what is kept of it is whole.
+        split: the harness's split of the bundle.
+        inputs: inputs as the harness received them.
+        is_cut: whether the harness split a restriction; its retained part is then marked for
+            complete processing.
     """
     if not is_cut:
         return first_elements(inputs, split.first_residual)
@@ -93,12 +94,16 @@ def left_by(split: BundleSplit, inputs: Sequence[Input], *, is_cut: bool) -> tup
 
 
 def input_of(inputs: Iterable[Input], element: int) -> Input:
-    """Returns the input that has the element of this number; LookupError if none has it."""
+    """Returns the input that contains the element with this number.
+
+    Raises:
+        LookupError: No input contains the element.
+    """
     for one in inputs:
         if element < one.data.facts.count:
             return one
         element -= one.data.facts.count
-    raise LookupError("the bundle has no such element")
+    raise LookupError("the bundle's input has no element with this number")
 
 
 def residuals_of(
@@ -108,12 +113,12 @@ def residuals_of(
     *,
     whole: bool = False,
 ) -> tuple[Residual, ...]:
-    """What a bundle deferred, as data of its own.
+    """Returns the deferred elements of a bundle as separate data.
 
     Args:
         elements: the residuals.
-        name: unique to them in the job.
-        windows: of the elements.
+        name: name that is unique in the job.
+        windows: window encoding of the elements.
         whole: whether no drain truncates them, see `Input`.
     """
     return tuple(
@@ -132,17 +137,18 @@ def split_inputs(
     truncated: bool = False,
     uncut: Container[bytes] = (),
 ) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
-    """What a split bundle keeps of its inputs, and what it gives away.
+    """Returns the retained inputs and the residuals of a split bundle.
 
-    What it keeps of a restriction that was cut is whole: the rest may be processed before.
+    The retained part of a split restriction is marked for complete processing, because its
+    remainder can be processed earlier.
 
     Args:
-        inputs: of the bundle, as they were given to it.
-        split: where the harness has split it.
-        name: unique to this split in the job.
-        windows: as for `residuals_of`.
-        truncated: whether the inputs are what is left of restrictions that were truncated.
-        uncut: the primaries whose restriction was not cut.
+        inputs: inputs of the bundle, as the harness received them.
+        split: the harness's split of the bundle.
+        name: name of this split that is unique in the job.
+        windows: window encoding, as for `residuals_of`.
+        truncated: whether the inputs are truncated restrictions.
+        uncut: the primaries whose restriction is not split.
     """
     kept = list(first_elements(inputs, split.last_primary + 1))
     given: list[Residual] = []
@@ -170,7 +176,7 @@ def split_inputs(
 
 
 def _part(data: Data, first: int, last: int) -> Data:
-    """Elements ``first`` to ``last`` of some data: itself where that is all of it."""
+    """Returns elements ``first`` to ``last`` of some data, or the data itself if the range covers it."""
     count = data.facts.count
     if first == 0 and last == count:
         return data
@@ -181,7 +187,7 @@ def _part(data: Data, first: int, last: int) -> Data:
 
 
 def _of_windows(element: bytes, name: str, windows: InputWindows) -> Iterator[Data]:
-    """A windowed value as data; one in each of its windows if they must be told."""
+    """Yields a windowed value as data; yields one piece per window if the data must name its window."""
     if not windows.told:
         yield _element(element, name, windows)
         return

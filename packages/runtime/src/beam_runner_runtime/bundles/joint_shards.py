@@ -1,4 +1,4 @@
-"""Several small shards in one bundle: grouped one after the other, and split between two of them."""
+"""Bundles of several small shards, which are grouped one after the other and split only between shards."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from beam_runner_model.chunks import GroupChunk
 
 
 class JointShards:
-    """The input of such a bundle.
+    """Input of a bundle of several shards.
 
     Args:
-        inputs: of the bundle, those of a shard together.
-        group: groups the inputs of one shard.
+        inputs: inputs of the bundle; the inputs of one shard are adjacent.
+        group: function that groups the inputs of one shard.
 
     Attributes:
-        chunks: all groups that it began with, in order of the shards.
+        chunks: groups of all shards at the start of the bundle, in the order of the shards.
     """
 
     def __init__(
@@ -34,22 +34,24 @@ class JointShards:
 
     @property
     def groups(self) -> int:
-        """How many groups the bundle has left, begun or not, from its first one."""
+        """Number of groups that the bundle still owns, whether processed or not."""
         return self._ends[-1]
 
     @property
     def points(self) -> tuple[int, ...]:
-        """The numbers of groups before which the bundle may be split."""
+        """Ascending numbers of the groups before which the bundle can be split."""
         return tuple(sorted(set(self._ends) - {0, self.groups}))
 
     def split(self, first_residual: int) -> tuple[tuple[Input, ...], tuple[Residual, ...]]:
-        """The bundle is split before this group: what it keeps, and what it gives away.
+        """Splits the bundle before a group, and returns the retained inputs and the residuals.
 
         Raises:
-            ValueError: that would cut a shard in two.
+            ValueError: The split point is inside a shard.
         """
         if first_residual not in self._ends:
-            raise ValueError(f"no shard begins with the group {first_residual} of {self.groups}")
+            raise ValueError(
+                f"group {first_residual} of {self.groups} is not the first group of a shard"
+            )
         kept = self._ends.index(first_residual) + 1
         given = tuple(
             Residual(one.data, windows=one.windows, untouched=True)

@@ -1,4 +1,4 @@
-"""Grouping pane by pane: one bundle of one key shard, with the state it leaves behind."""
+"""Grouping by panes: one bundle of one key shard, and the state that it leaves behind."""
 
 from __future__ import annotations
 
@@ -28,27 +28,28 @@ _Columns = tuple[list[bytes], list[bytes], list[int], list[bytes]]
 
 
 class KeyedStore(CellStore, Protocol):
-    """The committed state of a shard, and how a bundle adds to it."""
+    """Committed state of a shard, with a method to write a bundle's changes."""
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
-        """Writes what a bundle has changed to files of this name; None if that is kept for later."""
+        """Writes the changes of a bundle to files with this name, or returns None if the write is deferred."""
 
 
 class Stores(Protocol):
-    """Gives stores of key shards."""
+    """Source of the stores of key shards."""
 
     def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> KeyedStore:
-        """The store of a shard, whose committed state is in these segments."""
+        """Returns the store of a shard whose committed state is in these segments."""
 
 
 @attrs.frozen
 class ShardCommit:
-    """What a bundle leaves in its key shard.
+    """Result of a bundle for its key shard.
 
     Attributes:
-        summary: what the shard waits for from now on.
-        state: the files with what changed; None if nothing did, or that is kept for later.
-        dropped: how many values came too late, or after the last firing of their trigger.
+        summary: the shard's holds and wake-up times after the bundle.
+        state: files with the changes; None if nothing changed or the write is deferred.
+        dropped: number of values that arrived after their window expired or after the last firing
+            of their trigger.
     """
 
     summary: ShardSummary
@@ -57,16 +58,16 @@ class ShardCommit:
 
 
 class ShardGrouping:
-    """Groups what one bundle brings to a shard, and fires what is due.
+    """Grouping of one bundle's input in a shard, and firing of due panes.
 
-    ``chunks`` is to be used up before ``commit``.
+    Exhaust ``chunks`` before you call ``commit``.
 
     Args:
-        strategy: the windowing of its input.
+        strategy: windowing strategy of the input.
         order: the bundle.
-        stores: the state of key shards.
-        merger: merges windows that the engine can't merge.
-        checked_as: the name of the stage, if the times of its panes are to be checked.
+        stores: state of key shards.
+        merger: merger of windows that the engine can't merge.
+        checked_as: name of the stage, if the timestamps of its panes are checked; otherwise None.
     """
 
     def __init__(
@@ -87,18 +88,19 @@ class ShardGrouping:
         self._checked_as = checked_as
 
     def chunks(self, runs: Iterable[Iterable[pa.RecordBatch]]) -> Iterator[GroupChunk | Settle]:
-        """The panes that fire, in the order in which they do; those of a run, then of the next.
+        """Yields the firing panes in firing order, run by run.
 
         Args:
-            runs: what the bundle brings, at least one run, which may be empty. No key is in several.
+            runs: input of the bundle as at least one run, which can be empty; each key is in one
+                run only.
         """
         panes = self._fired(runs)
-        # While an SDK is at work on panes it can't always be asked how other windows merge: what
-        # it has written may wait to be read by the very thread that asks.
+        # Collect all panes first to avoid a deadlock. While an SDK processes panes, a request to
+        # merge windows could wait for output that only this thread reads.
         return iter(list(panes)) if self._asks_sdk else panes
 
     def commit(self, name: str) -> ShardCommit:
-        """Writes what changed to files under this name."""
+        """Writes the changed state to files with this name."""
         commit = self._grouper.commit()
         state = self._store.write_commit(commit.deltas, name)
         return ShardCommit(commit.summary, state, commit.dropped)
@@ -121,10 +123,11 @@ class ShardGrouping:
 
 
 def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
-    """Keys, windows, timestamps and values of a bundle: triggers see them as coming together, as
-    Beam's runners for Python do it.
+    """Yields the keys, windows, timestamps and values of a bundle as one unit, as Beam's Python
+    runners do.
 
-    What is more than `_TOGETHER_BYTES` comes in parts.
+    Triggers see all elements of a unit at once. Input above `_TOGETHER_BYTES` is split into several
+    units.
     """
     columns: _Columns = ([], [], [], [])
     size = 0
@@ -142,7 +145,7 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[_Columns]:
 
 
 def _in_chunks(groups: Groups) -> Iterator[GroupChunk]:
-    """Groups in chunks of one pane each, in their order."""
+    """Yields groups in chunks of one pane each, in their order."""
     changes = [n for n in range(1, len(groups)) if groups.panes[n] != groups.panes[n - 1]]
     for first, last in pairwise((0, *changes, len(groups))):
         if first == last:

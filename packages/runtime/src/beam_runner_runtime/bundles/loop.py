@@ -1,20 +1,21 @@
-"""The loop inside a task: the job's scheduler and its bundles in one process, for a while.
+"""The loop inside a task: the job's scheduler and its bundles in one process, for a limited time.
 
-While data and state are small, a round trip to the server for every bundle costs more than the
-bundle. So the server lends the scheduler to a task, which runs bundle after bundle and tells now and
-then what has happened, as entries of the journal, to be committed together. The loop is left
+While data and state are small, a round trip to the server costs more than a bundle. So the server
+lends the scheduler to a task, which runs bundle after bundle. At intervals the task reports its
+journal entries, which the server commits together. The loop ends on these conditions:
 
-| when | then |
+| condition | effect |
 |---|---|
-| nothing is left to run | the server waits for what is next |
-| a bundle runs longer than ``loop_bundle_ms``, or ``loop_source_ms`` | it goes on as a bundle of the lane, beside others |
-| the data that waits exceeds ``loop_waiting_bytes`` | the server spreads it over lanes |
-| a section is opened | the server has Spark run it |
-| several bundles wait, and the last took more than ``loop_parallel_ms`` | they run side by side |
-| the server asks | as soon as possible |
+| no bundle is left to run | the server waits for the next event |
+| a bundle runs longer than ``loop_bundle_ms``, or ``loop_source_ms`` | the bundle continues as a bundle of the lane, beside other bundles |
+| the waiting data exceeds ``loop_waiting_bytes`` | the server distributes the data over lanes |
+| a section is opened | the server submits the section to Spark |
+| several bundles wait, and the last bundle took more than ``loop_parallel_ms`` | the bundles run in parallel |
+| the server requests the end of the loop | the loop ends as soon as possible |
 
-What the loop has done counts once the server has it. If that can't be told, `TaskLoop.run` raises: then nothing
-counts that has happened since the last progress, and the server runs the same bundles again.
+The work of the loop counts once the server has received it. If the loop can't report its work,
+`TaskLoop.run` raises. Then nothing counts that happened after the last progress report, and the
+server runs the same bundles again.
 """
 
 from __future__ import annotations
@@ -61,28 +62,29 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class BundleHost(Protocol):
-    """Runs one bundle in this process, in the calling thread."""
+    """Host that runs one bundle in this process, in the calling thread."""
 
     def run_bundle(self, order: RunBundle, stores: Stores) -> BundleReply | BundleBroke:
-        """Processes a bundle to its end; never raises for what went wrong in it.
+        """Runs a bundle and returns its reply; never raises for a failure of the bundle.
 
         Args:
             order: the bundle.
-            stores: the state of key shards.
+            stores: state of key shards.
         """
 
 
 class TaskLoop:
-    """One loop: the host, in a task, of what drives the job. ``run`` belongs to the lane's thread.
+    """One loop, which hosts the job's driver in a task. Only the lane's thread calls ``run``.
 
     Args:
-        order: what the server lends.
-        folder: the job's.
-        host: runs the bundles.
-        send: sends what has happened.
-        awaited: the stages of which a bundle leaves the loop sooner: something waits for its end, or for part of it.
-        clock: the job's processing time; this machine's by default.
-        wait: calls what writes state, again while the disk is away.
+        order: the server's order, which contains the scheduler.
+        folder: folder of the job.
+        host: host that runs the bundles.
+        send: function that sends progress and the reply to the server.
+        awaited: stages whose bundles leave the loop sooner, because their output or a split of
+            their input is needed.
+        clock: processing-time clock of the job; by default the clock of this machine.
+        wait: function that retries state writes while the disk is unavailable.
     """
 
     def __init__(
@@ -131,14 +133,14 @@ class TaskLoop:
         self._is_over = threading.Event()
 
     def run(self) -> BundleReply | BundleBroke | None:
-        """Runs bundles until the loop is left.
+        """Runs bundles until the loop ends.
 
         Returns:
-            The reply of the bundle that was running when the loop was left, if one was: it is no
-            longer the loop's, and not in its entries.
+            The reply of the bundle that was running at the end of the loop, if any. The loop
+            doesn't own that bundle and has no entry for it.
 
         Raises:
-            Exception: what has happened can't be told to the server. No bundle runs then.
+            Exception: The loop can't report its work to the server. No bundle runs at that time.
         """
         start_essential(self._watch, "loop")
         try:
@@ -162,7 +164,7 @@ class TaskLoop:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Holds the lock; after an error nothing more is told."""
+        """Holds the lock; after an error, the loop stops its reports."""
         with self._lock:
             try:
                 yield
@@ -171,14 +173,14 @@ class TaskLoop:
                 raise
 
     def ask_to_leave(self) -> None:
-        """Has the loop left soon, by a thread of its own; for any thread, which waits for nothing."""
+        """Requests the end of the loop, which the watch thread carries out; thread-safe and non-blocking."""
         self._is_asked_to_leave.set()
 
     def leave(self, *, outgrown: bool = False) -> None:
-        """Leaves the loop now; a bundle that runs goes on as one of the lane's.
+        """Ends the loop now; a running bundle continues as a bundle of the lane.
 
         Raises:
-            NeighbourUnavailable: what has happened can't be told now. That is tried again.
+            NeighbourUnavailable: The loop can't report its work now. The watch thread tries again.
         """
         with self._lock:
             if not (self._is_left or self._is_over.is_set()):
@@ -189,11 +191,11 @@ class TaskLoop:
             try:
                 self._look()
             except NeighbourUnavailable as error:
-                # The bundle that runs goes on meanwhile.
-                _LOGGER.warning("a loop can't tell what has happened in it: %s", error)
+                # The current bundle continues meanwhile.
+                _LOGGER.warning("a loop can't report its work to the server: %s", error)
 
     def _look(self) -> None:
-        """Sends what is to be sent, and leaves the loop if it is time to."""
+        """Sends pending reports, and ends the loop if a limit is reached."""
         with self._lock:
             if self._is_over.is_set():
                 return
@@ -212,7 +214,7 @@ class TaskLoop:
             self._untold = None
 
     def _next(self) -> Bundle | None:
-        """The next bundle; None if the loop is left instead."""
+        """Returns the next bundle, or None after it ended the loop."""
         while not self._is_left:
             if self._driver.has_ended or self._is_asked_to_leave.is_set():
                 self._hand_back(outgrown=False)
@@ -228,7 +230,7 @@ class TaskLoop:
         return None
 
     def _nap(self) -> bool:
-        """Waits for an alarm that is about to ring; whether there was one."""
+        """Waits for an alarm that is due soon, and returns whether such an alarm existed."""
         wait = self._driver.time_until_wake(self._clock.now())
         if wait is None or not self._limits.should_wait(wait):
             return False
@@ -251,7 +253,7 @@ class TaskLoop:
     def _on_top_of_the_loop(
         self, bundle: Bundle, reply: BundleReply | BundleBroke, name: str
     ) -> BundleReply | BundleBroke:
-        """The reply of a bundle that has ended after the loop, whose state was written by then."""
+        """Returns the reply of a bundle that outlived the loop, with the state that the loop wrote."""
         if isinstance(reply, BundleBroke) or not self._has_state(bundle):
             return reply
         assert bundle.shard is not None
@@ -264,40 +266,40 @@ class TaskLoop:
     def _has_state(self, bundle: Bundle) -> bool:
         return bundle.shard is not None and self._stores.is_known(bundle.stage, bundle.shard)
 
-    # What the driver asks for.
+    # Methods that the driver calls.
 
     @property
     def next_wake(self) -> int | None:
-        """The processing time (ms) of the next tick that is needed."""
+        """Processing time (ms) of the next required tick; None if no tick is required."""
         return self._scheduler.next_wake
 
     def record(self, entries: Sequence[Entry]) -> list[Command]:
-        """Works entries in, and keeps them for the journal, which is the server's."""
+        """Applies entries to the scheduler, and retains them for the server's journal."""
         self._entries += entries
         events = (entry.done if isinstance(entry, BundleReply) else entry for entry in entries)
         return [command for event in events for command in self._scheduler.handle(event)]
 
     def open(self, bundles: Sequence[Bundle]) -> None:
-        """Has bundles wait for their turn."""
+        """Queues bundles."""
         self._waiting.extend(bundles)
 
     def split(self, bundle: int, attempt: int, fraction: float) -> None:
-        """Does nothing: the server asks when it is told, of a bundle that goes on by then."""
+        """Does nothing: the server requests splits only for a bundle that outlives the loop."""
 
     def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
-        """Forgets what waits: the job has ended."""
+        """Discards the queued bundles, because the job has ended."""
         self._waiting.clear()
 
     def finalize(self, bundles: Sequence[int]) -> None:
-        """Does nothing: callbacks follow the commit, which is the server's."""
+        """Does nothing: the server runs callbacks after its commit."""
 
-    # What the server is told.
+    # Reports to the server.
 
     def _tell(self) -> None:
-        """Has what was done committed, and goes on.
+        """Queues a progress report with all work since the last report, and continues.
 
-        It is sent a moment later, by a thread of its own: encoding it takes milliseconds, which the
-        next bundle is not to wait for.
+        The watch thread sends the report a moment later. Encoding takes milliseconds, and must not
+        delay the next bundle.
         """
         self._send_untold()
         self._untold = LoopProgress(self._order.loop, self._take_entries())
@@ -305,7 +307,7 @@ class TaskLoop:
         self._told_at = time.monotonic()
 
     def _hand_back(self, *, outgrown: bool) -> None:
-        """Gives the scheduler back to the server. The loop is left as soon as the state is written."""
+        """Returns the scheduler to the server. The loop ends as soon as the state is written."""
         self._send_untold()
         running = self._running
         self._untold = LoopReply(
@@ -318,7 +320,7 @@ class TaskLoop:
         self._send_untold()
 
     def _take_entries(self) -> tuple[Entry, ...]:
-        """What has happened and was not told yet, with state and metrics."""
+        """Returns the unreported entries, with state and metrics."""
         self._keep_state()
         self._keep_metrics(self._metrics.infos())
         entries = tuple(self._entries)
@@ -328,7 +330,7 @@ class TaskLoop:
         return entries
 
     def _keep_state(self) -> None:
-        """Writes what changed in the state of shards, and tells it with the last commit of each."""
+        """Writes the changed state of shards, and adds it to the last entry of each shard."""
         for place, commit in self._wait(self._flush).items():
             number = self._last_reply.get(place)
             if number is not None:
@@ -337,11 +339,11 @@ class TaskLoop:
                 self._entries[number] = attrs.evolve(entry, state=commit)
 
     def _flush(self) -> Flushed:
-        self._parts += 1  # a part that could not be written may have left a file
+        self._parts += 1  # a failed write can leave a file with the previous name
         return self._stores.flush(f"{self._order.name}-part{self._parts}")
 
     def _keep_metrics(self, metrics: tuple[MonitoringInfo, ...]) -> None:
-        """Tells the sum of all metrics with the last commit."""
+        """Adds the sum of all metrics to the last bundle entry."""
         for number in reversed(range(len(self._entries))):
             entry = self._entries[number]
             if isinstance(entry, BundleReply):

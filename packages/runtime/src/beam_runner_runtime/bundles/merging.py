@@ -1,6 +1,6 @@
-"""Merging of custom windows: asks the SDK, in a bundle of a stage made for it.
+"""Merging of custom windows by the SDK, in bundles of a dedicated merging stage.
 
-The elements of that stage are told in ``beam_runner_planner.merging``.
+``beam_runner_planner.merging`` describes the elements of that stage.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ _HEADER = encode_header(0, encode_window(GLOBAL_WINDOW), encode_pane(NO_FIRING))
 
 
 class SdkMerger:
-    """A ``beam_runner_engine.keyed.ports.WindowMerger`` on the SDK that knows the window function.
+    """Window merger that calls the SDK that has the window function.
 
-    Each question is a bundle, whose thread is the caller's.
+    Implements ``beam_runner_engine.keyed.ports.WindowMerger``. Each call of `merge` runs one bundle
+    in the caller's thread.
 
     Args:
-        harness: of the merging stage.
-        output: the transform id of that stage's only output.
-        coder: how its windows are encoded.
+        harness: harness of the merging stage.
+        output: transform ID of the only output of the merging stage.
+        coder: coder of the windows.
     """
 
     def __init__(self, harness: StageHarness, output: str, coder: WindowCoder) -> None:
@@ -44,11 +45,11 @@ class SdkMerger:
     def merge(
         self, windows_of_keys: Sequence[Collection[Window]]
     ) -> Sequence[Mapping[Window, Window]]:
-        """The merged window of each window that becomes part of another, for each key.
+        """Returns, for each key, a map from each merged window to the window that replaces it.
 
         Raises:
-            BundleFailed: the window function raised.
-            HarnessError: the SDK was lost.
+            BundleFailed: The window function raised an exception.
+            HarnessError: The connection to the SDK was lost.
         """
         self._asked += 1
         answers: list[dict[Window, Window]] = [{} for _ in windows_of_keys]
@@ -59,7 +60,7 @@ class SdkMerger:
 
 
 def _questions(windows_of_keys: Sequence[Collection[Window]]) -> Iterator[ElementChunk]:
-    """An element for each key, with the key's place as nonce."""
+    """Yields one element per key, with the index of the key as the nonce."""
     for first in range(0, len(windows_of_keys), _KEYS_IN_CHUNK):
         chunk = windows_of_keys[first : first + _KEYS_IN_CHUNK]
         parts: list[bytes] = []
@@ -71,14 +72,14 @@ def _questions(windows_of_keys: Sequence[Collection[Window]]) -> Iterator[Elemen
 
 
 class _Answers:
-    """The output port of a merging stage: puts each answer to its key's place."""
+    """Output port of a merging stage, which stores each result under the index of its key."""
 
     def __init__(self, coder: WindowCoder, answers: list[dict[Window, Window]]) -> None:
         self._coder = coder
         self._answers = answers
 
     def write(self, chunk: OutputChunk) -> None:
-        """Takes whole answers."""
+        """Decodes the results of a chunk."""
         assert isinstance(chunk, ElementChunk)
         reader = _Reader(self._coder, bytes(chunk.data))
         for _ in range(chunk.count):
@@ -92,7 +93,7 @@ class _Answers:
 
 
 class _Reader:
-    """Reads encoded answers from first to last."""
+    """Sequential reader of encoded merge results."""
 
     def __init__(self, coder: WindowCoder, data: bytes) -> None:
         self._coder = coder
@@ -100,7 +101,7 @@ class _Reader:
         self._position = 0
 
     def nonce(self) -> int:
-        """Begins the next answer; the place of the key that it is for."""
+        """Starts the next result and returns the index of its key."""
         _, self._position = decode_pane(self._data, self._position + WINDOWS_AT)
         size = self._varint()
         place, _ = decode_varint(self._data, self._position)
@@ -108,18 +109,21 @@ class _Reader:
         return place
 
     def window(self) -> Window:
-        """The next window."""
+        """Reads the next window."""
         window, self._position = decode_window_at(self._coder, self._data, self._position)
         return window
 
     def items(self) -> Iterator[int]:
-        """Begins an iterable; each of its items is to be read before the next is asked for."""
+        """Starts an iterable and yields the number of each item; the caller reads an item before it
+        requests the next.
+        """
         count = decode_count(self._data, self._position)
         self._position += COUNT_BYTES
         if count >= 0:
             yield from range(count)
         else:
-            # Of unknown length: batches that tell theirs, up to an empty one.
+            # An iterable of unknown length consists of batches with a count each. An empty batch
+            # ends it.
             while batch := self._varint():
                 yield from range(batch)
 

@@ -1,4 +1,4 @@
-"""What bundles need where they run, tried there before any of them runs."""
+"""Requirements of bundles on their machines, which a first task checks before any bundle runs."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _ALIKE = (
     "beam-spark-executor",
     "beam-spark-io",
 )
-"""What has to be the same on both sides: one reads what the other has pickled."""
+"""Packages that need the same version on both sides, because each side unpickles data of the other."""
 
 
 @attrs.frozen
 class Needs:
-    """What bundles need where they run.
+    """Requirements of bundles on their machine.
 
     Attributes:
         endpoint: the server's channel.
-        store: where the files of jobs lie.
-        versions: of the packages that have to be alike, as the server has them.
+        store: store of the job files.
+        versions: the server's versions of the packages that must be the same.
     """
 
     endpoint: Endpoint
@@ -44,13 +44,14 @@ class Needs:
 
 
 def trouble_here(needs: Needs) -> str:
-    """What bundles would not find where this runs, and what to do; empty if all is there."""
+    """Returns the first unmet requirement on this machine and its fix, or an empty text if all are met."""
     here = _versions()
     for name, version in needs.versions.items():
         if here.get(name) != version:
             return (
-                f"{name} is {here.get(name) or 'missing'} there and {version} in the server: give executors the server's"
-                " environment, installed on their machines or brought by spark.archives"
+                f"{name} is {here.get(name) or 'missing'} on the executor and {version}"
+                " on the server: give executors the server's environment, installed on"
+                " their machines or shipped with spark.archives"
             )
     reason = knock(needs.endpoint, _KNOCK_SECONDS)
     if reason:

@@ -1,4 +1,4 @@
-"""Waits of a worker process for a neighbour that is away: what a bundle has done is kept meanwhile, not done again."""
+"""Waits of a worker process for an unavailable neighbour, so that a bundle retains its work instead of repeating it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _LONGEST_PAUSE_SECONDS = 2.0
 
 
 class NeighbourWait:
-    """Calls a function again while stores or disks are away. May be used from any thread.
+    """Retry of a function while stores or disks are unavailable; thread-safe.
 
     Args:
-        send: tells the server what this process waits for.
-        seconds: the longest wait.
-        is_wanted: whether to wait any longer; not if the job has ended.
-        folder: names the disk of the process's files.
-        activity: notes the wait.
+        send: function that reports the awaited neighbour to the server.
+        seconds: maximum duration of a wait.
+        is_wanted: function that returns False if the job has ended, which ends the wait.
+        folder: folder whose disk is named for the process's files.
+        activity: activity counter, which records the wait.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class NeighbourWait:
         self._activity = activity or Activity()
 
     def __call__(self, work: Callable[[], Result]) -> Result:
-        """Returns the result of ``work``, which may be called many times.
+        """Returns the result of ``work``, which can be called many times.
 
         Raises:
-            NeighbourUnavailable: a neighbour was away for too long, or the job has ended.
-            Exception: ``work`` has failed for another reason.
+            NeighbourUnavailable: A neighbour stayed unavailable for too long, or the job has ended.
+            Exception: ``work`` failed for another reason.
         """
         with self._activity.of(Doing.NEIGHBOUR):
             return self._until_it_works(work)
@@ -76,5 +76,5 @@ class NeighbourWait:
 
 
 def at_once(work: Callable[[], Result]) -> Result:
-    """Calls ``work`` once, as a `NeighbourWait` without patience."""
+    """Calls ``work`` once, without a retry, in place of a `NeighbourWait`."""
     return work()

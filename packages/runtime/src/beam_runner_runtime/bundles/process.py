@@ -1,7 +1,7 @@
-"""The worker process: serves one job for its whole life, one bundle at a time.
+"""The worker process: serves one job during its lifetime, one bundle at a time.
 
-Beam keeps options, modules and coders per process; so a process never serves two jobs. It exits
-when its job ends, and Spark forks a fresh one from the warm daemon for the next.
+Beam stores options, modules and coders per process. So a process never serves two jobs. The process
+exits when its job ends, and Spark's preloaded daemon forks a new process for the next job.
 """
 
 from __future__ import annotations
@@ -72,11 +72,16 @@ _Request = SplitRequest | GiveUp | Finalize | TearDown | EndJob
 
 
 class WorkerProcess:
-    """This process, bound to a job. Use :func:`bind`.
+    """This process, bound to one job. Use :func:`bind` to create it.
 
-    ``work`` is the job, ``stages`` are its stages here, ``folder`` is the job's, ``data`` has its rows,
-    ``scratch`` is that of this process in it, ``clock`` is its processing time,
-    and ``progress`` tells how far a bundle is.
+    Attributes:
+        work: the job.
+        stages: stages of the job in this process.
+        folder: folder of the job.
+        data: rows in the job's folder.
+        scratch: folder of this process within the job's folder.
+        clock: processing-time clock of the job.
+        progress: function that returns the progress of a bundle.
     """
 
     def __init__(self, endpoint: Endpoint, job_id: str) -> None:
@@ -138,7 +143,7 @@ class WorkerProcess:
         start_essential(self._answer, "requests")
 
     def serve(self, lane: int) -> None:
-        """Runs the bundles that the server gives to a lane, until it closes the lane."""
+        """Runs the bundles that the server assigns to a lane, until the server closes the lane."""
         self.channel.send(LaneOpened(lane))
         while not isinstance(order := self._orders.get(), CloseLane):
             with self._activity.of(Doing.ORDER):
@@ -149,7 +154,7 @@ class WorkerProcess:
                     self._answer_for(self.run_bundle(order, self._stores))
 
     def close(self) -> None:
-        """Tears down all DoFns, and says so; idempotent."""
+        """Tears down all DoFns and reports the closed state to the server; idempotent."""
         self._tear_down()
         with self._busy:
             if not self._closed:
@@ -159,7 +164,7 @@ class WorkerProcess:
     def run_with(
         self, order: RunBundle, stores: Stores, data: BundleData
     ) -> BundleReply | BundleBroke:
-        """Processes a bundle that has rows and state of its own; the files that its reply names are kept."""
+        """Runs a bundle with separate rows and state, and persists the files that its reply names."""
         reply = self.run_bundle(order, stores, data=data)
         self._running = None
         return self._files.synced(reply)
@@ -171,7 +176,10 @@ class WorkerProcess:
         *,
         data: BundleData | None = None,
     ) -> BundleReply | BundleBroke:
-        """Processes a bundle to its end, in this thread (``bundles.loop.BundleHost``); ``data`` is a section's."""
+        """Runs a bundle in this thread and returns its reply (``bundles.loop.BundleHost``).
+
+        ``data`` contains the rows of a section's bundle; None for a bundle of a lane.
+        """
         attempt = order.attempt
         with self._busy, self._activity.of(Doing.BUNDLE):
             try:
@@ -186,7 +194,8 @@ class WorkerProcess:
                     data or self.data,
                     stage.merger,
                     stage.truncation,
-                    # Spark may run tasks of a section again, which is no attempt at the section.
+                    # Spark can retry a task of a section, and such a retry is not a new attempt at
+                    # the section.
                     self._begun.note if data is None else None,
                 )
             except Exception as error:
@@ -210,8 +219,8 @@ class WorkerProcess:
         try:
             reply = self._run_loop(order)
         except Exception as error:
-            # Else the server would wait for the loop's end for ever.
-            _LOGGER.warning("the loop %s has broken off", order.loop, exc_info=True)
+            # Report the failure. Otherwise the server would wait forever for the end of the loop.
+            _LOGGER.warning("the loop %s failed", order.loop, exc_info=True)
             self.channel.send(LoopBroke(order.loop, f"{type(error).__name__}: {error}"))
             reply = None
         finally:
@@ -225,20 +234,20 @@ class WorkerProcess:
         sources, send = self.work.plan.sources(), self._files.before(self.channel.send)
         loop = TaskLoop(order, self.folder, self, send, sources, self.clock, self._wait)
         self._looping = loop
-        if self._leaves_loop:  # It was told so before there was a loop to leave.
+        if self._leaves_loop:  # The request to leave arrived before the loop existed.
             loop.ask_to_leave()
         with self._activity.of(Doing.LOOP):
             return loop.run()
 
     def _answer_for(self, reply: BundleReply | BundleBroke) -> None:
         reply = self._files.synced(reply)
-        # What a split gave away must be known before what is left is committed.
+        # The server must learn of a split's residuals before it commits the remainder.
         with self._splitting:
             self._running = None
         self.channel.send(reply)
 
     def _answer(self) -> None:
-        """Splits, finalizes and tears down, beside the thread that hears the server."""
+        """Splits, finalizes and tears down, in a thread separate from the thread that receives messages."""
         while True:
             match self._requests.get():
                 case SplitRequest() as request:
@@ -261,7 +270,7 @@ class WorkerProcess:
             try:
                 harness.finalize(bundle_id)
             except Exception:
-                # The bundle is committed, whatever becomes of its callbacks.
+                # The bundle is committed, so a failed callback must not fail it.
                 _LOGGER.exception("the callbacks of bundle %s failed", attempt.bundle)
 
     def _split(self, request: SplitRequest) -> SplitReply:
@@ -271,7 +280,8 @@ class WorkerProcess:
         return SplitReply(SplitDone(request.attempt.bundle, request.attempt.attempt))
 
     def _obey(self, command: FromServer) -> None:
-        # A loop is left first: it would take for failures of the job that nothing begins any more.
+        # Leave the loop first. Otherwise the loop would count the refused bundles as failures of
+        # the job.
         if isinstance(command, RunLoop):
             self._leaves_loop = self._giving_up.has_begun
         elif isinstance(command, LeaveLoop | GiveUp | ExitNow):
@@ -294,7 +304,7 @@ class WorkerProcess:
                 self._leave(0)
 
     def _leave(self, code: int) -> NoReturn:
-        """Ends the process, and what is its alone."""
+        """Closes the file cache and exits the process."""
         try:
             self._cache.close()
         finally:

@@ -1,4 +1,4 @@
-"""What a bundle tells of its stage, as metrics: they come with the bundle, and count if that does."""
+"""Metrics of a stage that a bundle's reply contains; they count only if the bundle is committed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from beam_runner_urns import metrics as metric_urns
 
 
 def bundle_msecs(stage_id: str, elapsed: int) -> MonitoringInfo:
-    """How long one bundle took, in milliseconds."""
+    """Returns the metric for the duration of one bundle, in milliseconds."""
     value = encode_varint(elapsed)
     payload = encode_varint(1) + value + value + value
     return _of_stage("bundle_msecs", metric_urns.DISTRIBUTION_INT64_TYPE, stage_id, payload)
 
 
 def dropped_values(stage_id: str, count: int) -> MonitoringInfo:
-    """How many values came too late for their windows, or after the last firing of their trigger."""
+    """Returns the metric for the number of dropped values.
+
+    A value is dropped if it arrives after its window expired or after the last firing of its
+    trigger.
+    """
     payload = encode_varint(count)
     return _of_stage("dropped_values", metric_urns.SUM_INT64_TYPE, stage_id, payload)
 

@@ -1,4 +1,4 @@
-"""What all bundles of a stage have in common."""
+"""Data shared by all bundles of a stage."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from beam_runner_runtime.memory import bundle_budget, section_budget
 
 @attrs.frozen
 class StageWork:
-    """What all bundles of a stage have in common.
+    """Data shared by all bundles of a stage.
 
     Attributes:
         stage: the stage.
-        input_buffer: what it reads; None for an impulse.
-        output_buffers: what each output writes to, by the output's transform id.
-        shards: how many key shards there are.
-        budget: how many bytes of rows a bundle may group in memory.
+        input_buffer: buffer that the stage reads; None for an impulse.
+        output_buffers: buffer of each output, by the output's transform ID.
+        shards: number of key shards.
+        budget: maximum bytes of rows that a bundle groups in memory.
         hides_elements: whether errors must not show the element that was processed.
-        clock: the job's processing time.
-        checks_watermarks: whether bundles fail where a watermark overtakes data.
+        clock: processing-time clock of the job.
+        checks_watermarks: whether a bundle fails if a watermark overtakes data.
         is_loopback: whether the program that submitted the job runs its user code.
     """
 
@@ -43,7 +43,7 @@ class StageWork:
 
     @property
     def windows(self) -> InputWindows:
-        """Those of its input."""
+        """Window encoding of the stage's input."""
         source = self.input_buffer
         if source is None or source.strategy is None:
             return GLOBAL
@@ -51,7 +51,7 @@ class StageWork:
 
     @classmethod
     def of(cls, work: JobWork, stage_id: str, clock: ProcessingClock | None = None) -> StageWork:
-        """That of a stage of a job."""
+        """Returns the shared data of a job's stage."""
         stage = work.plan.stages[stage_id]
         buffers = work.plan.buffers
         source = stage.input_buffer
@@ -67,5 +67,5 @@ class StageWork:
         )
 
     def in_section(self) -> StageWork:
-        """The same for a bundle of a section, which groups in the memory of a task."""
+        """Returns a copy for bundles of a section, which group within the memory of a task."""
         return attrs.evolve(self, budget=section_budget())

@@ -1,4 +1,4 @@
-"""The stages that a worker process has bundles of: each is built once, with its SDK."""
+"""The stages that a worker process runs; each stage is built once, on its first bundle."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 
 @attrs.frozen
 class BuiltStage:
-    """A stage that can have bundles.
+    """Stage that is ready to run bundles.
 
     Attributes:
-        work: what all of them have in common.
-        side_inputs: what the bundle that runs sees of them.
-        harness: runs them.
-        merger: merges the windows of its input, if the engine can't.
-        truncation: truncates restrictions, if it processes any.
+        work: data shared by all bundles of the stage.
+        side_inputs: side inputs of the current bundle.
+        harness: harness that runs the bundles.
+        merger: merger of the input's windows; None if the engine merges them.
+        truncation: truncation of restrictions; None if the stage processes no restrictions.
     """
 
     work: StageWork
@@ -48,14 +48,16 @@ class BuiltStage:
 
 
 class JobStages:
-    """All methods may be called from any thread, but `close`, which is not to be called while a bundle runs.
+    """Stages of a job in one worker process.
+
+    All methods but `close` are thread-safe. The caller must not call `close` while a bundle runs.
 
     Args:
         work: the job.
-        folder: the job's.
-        scratch: where this process may keep files of its own.
-        clock: the job's processing time.
-        channel: to the server, which has what is staged, and is told what SDKs log.
+        folder: folder of the job.
+        scratch: folder for the temporary files of this process.
+        clock: processing-time clock of the job.
+        channel: channel to the server, which serves staged files and collects the logs of SDKs.
     """
 
     def __init__(
@@ -80,10 +82,10 @@ class JobStages:
         channel.more_stacks = lambda: stacks_of_sdks(self._fnapi)
 
     def get(self, stage_id: str) -> BuiltStage:
-        """A stage, built on first use.
+        """Returns a stage, and builds it on first use.
 
         Raises:
-            Exception: it can't be built; another time it may.
+            Exception: The stage can't be built. A later call tries again.
         """
         with self._building:
             stage = self._stages.get(stage_id)
@@ -96,7 +98,7 @@ class JobStages:
         self._channel.send(Logged(tuple(records)))
 
     def close(self) -> None:
-        """Tears down all DoFns, and ends what SDKs there are; idempotent."""
+        """Tears down all DoFns and stops the SDK harnesses; idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -119,7 +121,7 @@ class JobStages:
         return BuiltStage(work, side_inputs, harness, merger, truncation)
 
     def _merger(self, buffer: BufferPlan) -> SdkMerger | None:
-        """What merges the windows of a buffer, if the engine can't."""
+        """Returns the SDK's merger for a buffer's windows, or None if the engine merges them."""
         plan = buffer.merging
         if plan is None:
             return None
@@ -128,7 +130,8 @@ class JobStages:
         return SdkMerger(harness, plan.spec.outputs[0].transform_id, buffer.strategy.window_coder)
 
     def _harness(self, plan: StagePlan | MergingPlan) -> Harness:
-        # All embedded environments of a job are one: there is only one interpreter here.
+        # All embedded environments of a job share one harness, because the process has only one
+        # interpreter.
         key = "" if plan.embedded else plan.spec.environment_id
         if key not in self._harnesses:
             if plan.embedded:

@@ -1,9 +1,12 @@
-"""A bundle of a stateful stage: one key shard's elements, and what becomes due by them and by time.
+"""Bundles of a stateful stage: elements of one key shard, and the timers that they and time make due.
 
-The harness is given the elements key by key, then told to settle, so that the timers that user code
-has set are known; then what is due first for each key and window, and to settle, until nothing is.
-Where input is bounded a bundle has all of its shard, and time goes to its end in it: so keys are
-begun and ended part by part, and no more state is kept than that of the keys of one part.
+The bundle passes the elements to the harness key by key. Then it sends a flush (`Settle`), so that
+all timers that user code set are known. After that it passes the due timers of each key and window,
+and flushes again, until nothing is due.
+
+If the input is bounded, a bundle has all input of its shard, and event time advances to its end
+within the bundle. So the bundle starts and finishes the keys part by part, and holds the state of
+only one part at a time.
 """
 
 from __future__ import annotations
@@ -44,20 +47,21 @@ _DUE_TOGETHER = 10_000
 
 
 class StatefulBundle:
-    """One bundle of one key shard, with the state it leaves behind.
+    """Bundle of one key shard, and the state that it leaves behind.
 
-    ``chunks`` is to be used up before ``commit``.
+    Exhaust ``chunks`` before you call ``commit``.
 
     Args:
-        plan: what the transform declares.
-        strategy: the windowing of its input.
+        plan: declarations of the transform.
+        strategy: windowing strategy of the input.
         order: the bundle.
-        stores: the state of key shards; None where input is bounded and nothing is left behind.
-        merger: merges windows that the engine can't merge.
-        settling_is_dear: whether it costs the harness milliseconds to settle.
+        stores: state of key shards; None if the input is bounded, because no state outlives the
+            bundle.
+        merger: merger of windows that the engine can't merge.
+        settling_is_dear: whether a flush of the harness takes milliseconds.
 
     Attributes:
-        user_state: for the harness.
+        user_state: user state for the harness.
     """
 
     def __init__(
@@ -98,11 +102,11 @@ class StatefulBundle:
         batches: Iterable[pa.RecordBatch],
         parts: Callable[[Iterable[pa.RecordBatch]], Iterator[Part]] = parts_by_key,
     ) -> Iterator[InputChunk]:
-        """What the harness is to process; nothing if there is nothing to process.
+        """Yields the input of the harness; yields nothing if no element or timer is due.
 
         Args:
             batches: the elements.
-            parts: puts them in the order of their keys.
+            parts: function that orders the elements by key.
         """
         for part in parts(batches):
             elements = self._admitted(part)
@@ -116,7 +120,7 @@ class StatefulBundle:
         yield from self._due()
 
     def commit(self, name: str) -> ShardCommit:
-        """Writes what changed to files under this name."""
+        """Writes the changed state to files with this name."""
         if self._store is None:
             return ShardCommit(EMPTY_SUMMARY, dropped=self._dropped + self._shard.dropped)
         commit = self._shard.commit()
@@ -128,15 +132,15 @@ class StatefulBundle:
         self._shard = self.user_state.shard = StatefulShard(self._spec, store, self._merger)
 
     def _admitted(self, part: Part) -> ElementChunk | None:
-        """The elements of a part that are to be processed now, or None.
+        """Returns the elements of a part that are due for processing now, or None if no element is.
 
         Raises:
-            BundleFailed: user code has state that can't be merged, of windows that merge.
+            BundleFailed: Windows merge, but the user code has state that can't be merged.
         """
         strategy = self._spec.strategy
         if isinstance(part.windows, bytes) and not (strategy.needs_merge or self._plan.time_sorted):
-            # All elements are in one window, which has expired for all of them or for none. So a
-            # row for each key is enough.
+            # All elements are in one window, which has expired for all of them or for none. So one
+            # row per key is enough.
             count = len(part.keys)
             times = part.timestamps[:count].tolist()
             first = self._shard.admit(
@@ -165,7 +169,7 @@ class StatefulBundle:
         return elements_of(part.values.take(pa.array(admitted.rows)))
 
     def _due(self) -> Iterator[InputChunk]:
-        """All that is due, what becomes due by it included."""
+        """Yields everything that is due, including timers and elements that become due meanwhile."""
         while due := self._shard.take_due_work(
             self._end, _DUE_TOGETHER, looks_past=self._looks_past
         ):
@@ -173,7 +177,7 @@ class StatefulBundle:
             yield Settle()
 
     def _due_chunks(self, due: Sequence[DueWork]) -> Iterator[InputChunk]:
-        """What is due for several keys and windows: elements, and after them timers."""
+        """Yields the due elements of several keys and windows, and then their timers."""
         timers: list[StageTimer] = []
         for one in due:
             match one:
@@ -213,7 +217,13 @@ class StatefulBundle:
     def _chunk(
         self, values: Sequence[bytes], before: Sequence[bytes] | None, windows: Sequence[bytes]
     ) -> ElementChunk:
-        """Elements in these windows; ``before`` are those that they were in, None if unknown."""
+        """Returns a chunk of elements with new windows.
+
+        Args:
+            values: encoded elements.
+            before: encoded previous windows of the elements; None if unknown.
+            windows: encoded new windows of the elements.
+        """
         skip_window = SKIP_WINDOW[self._spec.strategy.window_coder]
         parts: list[bytes] = []
         for number, (value, window) in enumerate(zip(values, windows, strict=True)):
@@ -226,7 +236,7 @@ class StatefulBundle:
 
 
 class _Nothing:
-    """A store of cells in which there is nothing."""
+    """Empty store of cells."""
 
     def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
         return None

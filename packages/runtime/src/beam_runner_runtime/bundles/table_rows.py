@@ -1,7 +1,7 @@
-"""Batches of a table's rows in Spark tasks: written as elements of a stage, and read as what one wrote.
+"""Batches of table rows in Spark tasks, written and read as elements of a stage.
 
-A batch is one element: its schema and its columns as a stream of Arrow's format, in the global window, at the
-earliest time of its rows.
+One element is one batch: its schema and columns in the Arrow stream format. The element is in the
+global window. Its timestamp is the earliest timestamp of the rows.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _ELEMENT = WindowedValueCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
 
 @attrs.frozen
 class ElementsWriter:
-    """Writes elements of one stage, from one task.
+    """Writer of a stage's elements in one Spark task.
 
     Attributes:
-        files: of the job.
-        name: unique to this attempt at the task.
-        buffers: what the stage writes to, all of them stored.
-        pieces: into how many pieces what is written may be cut.
+        files: file cache of the job.
+        name: name that is unique to this task attempt.
+        buffers: output buffers of the stage, all of them stored.
+        pieces: maximum number of pieces that the output is split into.
     """
 
     files: FileCache
@@ -47,15 +47,15 @@ class ElementsWriter:
     pieces: int
 
     def write(self, elements: Iterable[bytes]) -> tuple[Output, ...]:
-        """Writes elements without times to their end; what it tells is kept then.
+        """Writes all elements, without timestamps, and persists the files of the returned outputs.
 
         Raises:
-            OSError: they can't be written.
+            OSError: The files can't be written.
         """
         return self.write_at((MIN_TIMESTAMP, element) for element in elements)
 
     def write_at(self, elements: Iterable[tuple[int, bytes]]) -> tuple[Output, ...]:
-        """Writes elements, each behind its event time (ms), as `write` does."""
+        """Writes pairs of event time (ms) and element, as `write` does."""
         writers = [
             WrittenBuffer(buffer, self.pieces, self.files.folder, f"{self.name}-{place}")
             for place, buffer in enumerate(self.buffers)
@@ -77,11 +77,11 @@ class ElementsWriter:
 
 
 def elements_of(files: FileCache, inputs: Sequence[Input]) -> Iterator[bytes]:
-    """The elements that stages have written.
+    """Yields the elements that stages wrote.
 
     Raises:
-        OSError: they can't be had.
-        RowsError: a file is missing, or not what was written.
+        OSError: The files can't be fetched.
+        RowsError: A file is missing or damaged.
     """
     files.need(ref for one in inputs if isinstance(ref := one.data.ref, FileRows))
     for chunk in element_chunks(partial(read_ref, files.folder), inputs):

@@ -1,7 +1,9 @@
-"""Tells the server how far the bundle of this process is: every half second, and sooner where it counts.
+"""Progress reports of the bundle that runs in this process: every half second, and sooner for some
+sources.
 
-A stream's source hands on what it has put out when its bundle ends, and that is checkpointed when it
-tells how far it is. When it does is the engine's rule; here is seen whether it waits.
+The output of a streaming source becomes visible only when its bundle ends. The server checkpoints
+the bundle on a progress report. The engine decides the time of that report. This module detects
+whether the source is idle.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.frozen
 class _Turn:
-    """What is known of a source's bundle.
+    """State of the progress reports of a source's bundle.
 
     Attributes:
-        reports: when it tells.
-        wanted: what its thread had wanted of a core, in seconds, when it was first seen.
-        seen: how long it had run by then, in seconds.
+        running: the bundle.
+        reports: schedule of the reports.
+        wanted: seconds of CPU time that the bundle's thread had requested at the first check; None
+            if unknown.
+        seen: elapsed seconds of the bundle at the first check.
     """
 
     running: LocalBundle
@@ -40,7 +44,9 @@ class _Turn:
 
     @classmethod
     def beginning(cls, running: LocalBundle, least: float) -> _Turn:
-        """One that is first seen now, where a turn lasts so long (ms) at least."""
+        """Returns the state of a bundle at its first check; ``least`` is the minimum duration (ms) of
+        a source's bundle.
+        """
         latest = int(1000 * TUNING.progress_seconds)
         told = core_time(running.thread)
         wanted = None if told is None else told.wanted
@@ -49,14 +55,15 @@ class _Turn:
 
 
 class ProgressTeller:
-    """Belongs to a thread of its own, but for :meth:`begins`.
+    """Reporter of bundle progress, which owns a separate thread; other threads call only
+    :meth:`begins`.
 
     Args:
-        running: the bundle that runs, if one does.
-        progress: how far one is; None if nobody knows.
-        send: takes what is told.
-        sources: the stages of which bundles may go on without end.
-        in_turns: whether bundles take turns at one interpreter; then they tell sooner.
+        running: function that returns the current bundle, or None.
+        progress: function that returns the progress of a bundle, or None if unknown.
+        send: function that sends a report to the server.
+        sources: IDs of stages whose bundles can run without end.
+        in_turns: whether bundles share the GIL of one interpreter, so that reports are sent sooner.
     """
 
     def __init__(
@@ -72,39 +79,44 @@ class ProgressTeller:
         self._progress = progress
         self._send = send
         self._sources = sources
-        # Where bundles take turns, it counts how soon one shows that it leaves time to others.
+        # If bundles share the GIL, the server must learn soon that a bundle leaves time to other
+        # bundles.
         self._after = TUNING.progress_in_turns_ms if in_turns else 1000 * TUNING.progress_seconds
         self._begun = threading.Event()
         self._turn: _Turn | None = None
         self._slowness = Slowness()
 
     def begins(self, stage_id: str) -> None:
-        """A bundle of a stage begins."""
+        """Called when a bundle of a stage starts."""
         if stage_id in self._sources:
             self._begun.set()
 
     def run(self) -> None:
-        """Tells for as long as the process lives."""
+        """Sends reports until the process exits."""
         while True:
             running = self._running()
             if self._turn is not None and self._turn.running is not running:
-                self._turn = None  # An ended bundle keeps in memory all that it had.
+                self._turn = (
+                    None  # Drop the reference: a finished bundle retains all of its data in memory.
+                )
             if self._begun.wait(self._pause(running)):
                 self._begun.clear()
             elif running is not None and running is self._running():
                 try:
                     self.look(running)
                 except Exception:
-                    # The bundle's own thread tells what is wrong with it.
-                    _LOGGER.debug("no progress of %s", running.bundle_id, exc_info=True)
+                    # The bundle's own thread reports its failure.
+                    _LOGGER.debug(
+                        "can't read the progress of bundle %s", running.bundle_id, exc_info=True
+                    )
 
     def _pause(self, running: LocalBundle | None) -> float:
-        """For how long (s) the bundle that runs, if one does, is not looked at."""
+        """Returns the time (s) to the next check of the current bundle, if a bundle runs."""
         is_source = running is not None and running.stage_id in self._sources
         return TUNING.source_look_seconds if is_source else TUNING.progress_seconds
 
     def look(self, running: LocalBundle) -> None:
-        """Tells how far the bundle that runs is, if it is time to."""
+        """Sends a progress report of the current bundle if a report is due."""
         if running.stage_id in self._sources:
             self._look_at_source(running)
             return
@@ -125,7 +137,7 @@ class ProgressTeller:
         progress = self._progress(running)
         if progress is None:
             return
-        # Whether an SDK elsewhere waits is known only where it was seen.
+        # For an external SDK, only the progress report itself can show whether the SDK is idle.
         waits = not _is_busy(turn) if embedded else progress.waits is True
         lingers = waits and _has_output(progress)
         if turn.reports.should_report(elapsed, least, lingers=lingers):
@@ -133,7 +145,7 @@ class ProgressTeller:
 
 
 def _is_busy(turn: _Turn) -> bool:
-    """Whether user code in this process wants half a core; where that is not known it does."""
+    """Returns True if user code in this process requests at least half a core, or if the CPU time is unknown."""
     told = core_time(turn.running.thread)
     if told is None or turn.wanted is None:
         return True
@@ -142,7 +154,7 @@ def _is_busy(turn: _Turn) -> bool:
 
 
 def _has_output(progress: BundleProgressed) -> bool:
-    """Whether any PCollection beside its input has an element."""
+    """Returns True if any PCollection, except the bundle's input, has an element."""
     return any(
         info.urn == urns.ELEMENT_COUNT and info.payload != b"\x00" for info in progress.metrics
     )

@@ -1,4 +1,4 @@
-"""Where a worker process has its temporary files: the server removes them once it has ended."""
+"""The folder for temporary files of a worker process; the server removes it after the process exits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 @contextmanager
 def temporary_files_in(folder: Path) -> Iterator[None]:
-    """Lets temporary files be made in a folder that the server removes once this process has ended.
+    """Redirects temporary files to a folder that the server removes after this process exits.
 
-    A harness keeps staged files in one of its own and removes it when it is closed; but a process
-    that is killed never closes anything. The job's folder is there: one that made it would outlive the
-    job where it goes on after its end.
+    A harness stores staged files in a temporary folder and removes that folder on close, but a
+    killed process closes nothing. The parent of ``folder`` must exist. If this function created the
+    job's folder, that folder could outlive the job.
     """
     folder.mkdir(exist_ok=True)
     usual = tempfile.tempdir

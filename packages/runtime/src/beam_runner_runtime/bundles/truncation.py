@@ -1,4 +1,4 @@
-"""Truncation of restrictions, as part of a drain: the SDK says what is left, in a bundle of its own."""
+"""Truncation of restrictions for a drain: the SDK returns the remainder of each restriction in a separate bundle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from beam_runner_runtime.bundles.inputs import element_chunks
 
 @attrs.define(eq=False)
 class Truncation:
-    """Truncates the restrictions that a stage is given."""
+    """Truncation of the restrictions in a stage's input."""
 
     _plan: TruncationPlan
     _harness: Harness
@@ -29,15 +29,15 @@ class Truncation:
     _folder: Path
 
     def truncate(self, inputs: Iterable[Input], name: str) -> tuple[Input, ...]:
-        """The inputs of a bundle with what is left of those that must be truncated.
+        """Returns the inputs of a bundle, with truncated restrictions if a drain requires them.
 
         Args:
-            inputs: of the bundle.
-            name: unique to this attempt at it.
+            inputs: inputs of the bundle.
+            name: name that is unique to this bundle attempt.
 
         Raises:
-            BundleFailed: user code raised.
-            HarnessError: the SDK was lost.
+            BundleFailed: User code raised an exception.
+            HarnessError: The connection to the SDK was lost.
         """
         left: list[Input] = []
         for number, one in enumerate(inputs):
@@ -60,12 +60,12 @@ class Truncation:
 
 
 def _whole(left: Data, one: Input) -> Input:
-    """Returns what is left of a truncated input: all of that is processed."""
+    """Returns the remainder of a truncated input, marked for complete processing."""
     return attrs.evolve(one, data=left, truncate=False, whole=True)
 
 
 class _Collected:
-    """An output port that keeps what it is given, as data that tells these windows."""
+    """Output port that collects elements as data with the given windows."""
 
     def __init__(self, name: str, windows: frozenset[Window] | None) -> None:
         self._name = name
@@ -73,7 +73,7 @@ class _Collected:
         self.data: list[Data] = []
 
     def write(self, chunk: OutputChunk) -> None:
-        """Takes elements."""
+        """Collects the elements of a chunk."""
         assert isinstance(chunk, ElementChunk)
         data = element_data(f"{self._name}/{len(self.data)}", elements_row(0, chunk))
         facts = attrs.evolve(data.facts, windows=self._windows)

@@ -1,4 +1,4 @@
-"""What a harness asks for on behalf of a stateful DoFn: cells and timers of the shard at hand."""
+"""User state of a stateful DoFn: cells and timers of the current shard, which a harness reads and writes."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class ShardUserState:
     """State and timers of one bundle (``beam_runner_worker.ports.UserState``).
 
     Args:
-        plan: what the transform declares.
-        processing_time: the bundle's (ms).
-        clock: the job's processing time.
+        plan: declarations of the transform.
+        processing_time: processing time of the bundle (ms).
+        clock: processing-time clock of the job.
 
     Attributes:
-        shard: whose cells and timers they are; to be set before any use.
+        shard: current shard, which owns the cells and timers; must be set before any other call.
     """
 
     _plan: StatefulPlan
@@ -48,7 +48,7 @@ class ShardUserState:
     shard: StatefulShard = attrs.field(init=False)
 
     def bag(self, cell: StateCell) -> bytes:
-        """All values of a bag, or of what the SDK keeps as one."""
+        """Returns all encoded values of a bag, or of a value state, which the SDK reads as a bag."""
         state = self._bag(cell)
         if isinstance(state, ValueState):
             return state.read() or b""
@@ -58,13 +58,14 @@ class ShardUserState:
         """Appends encoded values to a bag, or writes a value."""
         state = self._bag(cell)
         if isinstance(state, ValueState):
-            # An SDK may send one value in several parts; before another it clears the first.
+            # An SDK can send one value in several parts. Before the SDK writes another value, it
+            # clears the cell.
             state.write((state.read() or b"") + values)
         else:
             state.add(values)
 
     def replace(self, cell: StateCell, values: bytes) -> None:
-        """Makes these encoded values all of a bag, or writes a value."""
+        """Replaces the content of a bag with encoded values, or writes a value."""
         state = self._bag(cell)
         if not values:
             state.clear()
@@ -75,15 +76,15 @@ class ShardUserState:
             state.add(values)
 
     def clear(self, cell: StateCell) -> None:
-        """Removes everything from a cell of any kind."""
+        """Clears a cell of any kind."""
         self._cell(cell, State).clear()
 
     def map_keys(self, cell: StateCell) -> bytes:
-        """The keys of a multimap, ascending."""
+        """Returns the encoded keys of a multimap, ascending."""
         return b"".join(self._cell(cell, MultimapState).keys())
 
     def map_values(self, cell: StateCell, map_key: bytes) -> bytes:
-        """All values of one key of a multimap."""
+        """Returns all encoded values of one key of a multimap."""
         return b"".join(self._cell(cell, MultimapState).get(map_key))
 
     def map_append(self, cell: StateCell, map_key: bytes, values: bytes) -> None:
@@ -95,7 +96,7 @@ class ShardUserState:
         self._cell(cell, MultimapState).remove(map_key)
 
     def ordered(self, cell: StateCell, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """Sort keys from ``start`` to before ``end`` with one value each, ascending."""
+        """Yields the pairs of sort key and value with a sort key from ``start`` to before ``end``, ascending."""
         return self._cell(cell, OrderedListState).read(start, end)
 
     def ordered_insert(self, cell: StateCell, sort_key: int, value: bytes) -> None:
@@ -103,19 +104,21 @@ class ShardUserState:
         self._cell(cell, OrderedListState).add(sort_key, value)
 
     def ordered_remove(self, cell: StateCell, start: int, end: int) -> None:
-        """Removes the sort keys from ``start`` to before ``end``."""
+        """Removes the values with a sort key from ``start`` to before ``end``."""
         self._cell(cell, OrderedListState).clear_range(start, end)
 
     def set_timer(self, timer: StageTimer) -> None:
-        """Sets a timer, or clears it.
+        """Sets a timer, or clears it if it has no firing time.
 
         Raises:
-            HarnessError: its family is not declared.
-            TimerRefused: the window of its key is just expiring.
+            HarnessError: The transform doesn't declare the timer family.
+            TimerRefused: The window of the key is expiring in this bundle.
         """
         domain = self._plan.timers.get(timer.family)
         if domain is None:
-            raise HarnessError(f"{timer.transform_id} sets a timer of no family: {timer.family!r}")
+            raise HarnessError(
+                f"{timer.transform_id} sets a timer of the undeclared family {timer.family!r}"
+            )
         for window in timer.windows:
             if timer.fire_at is None:
                 self.shard.clear_timer(timer.key, window, timer.family, timer.tag)
@@ -140,11 +143,13 @@ class ShardUserState:
             )
 
     def _fire_time(self, domain: TimeDomain, fire_at: Timestamp) -> Timestamp:
-        """When a timer fires by the job's clock, where that is not the SDK's.
+        """Returns the firing time of a timer by the job's clock, which can differ from the SDK's
+        clock.
 
-        SDKs take processing time from the wall clock, and have no way to learn of a scripted one,
-        which starts at 0. So a time is one from now, by as much as it is ahead of that clock; but
-        tests that are written for a scripted clock count from 0, and set such times as they are.
+        SDKs take processing time from the wall clock, and can't read a scripted clock, which starts
+        at 0. So the duration from the wall clock to the firing time is added to the job's
+        processing time. Tests for a scripted clock count from 0, and their firing times are used
+        unchanged.
         """
         if domain is TimeDomain.EVENT_TIME:
             return clamp(fire_at)
@@ -164,8 +169,8 @@ class ShardUserState:
         kind = self._plan.states.get(cell.state_id)
         if kind is None or not issubclass(kind, asked):
             raise HarnessError(
-                f"{cell.transform_id} asks for the state {cell.state_id!r} as {asked.__name__}, "
-                f"but it is declared as {kind and kind.__name__}"
+                f"{cell.transform_id} accesses the state {cell.state_id!r} as"
+                f" {asked.__name__}, but declares it as {kind and kind.__name__}"
             )
         return self.shard.state(kind, cell.state_id, cell.key, cell.window)
 

@@ -1,1 +1,3 @@
-"""Worker processes of this machine: forked warm, watched, and surely gone at the end. Knows nothing of Spark."""
+"""Worker processes of this machine: forked with preloaded modules, watched, and always removed at
+shutdown; independent of Spark.
+"""

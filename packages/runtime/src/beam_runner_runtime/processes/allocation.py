@@ -1,4 +1,4 @@
-"""Memory that C code in a worker has freed stays with the worker for a while, to be used again."""
+"""Tuning of glibc's ``malloc``: a worker retains freed memory for reuse."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from beam_runner_runtime.memory import bundle_budget
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Parameters of glibc's ``mallopt``, from ``malloc.h``."""
 _LARGE = 32 << 20
-"""Larger blocks are the system's own, given back when they are freed; glibc allows no more."""
+"""Block size (bytes) from which the system allocates a block separately and releases it at once; the
+maximum of glibc.
+"""
 _MOST_KEPT = 64 << 20
 _SHARE_KEPT = 4
-"""One part in so many of what a bundle may have in memory is kept, if that is less."""
+"""Divisor of a bundle's memory budget; the quotient limits the retained memory, if it is below `_MOST_KEPT`."""
 _CHOSEN = "ARROW_DEFAULT_MEMORY_POOL"
 
 
 def settle() -> None:
-    """Has freed memory kept for the next piece of data, which goes through a dozen blocks of a megabyte.
+    """Retains freed memory for later data, which passes through a dozen blocks of 1 MB.
 
-    Else the system takes each back and clears each anew, page by page: a third of the CPU time of jobs whose elements have
-    1,000 bytes. Arrow takes its memory from ``malloc``, too, unless its own variable says otherwise, and all threads
-    share what is kept: bundles of sections run in a second one. Does nothing where the C library is not glibc.
+    Otherwise the system releases each block and clears it again, page by page. That took a third of
+    the CPU time of jobs with elements of 1,000 bytes. Arrow also allocates with ``malloc``, unless
+    its environment variable selects another pool. All threads share one arena, because bundles of
+    sections run in a second thread. The function does nothing if the C library isn't glibc.
     """
-    import pyarrow as pa  # here, for processes that only stand for a daemon load this module, too
+    import pyarrow as pa  # local import, because processes that never allocate Arrow data load this module too
 
     with contextlib.suppress(AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
@@ -37,6 +40,6 @@ def settle() -> None:
 
 
 def keep(size: int) -> None:
-    """Has so many bytes of freed memory kept from now on, as one task of a section needs them after the other."""
+    """Retains up to ``size`` bytes of freed memory from now on, for successive tasks of a section."""
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).mallopt(_TRIM_THRESHOLD, size)

@@ -1,4 +1,4 @@
-"""The processes that workers of this machine are forked from and watched by, as the server that started them sees it."""
+"""The server's client of the fork server, which forks and watches the workers of this machine."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Children:
-    """Forks, kills and watches processes by numbers. Methods may be called from any thread.
+    """Client that forks, kills and watches processes by number; thread-safe.
 
-    If the process that they are forked from ends by itself, they end with it, and another one is started.
+    If the fork server exits on its own, its workers exit too, and the client starts another fork
+    server.
 
     Args:
-        on_end: is called, on a thread of this object's, with the number of a process that has ended, and its exit
-            code, or minus the signal that ended it.
-        zygote: what they are forked from at first; without it, such a process is started.
+        on_end: callback with the number of an exited process and its exit code, or minus its
+            signal; called on a thread of this object.
+        zygote: the first fork server; None to start one.
     """
 
     def __init__(self, on_end: Callable[[int, int], None], zygote: Zygote | None = None) -> None:
@@ -51,14 +52,14 @@ class Children:
 
     @property
     def is_alive(self) -> bool:
-        """Whether processes can be forked, now or when another parent has been started."""
+        """Whether processes can be forked, now or after the start of another fork server."""
         return self._parent is not None and not self._stopped and not self._lost
 
     def start(self) -> None:
-        """Waits until the process that they are forked from has imported what they need.
+        """Waits until the fork server has imported the modules of workers.
 
         Raises:
-            Unavailable: it does not start, or `kill` was called meanwhile.
+            Unavailable: The fork server doesn't start, or another thread called `kill`.
         """
         self._parent = self._zygote or _started()
         start_essential(self._watch, "workers", self._break)
@@ -72,15 +73,15 @@ class Children:
             raise Unavailable(f"the process that workers are forked from did not start: {why}")
 
     def fork(self, number: int, endpoint: Endpoint) -> None:
-        """Makes the process with a number, which is to call this one there."""
+        """Forks the process with this number, which connects to the endpoint."""
         self._order(f"fork {number} {json.dumps(attrs.asdict(endpoint))}", number)
 
     def kill_one(self, number: int) -> None:
-        """Kills a process, if it is there."""
+        """Kills a process if it exists."""
         self._order(f"kill {number}")
 
     def stop(self) -> None:
-        """Ends all of them, and waits for it within a limit; again does nothing."""
+        """Ends all processes, and waits up to ``fork_server_stop_seconds`` for their exits; idempotent."""
         parent = self._start_no_more()
         if parent is None or parent.stdin is None:
             return
@@ -89,36 +90,40 @@ class Children:
         try:
             parent.wait(LIMITS.fork_server_stop_seconds)
         except subprocess.TimeoutExpired:
-            _LOGGER.warning("worker processes did not end in time and are killed")
+            _LOGGER.warning("worker processes did not exit in time; killing them")
             self.kill()
 
     def kill(self) -> None:
-        """Ends all of them soon: who does not end by itself is killed."""
+        """Requests the end of all processes; the reaper kills the remaining ones."""
         parent = self._start_no_more()
         if parent is not None:
             parent.terminate()
 
     def _start_no_more(self) -> subprocess.Popen[str] | Zygote | None:
-        """Has no other parent started; returns the last one."""
+        """Prevents the start of another fork server, and returns the current one."""
         with self._writing:
             self._stopped = True
             self._life.take(Event.STOP_REQUESTED)
             return self._parent
 
     def _order(self, line: str, forks: int | None = None) -> None:
-        """Writes a line. ``forks`` is the number of the process that it makes, whose end is told in any case."""
+        """Writes a command line.
+
+        ``forks`` is the number of the process that the command starts. Its exit is reported in any
+        case.
+        """
         with self._writing:
             assert self._parent is not None
             assert self._parent.stdin is not None
             if forks is not None:
                 self._numbers.add(forks)
-            # If nobody reads the line, the parent has ended, which `_watch` notices.
+            # If the write fails, the fork server has exited, which `_watch` notices.
             with contextlib.suppress(OSError, ValueError):
                 self._parent.stdin.write(f"{line}\n")
                 self._parent.stdin.flush()
 
     def _watch(self) -> None:
-        """Reads what the parent tells, and starts another one each time that it has ended by itself."""
+        """Reads the reports of the fork server, and starts another one each time that it exits on its own."""
         failures = 0
         while True:
             assert self._parent is not None
@@ -132,10 +137,10 @@ class Children:
                 return
 
     def _start_again(self, how: str) -> bool:
-        """Starts another parent, and tells that all processes of the last one have ended.
+        """Starts another fork server, and reports the exit of all processes of the previous one.
 
         Returns:
-            False if `stop` or `kill` ended the last one.
+            False if `stop` or `kill` ended the previous one.
         """
         with self._writing:
             self._life.take(Event.EXITED)
@@ -143,8 +148,8 @@ class Children:
                 return False
             notice(Detector.FORK_SERVER, "the fork server")
             _LOGGER.warning(
-                "the process that workers are forked from is lost: %s. The server starts another one, and tries"
-                " again what its workers ran",
+                "the process that workers are forked from is lost: %s. The server"
+                " starts another one, and retries the bundles of its workers",
                 how,
             )
             self._parent = _started()
@@ -154,18 +159,18 @@ class Children:
         return True
 
     def _break(self, error: BaseException) -> None:
-        """Ends all of them, and the server with them: nobody would hear of the end of a worker any more."""
+        """Ends all processes and the server, because the server would miss the exit of a worker."""
         self._lose(f"{type(error).__name__}: {error}")
         self._ready.set()
         self.kill()
 
     def _lose(self, why: str) -> None:
-        """Starts no other parent: the server ends."""
+        """Prevents the start of another fork server, so that the server stops."""
         self._lost = why
         self._life.take(Event.LATE)
 
     def _read(self, parent: subprocess.Popen[str] | Zygote) -> bool:
-        """Reads what a parent tells until it has ended; returns whether it was ready."""
+        """Reads the reports of a fork server until it exits, and returns whether it was ready."""
         assert parent.stdout is not None
         is_ready = False
         with parent.stdout:
@@ -189,5 +194,5 @@ def _started() -> subprocess.Popen[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # a Ctrl-C in the terminal is for the server alone
+        start_new_session=True,  # so that only the server gets a Ctrl-C of the terminal
     )

@@ -1,4 +1,4 @@
-"""What placements have in common that run lanes and nothing else: no sections, no tables, no process that stands by."""
+"""Base of placements that run only lanes: no sections, no tables and no stand-by process."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from beam_runner_runtime.sections.ends import SectionEnd, Tasks
 
 
 class LanesOnly:
-    """Part of a placement on one machine (`beam_runner_runtime.driver.ports.Placement`)."""
+    """Base class of a placement on one machine (`beam_runner_runtime.driver.ports.Placement`)."""
 
     host = binding = "127.0.0.1"
     is_on_this_machine = True
     has_tables = False
 
     def check(self) -> None:
-        """Needs nothing that Python has not."""
+        """Does nothing: Python itself meets all requirements."""
 
     def warm_up(self) -> None:
         """Does nothing."""
 
     def try_out(self, needs: Needs) -> frozenset[str]:
-        """Tries nothing: processes have what this one has."""
+        """Returns no problems: the processes run in the same environment as the server."""
         return frozenset()
 
     def order(self, number: int) -> StandByOrder:
-        """Sends the process away: none stands by."""
+        """Dismisses the process: no process stands by."""
         return StandDown()
 
     def job_ended(self) -> None:
-        """Gets nothing ready for the next job."""
+        """Does nothing: no process is prepared for the next job."""
 
     def stand_down(self) -> None:
         """Does nothing: no process stands by."""
 
 
 class LanesOnlyJob:
-    """Part of a job's placement (`beam_runner_runtime.driver.ports.JobPlacement`)."""
+    """Base class of a job's placement (`beam_runner_runtime.driver.ports.JobPlacement`)."""
 
     interface = ""
 
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
-        """Refuses it: its stages run apart, on lanes."""
-        on_end(SectionRefusal(order.attempt, "this server runs lanes alone, and no sections"))
+        """Refuses the section, so that its stages run separately on lanes."""
+        on_end(SectionRefusal(order.attempt, "this server runs only lanes, and no sections"))
 
     def heard(self, message: FromWorker) -> bool:
-        """Returns that no message is about a section."""
+        """Returns False, because no message concerns a section."""
         return False
 
     def section_tasks(self) -> Tasks:
-        """Returns that there are none."""
+        """Returns zero tasks."""
         return Tasks()

@@ -1,10 +1,12 @@
-"""The process that plain workers are forked from: it has imported what they need, and tells when one ends.
+"""The process that plain workers are forked from; it imports their modules in advance and reports
+their exits.
 
-It is forked from the server (:mod:`~beam_runner_runtime.processes.zygote`), or started as
-``python -m beam_runner_runtime.processes.parent``. A line of its standard input is an order:
-``fork 7 {...}``, which makes the worker with that number and tells it, as JSON, how it reaches the server's channel;
-or ``kill 7``. A line of its standard output is ``ready``, or ``ended 7 -9`` with the exit code or the signal. It ends
-with its standard input, or with the server, and all beneath it with it.
+The server forks this process (:mod:`~beam_runner_runtime.processes.zygote`), or starts it as
+``python -m beam_runner_runtime.processes.parent``. Each line of its standard input is a command.
+``fork 7 {...}`` starts the worker with that number and passes the server's channel endpoint as
+JSON. ``kill 7`` kills that worker. Each line of its standard output is ``ready``, or ``ended 7 -9``
+with the exit code or the signal. The process and its descendants exit at the end of its standard
+input, or with the server.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ READY = "ready"
 
 
 class _Parent:
-    """Forks workers and waits for their ends, all in one thread: there must be no other at a fork."""
+    """Fork server that starts workers and waits for their exits in one thread; no other thread can exist at a fork."""
 
     def __init__(self) -> None:
         self._pids: dict[int, int] = {}
 
     def obey(self, order: str, number: int, told: str) -> None:
-        """Carries out one line."""
-        # An end is taken note of before or after this, but not in the midst of it.
+        """Executes one command line."""
+        # Block SIGCHLD, so that the signal handler doesn't run while the table of workers changes.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         try:
             if order == "fork":
@@ -48,7 +50,7 @@ class _Parent:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def bury(self, signal_number: int, frame: FrameType | None) -> None:
-        """Tells of the workers that have ended."""
+        """Reports the exited workers."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = ended
@@ -56,18 +58,19 @@ class _Parent:
 
 
 def _become_worker(told: str, number: int) -> NoReturn:
-    """Serves lanes as the worker with a number that reaches the server as it was told, and ends."""
+    """Serves lanes as the worker with this number, and exits; ``told`` is the server's endpoint as JSON."""
     code = 1
     try:
         if reaper.is_possible():
             reaper.end_with_parent()
-            # What user code leaves behind is this worker's as long as it lives, then the reaper's.
+            # Orphans of user code belong to this worker during its lifetime, and then to the
+            # reaper.
             reaper.adopt_orphans()
         for each in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
             signal.signal(each, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         reaper.make_silent(0)
-        os.dup2(2, 1)  # what user code prints is nothing for the server to read
+        os.dup2(2, 1)  # the server must not read the output of user code
         from beam_runner_runtime.channel.messages import Endpoint
         from beam_runner_runtime.processes.worker import serve_lanes
 
@@ -85,8 +88,8 @@ def _tell(line: str) -> None:
 
 
 def serve() -> None:
-    """Obeys until the standard input ends; must be the first thing of its process, or of a `Zygote`."""
-    # First of all: what imports Beam by itself has it add a handler of logs, which workers would keep.
+    """Executes commands until the standard input ends; must be the first call of its process, or of a `Zygote`."""
+    # Import first. A direct import of Beam adds a log handler, which workers would inherit.
     import_what_workers_need()
     be_killed_first()
     _tell(READY)
@@ -99,7 +102,7 @@ def serve() -> None:
 
 
 def main() -> None:
-    """Forks workers for the process that has started this one."""
+    """Forks workers for the process that started this one."""
     if reaper.is_possible():
         reaper.watch_over(serve, [os.getppid()])
     serve()

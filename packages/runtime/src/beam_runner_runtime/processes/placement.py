@@ -1,6 +1,8 @@
-"""Plain processes of this machine in place of Spark's (`beam_runner_server.placement_service.PlacementService`).
+"""Placement on plain processes of this machine instead of Spark
+(`beam_runner_server.placement_service.PlacementService`).
 
-Workers ask what to do, as the task does that stands by on Spark: one that asks again has done its lane.
+Workers request their next order, like the stand-by task on Spark. A repeated request means that the
+worker has finished its lane.
 """
 
 from __future__ import annotations
@@ -23,13 +25,14 @@ from beam_runner_runtime.tuning import TUNING
 
 
 class PlainPlacement(LanesOnly):
-    """Runs each job in processes of its own, forked from one that is warm (`PlacementService`).
+    """Placement that runs each job in dedicated processes, forked from a preloaded process
+    (`PlacementService`).
 
     One process always stands by for the next job.
 
     Args:
-        cores: how many bundles can use a core at once.
-        zygote: what they are forked from; without it, such a process is started.
+        cores: number of bundles that can use a core at once.
+        zygote: process to fork workers from; None to start such a process.
     """
 
     name = "plain processes, without Spark"
@@ -90,10 +93,10 @@ class PlainPlacement(LanesOnly):
     def kill(self) -> None:
         self._children.kill()
 
-    # For jobs.
+    # Methods for jobs.
 
     def start_lane(self, lane: _Lane) -> None:
-        """Has a lane served as soon as there is a slot."""
+        """Queues a lane, which starts as soon as a slot is free."""
         with self._changed:
             self._waiting.append(lane)
             self._assign()
@@ -112,7 +115,7 @@ class PlainPlacement(LanesOnly):
             lane.on_end(lane.number, "")
 
     def end_job(self, job_id: str, *, kill: bool) -> None:
-        """Sends the processes of a job away, or kills them."""
+        """Dismisses the processes of a job, or kills them."""
         with self._changed:
             self._send_away(lambda worker: worker.job_id == job_id)
             for worker in self._workers.values():
@@ -124,12 +127,14 @@ class PlainPlacement(LanesOnly):
         self._children.kill_one(worker.number)
 
     def _assign(self) -> None:
-        """Gives lanes that wait to idle processes of their jobs, else to others; has one stand by."""
+        """Assigns waiting lanes to idle processes of their jobs, or to other processes, and keeps one
+        stand-by process.
+        """
         busy = sum(worker.lane is not None for worker in self._workers.values())
         for _ in range(min(len(self._waiting), self.slots - busy)):
             lane = self._waiting.popleft()
             idle = [worker for worker in self._workers.values() if worker.is_free(lane.job_id)]
-            # One that has worked for the job before one that stands by.
+            # Prefer a process that has served the job to the stand-by process.
             worker = max(idle, key=lambda worker: worker.job_id or "", default=None)
             (worker or self._fork()).take(lane)
         if self._stands_by and not any(w.job_id is None for w in self._workers.values()):
@@ -149,12 +154,14 @@ class PlainPlacement(LanesOnly):
         self._changed.notify_all()
 
     def _ended(self, number: int, code: int) -> None:
-        """A process has ended, in whatever way."""
+        """Called when a process exits, normally or abnormally."""
         with self._changed:
             worker = self._workers.pop(number)
             if code and not worker.is_killed:
-                notice(Detector.WORKER_EXIT, f"the worker with the number {number}")
-            worker.leaves = True  # what it has asked is answered now, for nobody to hear
+                notice(Detector.WORKER_EXIT, f"worker {number}")
+            worker.leaves = (
+                True  # unblocks the thread that waits for an order of the exited process
+            )
             lane = worker.lane
             again = lane is not None and lane.attempts < LIMITS.lane_attempts and self.is_alive
             if lane is not None and again:
@@ -166,7 +173,7 @@ class PlainPlacement(LanesOnly):
 
 
 class PlainJob(LanesOnlyJob):
-    """The processes of one job (`beam_runner_runtime.driver.ports.JobPlacement`)."""
+    """Processes of one job (`beam_runner_runtime.driver.ports.JobPlacement`)."""
 
     loss = PlainPlacement.loss
 
@@ -190,7 +197,7 @@ class PlainJob(LanesOnlyJob):
 
 @attrs.define(eq=False)
 class _Lane:
-    """A lane that was asked for and has not ended."""
+    """Requested lane that hasn't ended."""
 
     job_id: str
     number: int
@@ -200,9 +207,10 @@ class _Lane:
 
 @attrs.define(eq=False)
 class _Worker:
-    """A process; ``begun`` says whether it was told of its lane, ``job_id`` is None while it stands by.
+    """Worker process.
 
-    ``is_killed`` says whether the server kills it.
+    ``begun`` is whether the process has received its lane. ``job_id`` is None while the process
+    stands by. ``is_killed`` is whether the server killed the process.
     """
 
     number: int
@@ -214,22 +222,22 @@ class _Worker:
 
     @property
     def order(self) -> StandByOrder:
-        """What it is to do next."""
+        """Next order for the process; None if it must wait."""
         if self.lane is not None:
             return ServeLane(self.lane.job_id, self.lane.number)
         return StandDown() if self.leaves else None
 
     def is_free(self, job_id: str) -> bool:
-        """Whether it can serve a lane of a job."""
+        """Returns True if the process can serve a lane of the job."""
         return self.lane is None and not self.leaves and self.job_id in (None, job_id)
 
     def take(self, lane: _Lane) -> None:
-        """It is to serve a lane."""
+        """Assigns a lane to the process."""
         self.job_id, self.lane, self.begun = lane.job_id, lane, False
         lane.attempts += 1
 
     def take_done(self) -> _Lane | None:
-        """The lane that it has done, since it asks for another."""
+        """Removes and returns the finished lane, when the process requests another one."""
         if not self.begun:
             return None
         done, self.lane, self.begun = self.lane, None, False

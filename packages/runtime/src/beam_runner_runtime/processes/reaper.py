@@ -1,8 +1,10 @@
-"""A small process that ends what others leave behind: it outlives them, and all orphans come to it.
+"""A small process that kills the remaining processes of its descendants; it outlives them and adopts
+all orphans.
 
-User code may fork, start sessions of its own, and block in C where no signal of Python's is heard.
-So whoever loses its parent beneath a reaper is the reaper's child from then on (Linux calls that a
-subreaper), and is killed a little later. Elsewhere than on Linux nothing of this is to be had.
+User code can fork, start separate sessions, and block in C, so that no Python signal handler runs.
+If a process beneath a reaper loses its parent, it becomes a child of the reaper (Linux calls this a
+subreaper). The reaper kills such an orphan after ``orphan_seconds``. The mechanism exists only on
+Linux.
 """
 
 from __future__ import annotations
@@ -27,27 +29,27 @@ _SET_CHILD_SUBREAPER = 36
 
 
 def is_possible() -> bool:
-    """Whether this system has what it takes."""
+    """Returns True if this system supports reapers."""
     return sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
 def adopt_orphans() -> None:
-    """Has those whose parent ends beneath this process become its children; not inherited."""
+    """Makes this process adopt the orphans among its descendants; children don't inherit the setting."""
     _control(_SET_CHILD_SUBREAPER, 1)
 
 
 def end_with_parent() -> None:
-    """Has this process killed when the thread that forked it ends; not inherited."""
+    """Makes the kernel kill this process when the thread that forked it ends; children don't inherit the setting."""
     _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def be_called(name: str) -> None:
-    """Gives this process another name, of at most 15 bytes; inherited."""
+    """Sets the name of this process, at most 15 bytes; children inherit the name."""
     _control(_SET_NAME, ctypes.create_string_buffer(name.encode()))
 
 
 def make_silent(*streams: int) -> None:
-    """Has nothing come from these descriptors, and what is written to them go nowhere."""
+    """Redirects these descriptors to the null device."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in streams:
         os.dup2(null, stream)
@@ -55,10 +57,11 @@ def make_silent(*streams: int) -> None:
 
 
 def watch_over(run: Callable[[], object], owners: Iterable[int]) -> NoReturn:
-    """Runs ``run`` in a child, and ends all that is beneath this process when that ends.
+    """Runs ``run`` in a child, and kills all descendants of this process when the child exits.
 
-    So it does, after a grace, when one of the ``owners`` (process ids) ends, or at SIGTERM. While they
-    live, it ends orphans alone. To be called in a process of one thread that has no other children.
+    This process also ends its descendants, after a grace period, when one of the ``owners``
+    (process IDs) exits, or at SIGTERM. Until then, it kills only orphans. The calling process must
+    have one thread and no other children.
     """
     adopt_orphans()
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -88,7 +91,7 @@ def watch_over(run: Callable[[], object], owners: Iterable[int]) -> NoReturn:
 
 
 def _end_orphans(child: int, orphans: dict[int, float]) -> None:
-    """Kills those that were orphans at earlier looks, too, and still are after their grace."""
+    """Kills the processes that have been orphans for longer than their grace period."""
     now = time.monotonic()
     found = [pid for pid in children(os.getpid()) if pid != child]
     for pid in orphans.keys() - found:
@@ -99,7 +102,7 @@ def _end_orphans(child: int, orphans: dict[int, float]) -> None:
 
 
 def _end_all(child: int) -> NoReturn:
-    """Ends this process after all beneath it, which have a grace; but ``child`` is no reason to wait."""
+    """Exits this process after all descendants, which get a grace period; doesn't wait for ``child``."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     limit = time.monotonic() + LIMITS.orphan_seconds
     while _left({child}) and time.monotonic() < limit:
@@ -116,14 +119,14 @@ def _left(but: set[int]) -> set[int]:
 
 
 def _bury() -> None:
-    """Takes note of children that have ended."""
+    """Reaps exited children."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def kill_all(pids: Iterable[int]) -> None:
-    """Kills processes; those that have ended are no error."""
+    """Kills processes; ignores exited processes."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

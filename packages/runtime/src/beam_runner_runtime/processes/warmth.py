@@ -1,4 +1,4 @@
-"""Makes a process one that workers are forked from: it has imported all that they need."""
+"""Preloading of a process that workers are forked from: it imports all modules that workers need."""
 
 from __future__ import annotations
 
@@ -26,34 +26,37 @@ WARM_MODULES = (
 )
 
 NAMED = "BEAM_RUNNER_IMPORTS"
-"""Environment variable: names of further modules, with commas between them, that user code imports."""
+"""Environment variable with a comma-separated list of further modules that user code imports."""
 
 _KILLED_FIRST = 500
-"""As if a worker had half of the memory besides what it has."""
+"""Increase of a worker's out-of-memory score (0 to 1000); 500 counts like half of the machine's memory."""
 
 
 def import_what_workers_need(more: Iterable[str] = ()) -> None:
-    """Imports `WARM_MODULES`, ``more`` and the modules that `NAMED` lists; settles the collector, and how memory is allocated.
+    """Imports `WARM_MODULES`, ``more`` and the modules in `NAMED`, and tunes garbage collection and
+    memory allocation.
 
-    The collector walks nothing of them in workers.
+    The garbage collector skips these modules in workers.
     """
-    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # no channel is ever made before the fork
+    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = (
+        "false"  # the process creates no gRPC channel before the fork
+    )
     named = filter(None, map(str.strip, os.environ.get(NAMED, "").split(",")))
     with hushed():
         for name in (*WARM_MODULES, *more, *named):
             try:
                 importlib.import_module(name)
-            except Exception as error:  # a task that needs it will say so; here only warmth is lost
-                sys.stderr.write(f"{name} cannot be imported ahead: {error!r}\n")
+            except Exception as error:  # the task that needs the module reports the error
+                sys.stderr.write(f"can't preload {name}: {error!r}\n")
     allocation.settle()
     garbage.settle()
 
 
 def be_killed_first() -> None:
-    """Has the system, where memory runs out, kill a worker rather than the server or Spark.
+    """Makes the out-of-memory killer prefer a worker to the server or Spark.
 
-    A bundle whose worker is gone is tried again; without the server all jobs end. Workers and what
-    they start inherit it.
+    The runner retries the bundle of a killed worker, but without the server all jobs end. Workers
+    and their child processes inherit the setting.
     """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(_KILLED_FIRST))

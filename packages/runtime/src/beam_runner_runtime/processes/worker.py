@@ -1,4 +1,4 @@
-"""What a plain worker process does: it serves lanes as the server tells it, until it is sent away."""
+"""A plain worker process, which serves lanes for the server until the server dismisses the process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from beam_runner_runtime.channel.stand_by import LaneRef
 
 
 def serve_lanes(endpoint: Endpoint, number: int) -> None:
-    """Serves the lanes that the server gives to the worker with this number, all of them of one job.
+    """Serves the lanes that the server assigns to the worker with this number, all of them of one job.
 
     Raises:
-        HarnessError: the server can't be reached.
+        HarnessError: The process can't connect to the server.
     """
     with ExitStack() as at_exit:
         while isinstance(order := stand_by(endpoint, number), LaneRef):

@@ -1,7 +1,9 @@
-"""A process forked from the server while that has one thread: workers are forked from it, and need not import Beam once more.
+"""A process forked from the server while the server has one thread; workers are forked from it without
+another import of Beam.
 
-The server has just imported Beam, which takes two seconds of CPU time. What workers need besides, the
-forked process imports beside the server's start. It ends with the server, and all beneath it does.
+The server has just imported Beam, which takes two seconds of CPU time. The forked process imports
+the other modules of workers in parallel with the server's start. The process and all of its
+descendants exit with the server.
 """
 
 from __future__ import annotations
@@ -22,22 +24,24 @@ from typing import NoReturn, TextIO
 from beam_runner_runtime.processes import reaper
 
 NAME = "beam-workers"
-"""What the system calls it and all that is forked from it (``ps -o comm``): their command lines are the server's."""
+"""Name of the process and its descendants (``ps -o comm``), whose command lines are the server's command line."""
 
 _LOOK_SECONDS = 0.02
 
 
 class Zygote:
-    """The forked process, as `subprocess.Popen` shows one that was started.
+    """Forked process with the interface of `subprocess.Popen`.
 
-    Where `reaper.is_possible`, and in a process of one thread.
+    It requires `reaper.is_possible` and a server process of one thread.
 
     Args:
-        serve: what it does, in a process beneath its reaper; it ends when that returns.
-        not_its: files of the server's that it has to let go of.
+        serve: function of the forked process, which runs beneath a reaper; the process exits when
+            the function returns.
+        not_its: descriptors of the server that the forked process must close.
 
     Attributes:
-        stdin, stdout: pipes from and to its standard streams.
+        stdin: pipe to the standard input of the process.
+        stdout: pipe from the standard output of the process.
     """
 
     def __init__(self, serve: Callable[[], object], not_its: Sequence[int] = ()) -> None:
@@ -59,7 +63,7 @@ class Zygote:
         self._asking = threading.Lock()
 
     def poll(self) -> int | None:
-        """Its exit code, or minus the signal that ended it; None while it runs."""
+        """Returns the exit code, or minus the signal that ended the process; None while the process runs."""
         with self._asking:
             if self._code is None:
                 ended, status = os.waitpid(self._pid, os.WNOHANG)
@@ -68,10 +72,10 @@ class Zygote:
             return self._code
 
     def wait(self, timeout: float = math.inf) -> int:
-        """The exit code, once it has ended.
+        """Waits for the exit of the process, and returns the exit code.
 
         Raises:
-            subprocess.TimeoutExpired: it has not after so many seconds.
+            subprocess.TimeoutExpired: The process didn't exit within ``timeout`` seconds.
         """
         deadline = time.monotonic() + timeout
         while (code := self.poll()) is None:
@@ -81,16 +85,16 @@ class Zygote:
         return code
 
     def terminate(self) -> None:
-        """Has it end, and all beneath it, after a grace for these; does nothing if it has ended."""
+        """Ends the process and, after a grace period, its descendants; does nothing if the process has exited."""
         if self.poll() is None:
             os.kill(self._pid, signal.SIGTERM)
 
 
 def _become(serve: Callable[[], object], server: int, orders: int, answers: int) -> NoReturn:
-    """Is nothing of the server any more but for what was imported."""
+    """Detaches the forked process from the server, except for the imported modules, and runs ``serve``."""
     try:
         reaper.be_called(NAME)
-        os.setsid()  # a Ctrl-C in the terminal is for the server alone
+        os.setsid()  # so that only the server gets a Ctrl-C of the terminal
         for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(each, signal.SIG_DFL)
         for number, stream in enumerate((orders, answers)):

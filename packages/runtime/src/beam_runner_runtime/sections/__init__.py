@@ -1,1 +1,1 @@
-"""Sections: stages that run as one bundle, in many tasks at once, with rows that go through an exchange between them."""
+"""Sections: stages that run as one bundle in many parallel tasks, with a shuffle between them."""

@@ -1,4 +1,4 @@
-"""Where bundles of a section have their rows from and where they go: Spark's shuffle within it, the job's files outside."""
+"""The rows that bundles of a section read and write: Spark's shuffle inside the section, files of the job outside."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from beam_runner_runtime.sections.outbox import Outbox
 from beam_runner_runtime.sections.plan import SectionPlan
 
 _INLINE_OF_ALL = 16 << 20
-"""What all tasks of a section may hand on without files, of one output."""
+"""Maximum bytes of one output that all tasks of a section together return without files."""
 
 
 @attrs.frozen
 class SectionData:
-    """Implements `beam_runner_runtime.bundles.bundle_data.BundleData`.
+    """Data of a section's bundle; implements `beam_runner_runtime.bundles.bundle_data.BundleData`.
 
     Attributes:
-        plan: the section's.
-        source: the number of the task.
-        shards: how many tasks a level has.
-        inbox: what came from the tasks before.
-        outbox: what goes to the tasks after.
-        outside: the job's files.
-        scratch: a folder on this machine.
+        plan: plan of the section.
+        source: number of the task.
+        shards: number of tasks per level.
+        inbox: input from tasks of earlier levels.
+        outbox: output for tasks of later levels.
+        outside: files of the job.
+        scratch: folder on this machine.
     """
 
     plan: SectionPlan
@@ -46,21 +46,25 @@ class SectionData:
     scratch: Path
 
     def rows(self, ref: RowsRef | ReceivedRows) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
-        """See `RowSource`.
+        """Yields the rows of a reference, see `RowSource`.
 
         Raises:
-            RowsError: a file is missing, or not what was written.
+            RowsError: The file is missing or damaged.
         """
         if isinstance(ref, ReceivedRows):
             return ((kind, data) for kind, _, data in self.inbox.rows(ref.stage))
         return self.outside.rows(ref)
 
     def turn(self, bundle: Bundle) -> int:
-        """The number of the task, which is the same in every attempt."""
+        """Returns the number of the task, which is the same in every attempt."""
         return self.source
 
     def writer(self, buffer: BufferPlan, pieces: int, name: str) -> BufferWriter:
-        """Parcels for the stage that reads the buffer; a file, but for what is little, if none of the section does."""
+        """Returns a writer of parcels for the stage in the section that reads the buffer.
+
+        If no stage of the section reads the buffer, the writer writes a file, or returns small
+        output inline.
+        """
         reader = self.plan.readers.get(buffer.buffer_id)
         if reader is None:
             inline = min(INLINE_BYTES, _INLINE_OF_ALL // self.shards)
@@ -70,14 +74,14 @@ class SectionData:
 
 
 class _ToStage:
-    """Takes what goes to a stage of the section (`BufferWriter`).
+    """Writer of rows for another stage of the section (`BufferWriter`).
 
     Args:
-        buffer_id: the buffer's.
-        stage: its place in the section.
-        outbox: takes the rows.
-        shards: how many tasks they are for.
-        here: the shard that takes all of them; None if the rows say which.
+        buffer_id: ID of the buffer.
+        stage: index of the reading stage in the section.
+        outbox: outbox for the rows.
+        shards: number of target tasks.
+        here: shard that receives all rows; None if each row names its shard.
     """
 
     def __init__(
@@ -91,13 +95,13 @@ class _ToStage:
         self._here = here
 
     def write(self, row: Row) -> None:
-        """Hands a row on."""
+        """Adds a row to the outbox."""
         self.has_rows = True
         self._outbox.add(row.shard if self._here is None else self._here, self._stage, row)
 
     def close(self) -> tuple[Output, ...]:
-        """The scheduler hears nothing of it."""
+        """Returns no outputs, because the scheduler doesn't manage rows inside a section."""
         return ()
 
     def discard(self) -> None:
-        """The whole task comes to nothing: no one reads what a task has sent that did not say so at its end."""
+        """Does nothing: readers ignore the parcels of a failed task, because its declarations are missing."""

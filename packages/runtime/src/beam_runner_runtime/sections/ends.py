@@ -1,4 +1,4 @@
-"""What comes of an attempt at a section, and how far its tasks are: what whoever runs it tells."""
+"""The result of an attempt at a section, and the progress of its tasks, as the placement reports them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply
 
 SectionEnd: TypeAlias = BundleReply | BundleBroke | SectionRefusal
-"""What comes of an attempt at a section."""
+"""Result of an attempt at a section."""
 
 
 @attrs.frozen
 class Tasks:
-    """How many tasks are done, how many run, and of how many it is known yet."""
+    """Numbers of finished, running and known tasks."""
 
     done: int = 0
     running: int = 0

@@ -1,4 +1,4 @@
-"""What one task of a section gets from the tasks before it: all of it, checked, and in the order in which it was sent."""
+"""Input of one task of a section: all parcels from earlier tasks, checked, in the order of their transmission."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from beam_runner_runtime.sections.wire import decode_reply
 
 @attrs.define
 class _Parcel:
-    """A parcel of rows, in memory, or in the file at a number."""
+    """Parcel of rows, either in memory or at an index of the file."""
 
     head: Head
     data: bytes | None
@@ -33,14 +33,14 @@ class _Parcel:
 
 @attrs.frozen
 class ReceivedRows:
-    """All rows for one stage: what its bundle refers to (`beam_runner_engine.scheduler.Data.ref`).
+    """All rows for one stage, referenced by its bundle (`beam_runner_engine.scheduler.Data.ref`).
 
     Attributes:
-        stage: its place in the section.
-        count: how many elements.
-        size: of the rows, in bytes.
-        first: the number of the first element meant.
-        last: the number after the last element meant; None for all.
+        stage: index of the stage in the section.
+        count: number of elements.
+        size: bytes of the rows.
+        first: number of the first referenced element.
+        last: number after the last referenced element; None for all elements.
     """
 
     stage: int
@@ -51,14 +51,14 @@ class ReceivedRows:
 
 
 class SectionInbox:
-    """Takes parcels as Spark gives them, in any order; gives rows when all have come.
+    """Inbox that takes parcels in any order, and returns rows after all parcels have arrived.
 
     Args:
-        path: of a file for what does not fit into memory, made when it is needed.
-        budget: how many bytes of parcels stay in memory.
+        path: path of the overflow file, created on demand.
+        budget: maximum bytes of parcels in memory.
 
     Attributes:
-        replies: what tasks before this one have to say to the server.
+        replies: replies of earlier tasks to the server.
     """
 
     def __init__(self, path: Path, budget: int) -> None:
@@ -74,20 +74,22 @@ class SectionInbox:
         self.replies: list[SectionReply] = []
 
     def take(self, parcel: bytes) -> None:
-        """Takes a parcel.
+        """Stores a parcel.
 
         Raises:
-            ExchangeError: it has come twice.
+            ExchangeError: The parcel has arrived before.
         """
         head = read_head(parcel)
         if head.kind is ParcelKind.TOLD:
             if head.source in self._told:
-                raise ExchangeError(f"Spark's shuffle gave what task {head.source} sent twice")
+                raise ExchangeError(
+                    f"Spark's shuffle delivered the declaration of task {head.source} twice"
+                )
             self._told[head.source] = Told.decode(read_body(parcel))
             return
         found = self._found.setdefault(head.source, {})
         if head.number in found:
-            raise ExchangeError(f"Spark's shuffle gave a parcel of task {head.source} twice")
+            raise ExchangeError(f"Spark's shuffle delivered a parcel of task {head.source} twice")
         if head.kind is ParcelKind.REPLY:
             found[head.number] = None
             self.replies.append(decode_reply(read_body(parcel)))
@@ -96,14 +98,14 @@ class SectionInbox:
         self._keep(head, parcel)
 
     def check(self, level: str, sources: int) -> None:
-        """All have come: puts them in order.
+        """Checks and orders the parcels after all of them have arrived.
 
         Args:
-            level: the names of the stages that sent them.
-            sources: how many tasks these are.
+            level: names of the stages that sent the parcels.
+            sources: number of sending tasks.
 
         Raises:
-            ExchangeError: it is not what was sent.
+            ExchangeError: The parcels differ from the declarations of the sending tasks.
         """
         found = {
             source: [parcels[number] for number in sorted(parcels)]
@@ -116,16 +118,16 @@ class SectionInbox:
 
     @property
     def digest(self) -> int:
-        """Of all that was sent, to this task and to the others beside it."""
+        """Digest of all output of the previous level, for this task and all other tasks."""
         return digest_of_input(self._told)
 
     @property
     def broken(self) -> bool:
-        """Whether something is missing, since the section must end."""
+        """Whether input is missing because the section must end."""
         return any(one.broken for one in self._told.values())
 
     def stages(self) -> dict[int, ReceivedRows]:
-        """What has come, by the place of the stage that it is for."""
+        """Returns the received rows by the index of the target stage."""
         found: dict[int, ReceivedRows] = {}
         for parcel in self._parcels:
             head = parcel.head
@@ -135,13 +137,13 @@ class SectionInbox:
         return found
 
     def rows(self, stage: int) -> Iterator[tuple[RowKind, int, pa.Buffer]]:
-        """Of each row for a stage its kind, the number of its elements and its data; may be read several times."""
+        """Yields the kind, element count and data of each row for a stage; can be called several times."""
         for parcel in self._parcels:
             if parcel.head.stage == stage:
                 yield from read_rows(self._data(parcel))
 
     def close(self) -> None:
-        """Lets go of all, whoever still knows this inbox, and removes the file; who has rows may read on."""
+        """Drops all parcels and removes the file; open row buffers stay readable."""
         self._parcels.clear()
         if self._writer is not None:
             self._writer.discard()
@@ -160,5 +162,5 @@ class SectionInbox:
     def _data(self, parcel: _Parcel) -> bytes | pa.Buffer:
         if parcel.data is not None:
             return parcel.data
-        assert self._file is not None, "rows are read when all have come"
+        assert self._file is not None, "rows are read before all parcels arrived"
         return self._file.row(parcel.number)[1]

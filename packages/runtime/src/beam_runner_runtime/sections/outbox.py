@@ -1,4 +1,6 @@
-"""What one task of a section sends to the tasks after it: parcels by shard, and at the end what they were."""
+"""Output of one section task for the tasks of the next level: parcels by shard, and then a declaration
+of all parcels.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,18 @@ from beam_runner_runtime.sections.replies import SectionReply
 from beam_runner_runtime.sections.wire import encode_reply
 
 PARCEL_BYTES = 128 * 1024
-"""Smaller parcels cost more for each byte in Python, in Java and in Spark's shuffle."""
+"""Parcel size in bytes; smaller parcels cost more per byte in Python, in Java and in Spark's shuffle."""
 
 MOST_ROW_BYTES = 1 << 30
-"""Java has a parcel in one array, and Spark keeps some bytes beside it."""
+"""Maximum bytes of a row: Java stores a parcel in one array, and Spark adds some bytes to it."""
 
 Send = Callable[[int, bytes], None]
-"""Takes a parcel for a shard."""
+"""Function that sends a parcel to a shard."""
 
 
 @attrs.define
 class _Waiting:
-    """Rows for one stage and shard that don't make a parcel yet."""
+    """Rows for one stage and shard that wait for a full parcel."""
 
     rows: list[tuple[bytes, bytes, bytes]] = attrs.field(factory=list)
     count: int = 0
@@ -33,18 +35,18 @@ class _Waiting:
 
 
 class Outbox:
-    """Belongs to one thread.
+    """Outbox of a task; used by one thread.
 
-    The same rows in the same order make the same parcels, whatever else is different.
+    The parcels depend only on the rows and their order.
 
     Args:
-        source: the number of this task.
-        shards: how many tasks come after it.
-        send: takes parcels.
-        most_bytes: how much may wait, of all shards together, for more to come.
+        source: number of this task.
+        shards: number of tasks in the next level.
+        send: function that sends a parcel.
+        most_bytes: maximum bytes of waiting rows, for all shards together.
 
     Attributes:
-        overflows: whether a row was too large to be sent; then something is missing.
+        overflows: whether a row was too large and is missing.
     """
 
     def __init__(self, source: int, shards: int, send: Send, most_bytes: int) -> None:
@@ -59,7 +61,7 @@ class Outbox:
         self._digests = [xxhash.xxh3_64() for _ in range(shards)]
 
     def add(self, shard: int, stage: int, row: Row) -> None:
-        """Takes a row for a stage, by its place in the section."""
+        """Adds a row for the stage at this index of the section."""
         if len(row.data) > MOST_ROW_BYTES:
             self.overflows = True
             return
@@ -77,11 +79,11 @@ class Outbox:
             self._close_all()
 
     def finish(self, reply: SectionReply | None, *, broken: bool) -> None:
-        """Sends what still waits, the reply to one of the shards, and to each what it was sent.
+        """Sends the waiting rows, then the reply to one shard, and a declaration to each shard.
 
         Args:
-            reply: what is to come to the server, if anything is.
-            broken: whether something is missing, since the section must end.
+            reply: reply for the server, if any.
+            broken: whether output is missing because the section must end.
         """
         self._close_all()
         if reply is not None:

@@ -1,7 +1,8 @@
-"""In which order the stages of a section run: by levels, each of them one stage of Spark's.
+"""The order of the stages in a section: levels, each of which is one Spark stage.
 
-All stages of a level run in the same Spark tasks, one after the other, so that what a stage writes for several others
-goes through one shuffle: Spark would run its user code again for each shuffle more.
+All stages of a level run in the same Spark tasks, one after the other. So the output for several
+readers goes through one shuffle. With several shuffles, Spark would run the user code again for
+each of them.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from beam_runner_planner.plan import JobPlan, StagePlan
 
 @attrs.frozen
 class SectionStage:
-    """A stage of a section.
+    """Stage of a section.
 
     Attributes:
-        plan: the stage.
-        part: what it reads from outside.
-        place: its number in the section.
-        level: the tasks of which level run it.
-        inner: whether it reads what others of the section write.
+        plan: plan of the stage.
+        part: external input of the stage.
+        place: index of the stage in the section.
+        level: level whose tasks run the stage.
+        inner: whether the stage reads output of other stages in the section.
     """
 
     plan: StagePlan
@@ -37,12 +38,13 @@ class SectionStage:
 
 @attrs.frozen
 class SectionPlan:
-    """A section's stages.
+    """Stages of a section.
 
     Attributes:
-        levels: the stages of each level, in order.
-        tasks: how many each level has: one for each of the section's shards, but on the first no more than have something to read.
-        readers: by the id of a buffer within the section, the stage that reads it.
+        levels: stages of each level, in order.
+        tasks: number of tasks of each level: one per shard of the section, but on the first level
+            at most one per input part.
+        readers: reading stage of each buffer within the section, by buffer ID.
     """
 
     levels: tuple[tuple[SectionStage, ...], ...]
@@ -51,7 +53,7 @@ class SectionPlan:
 
     @classmethod
     def of(cls, plan: JobPlan, parts: Sequence[SectionPart], shards: int) -> SectionPlan:
-        """That of these parts, in which none comes before what it reads."""
+        """Returns the plan of these parts; each part must come after the parts that it reads."""
         stages = [plan.stages[part.stage] for part in parts]
         written = {buffer for stage in stages for buffer in stage.outputs.values()}
         levels = _levels(stages)
@@ -60,7 +62,8 @@ class SectionPlan:
             for place, (stage, part) in enumerate(zip(stages, parts, strict=True))
         ]
         count = max(levels) + 1
-        # Most sections begin with an impulse, and each task costs Spark some 20 ms, whatever it reads.
+        # Most sections start with an impulse, and each task costs about 20 ms in Spark, even
+        # without input.
         first = max(1, *(_portions(plan, one) for one in made if one.level == 0))
         return cls(
             tuple(tuple(one for one in made if one.level == level) for level in range(count)),
@@ -69,15 +72,15 @@ class SectionPlan:
         )
 
     def name(self, level: int) -> str:
-        """The names of the stages of a level."""
+        """Returns the stage names of a level."""
         return " | ".join(stage.plan.spec.name for stage in self.levels[level])
 
 
 def shares(plan: JobPlan, stage: SectionStage, tasks: int) -> list[list[Input]]:
-    """The input from outside of a stage, by the task that reads it.
+    """Returns the external input of a stage for each task.
 
-    Data of a key shard goes to one task; other data to as many as there are, the largest first, so that all have about as
-    much to do. Within a task it keeps its order.
+    The data of a key shard goes to one task. Other data is distributed over all tasks, the largest
+    first, so that the tasks have similar work. The order of the data within a task doesn't change.
     """
     inputs = list(enumerate(stage.part.inputs))
     dealt: list[list[tuple[int, Input]]] = [[] for _ in range(tasks)]
@@ -99,13 +102,13 @@ def shares(plan: JobPlan, stage: SectionStage, tasks: int) -> list[list[Input]]:
 
 
 def _weight(one: Input) -> int:
-    """How much there is to do: restrictions say it, of other data it is the bytes."""
+    """Returns the amount of work for an input: the work of restrictions if known, otherwise the bytes."""
     facts = one.data.facts
     return facts.size if facts.work is None else facts.work
 
 
 def _portions(plan: JobPlan, stage: SectionStage) -> int:
-    """How many tasks can share the input from outside of a stage."""
+    """Returns the maximum number of tasks that can share the external input of a stage."""
     return len(_shards(stage) if _is_keyed(plan, stage) else stage.part.inputs)
 
 
@@ -119,26 +122,30 @@ def _shards(stage: SectionStage) -> set[int]:
 
 
 def why_not(plan: JobPlan, parts: Iterable[SectionPart]) -> str:
-    """Why stages can't be run as a section; empty if they can."""
+    """Returns the reason why stages can't run as a section; empty if they can."""
     for part in parts:
         stage = plan.stages[part.stage]
         if stage.stable_input:
-            return f"{stage.spec.name} wants its input to be stable"
+            return f"{stage.spec.name} requires stable input"
         if stage.callbacks:
-            return f"{stage.spec.name} may want to be told when its bundle is committed"
+            return f"{stage.spec.name} can register callbacks for the commit of its bundle"
         if any(one.truncate for one in part.inputs):
-            return f"the restrictions of {stage.spec.name} are to be truncated first"
+            return f"the restrictions of {stage.spec.name} must be truncated first"
         if any(one.windows is not None for one in part.inputs):
-            return f"{stage.spec.name} reads some windows of its input only"
+            return f"{stage.spec.name} reads only some windows of its input"
         side = BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP
         source = stage.input_buffer
         if source is not None and plan.buffers[source].kind in side:
-            return f"{stage.spec.name} reads a side input as its main one"
+            return f"{stage.spec.name} reads a side input as its main input"
     return ""
 
 
 def _levels(stages: Sequence[StagePlan]) -> list[int]:
-    """As early as can be for stages that nobody in the section reads, and for all others just before the first who does."""
+    """Returns the level of each stage.
+
+    A stage without readers in the section gets the earliest possible level. Any other stage gets
+    the level just before its first reader.
+    """
     writers: dict[str, list[int]] = {}
     for place, stage in enumerate(stages):
         for buffer in stage.outputs.values():
@@ -158,5 +165,5 @@ def _levels(stages: Sequence[StagePlan]) -> list[int]:
 
 
 def stages_of(bundle: Bundle) -> tuple[str, ...]:
-    """The stages that a bundle is of: one, or all of a section."""
+    """Returns the stage IDs of a bundle: one stage, or all stages of a section."""
     return tuple(part.stage for part in bundle.parts) or (bundle.stage,)

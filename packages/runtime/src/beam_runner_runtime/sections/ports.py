@@ -1,4 +1,6 @@
-"""What sections need: a process that runs their bundles, the tasks of a placement, and slots for these."""
+"""Ports of sections: a process that runs their bundles, a placement that runs their tasks, and slots
+for these tasks.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from beam_runner_runtime.sections.ends import SectionEnd, Tasks
 
 
 class TaskHost(Protocol):
-    """The process in which a task of a section runs."""
+    """Process that runs a task of a section."""
 
     @property
     def work(self) -> JobWork:
@@ -23,33 +25,33 @@ class TaskHost(Protocol):
 
     @property
     def data(self) -> FolderData:
-        """The job's files."""
+        """Files of the job."""
 
     @property
     def scratch(self) -> Path:
-        """A folder on this machine that belongs to this process."""
+        """Folder on this machine that belongs to this process."""
 
     @property
     def clock(self) -> ProcessingClock:
-        """The job's processing time."""
+        """Processing-time clock of the job."""
 
     def run_bundle(
         self, order: RunBundle, stores: Stores, data: BundleData
     ) -> BundleReply | BundleBroke:
-        """Processes a bundle to its end, in the calling thread; never raises for what went wrong in it."""
+        """Runs a bundle in the calling thread, and returns its reply; never raises for a failure of the bundle."""
 
     def tell(self, end: BundleBroke | SectionRefusal) -> None:
-        """Tells the server that the section must end."""
+        """Reports to the server that the section must end."""
 
     def warn(self, text: str) -> None:
-        """Tells people something about the section."""
+        """Logs a warning about the section for the user."""
 
 
 class SlotUse(Protocol):
-    """The slots of the cluster, as one job counts those that it asks for and has."""
+    """Count of the cluster slots that one job has requested and taken."""
 
     def started(self, lane: int) -> None:
-        """Counts a slot that was asked for."""
+        """Counts a requested slot."""
 
     def opened(self, lane: int) -> None:
         """Counts a slot as taken."""
@@ -59,28 +61,30 @@ class SlotUse(Protocol):
 
 
 class SectionHost(Protocol):
-    """What runs sections and tables, each as many tasks at once."""
+    """Host of sections and tables, which runs each as many parallel tasks."""
 
     def start_section(
         self, order: RunBundle, work: JobWork, title: str, on_end: Callable[[SectionEnd], None]
     ) -> None:
-        """Runs a section, or a bundle of a stage that has a table, and calls ``on_end`` with what came of it, on any thread.
+        """Runs a section, or a bundle of a stage with a table, and calls ``on_end`` with the result on
+        any thread.
 
-        A placement that has no sections refuses each: its stages then run apart, on lanes. It is asked for tables only
-        where `Placement.has_tables`.
+        A placement without sections refuses each section, so its stages run separately on lanes.
+        The runner passes tables only to a placement with `Placement.has_tables`.
 
         Args:
-            order: a bundle with parts, or of a stage that has a table.
+            order: a bundle with parts, or a bundle of a stage with a table.
             work: the job.
-            title: what people are to know it by.
-            on_end: told once.
+            title: title for the user.
+            on_end: callback, called once.
         """
 
     def heard(self, message: FromWorker) -> bool:
-        """A worker process has said something: whether it is about a section that runs, and for nobody else.
+        """Called with a message of a worker process; returns whether the message concerns only a
+        running section.
 
-        May be called from any thread.
+        Thread-safe.
         """
 
     def section_tasks(self) -> Tasks:
-        """How far the sections and tables of the job are, together."""
+        """Returns the combined progress of the job's sections and tables."""

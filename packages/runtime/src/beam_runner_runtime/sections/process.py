@@ -1,4 +1,4 @@
-"""A worker process, as the tasks of sections use it."""
+"""A worker process as the host of section tasks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from beam_runner_runtime.sections.progress import SectionProgress
 
 
 class SectionProcess:
-    """Runs bundles of sections in a worker process (`beam_runner_runtime.sections.ports.TaskHost`).
+    """Host of section bundles in a worker process (`beam_runner_runtime.sections.ports.TaskHost`).
 
     Args:
-        process: the worker process. Its progress reports add up all bundles of a section from now on.
+        process: the worker process; its progress reports include all bundles of a section from now
+            on.
     """
 
     def __init__(self, process: WorkerProcess) -> None:
@@ -34,20 +35,20 @@ class SectionProcess:
     def run_bundle(
         self, order: RunBundle, stores: Stores, data: BundleData
     ) -> BundleReply | BundleBroke:
-        """Processes a bundle to its end, in this thread; files that the reply names are kept."""
+        """Runs a bundle in this thread, and persists the files that the reply names."""
         return self._progress.ended(self._process.run_with(order, stores, data))
 
     def tell(self, end: BundleBroke | SectionRefusal) -> None:
-        """Tells the server that a section must end, before Spark does."""
+        """Reports to the server that a section must end, before Spark reports the end."""
         self._process.channel.send(end)
 
     def warn(self, text: str) -> None:
-        """Tells people something about a section."""
+        """Logs a warning about a section for the user."""
         record = LogRecord(Severity.WARN, int(time.time() * 1000), text)
         self._process.stages.log((record,))
 
 
 @cache
 def section_process(process: WorkerProcess) -> SectionProcess:
-    """Returns the same object for the same process, so that its tasks add up what they have done."""
+    """Returns the same object for the same process, so that the process's tasks share their totals."""
     return SectionProcess(process)

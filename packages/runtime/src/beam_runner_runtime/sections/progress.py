@@ -1,7 +1,7 @@
-"""What one process has done of a section that runs: the bundles that have ended, and the one that it is at.
+"""Progress of a section in one process: its finished bundles and its current bundle.
 
-None of it counts before the section is committed, and tasks that Spark runs again tell it again: it is for
-people who watch.
+These figures are for users only. They don't count before the section is committed, and tasks that
+Spark retries report them again.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from beam_runner_runtime.tuning import TUNING
 
 
 class SectionProgress:
-    """May be used by several threads.
+    """Progress of the sections in one process; thread-safe.
 
     Args:
-        send: takes what is told.
+        send: function that sends a progress report to the server.
     """
 
     def __init__(self, send: Callable[[BundleProgressed], None]) -> None:
@@ -35,8 +35,9 @@ class SectionProgress:
         self._told = time.monotonic()
 
     def of(self, running: LocalBundle) -> BundleProgressed | None:
-        """How far a bundle is, of a section or not; None if nobody knows."""
-        # First: a bundle that ends between the two is told later, not twice.
+        """Returns the progress of a bundle, inside or outside of a section; None if unknown."""
+        # Read the earlier totals first. Then a bundle that finishes meanwhile is reported late, but
+        # not twice.
         before = self._before(running.attempt)
         progress = running.progress()
         if progress is None or not before:
@@ -48,7 +49,11 @@ class SectionProgress:
         return attrs.evolve(progress, metrics=together.infos())
 
     def ended(self, reply: BundleReply | BundleBroke) -> BundleReply | BundleBroke:
-        """A bundle of a section has ended; tells so now and then, since most bundles end before anyone looks."""
+        """Called when a bundle of a section finishes.
+
+        Sends a progress report at most every ``progress_seconds``, because most bundles finish
+        between two polls.
+        """
         if not isinstance(reply, BundleReply):
             return reply
         attempt = Attempt(reply.done.bundle, reply.done.attempt)

@@ -1,9 +1,10 @@
-"""The proof that no two tasks of a section have read different versions of what a third one wrote.
+"""Proof that no two tasks of a section read different versions of another task's output.
 
-Spark runs a task again when what it wrote is lost, and user code may answer differently then. So each task tells all tasks
-after it a digest of everything it has sent, to whomever; each of these tells the server the digest of all that it was told.
-If they are the same for all tasks of a level, all have read the same, to the last bit, whichever attempt at what task it came from.
-It holds for every version of Spark, and with every setting.
+Spark retries a task when its output is lost, and user code can return a different result on the
+retry. So each task sends a digest of all its output, for all shards, to all tasks of the next
+level. Each of these tasks reports to the server a digest of all digests that it received. If the
+digests of all tasks of a level are equal, all of these tasks read the same bits, whichever attempts
+wrote them. The proof holds for every version of Spark and every setting.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ _DIGEST = struct.Struct(">QQ")
 
 
 class ExchangeError(Exception):
-    """What came through Spark's shuffle is not what was sent; says what of it."""
+    """Error for data that Spark's shuffle lost, doubled or changed."""
 
 
 @attrs.frozen
 class Told:
-    """What a task says to a shard of what it has sent.
+    """Declaration of one task's output, sent to one shard.
 
     Attributes:
-        parcels: how many, before this one.
-        digest: of the rows for this shard.
-        of_all: of the rows for all shards; the same to each.
-        broken: something is missing, since the section must end.
+        parcels: number of earlier parcels for this shard.
+        digest: digest of the rows for this shard.
+        of_all: digest of the rows for all shards, the same in each declaration of the task.
+        broken: whether output is missing because the section must end.
     """
 
     parcels: int
@@ -41,22 +42,22 @@ class Told:
     broken: bool
 
     def encode(self) -> bytes:
-        """It as bytes."""
+        """Returns the declaration as bytes."""
         return _TOLD.pack(self.parcels, self.digest, self.of_all, self.broken)
 
     @classmethod
     def decode(cls, encoded: bytes) -> Told:
-        """What `encode` gave."""
+        """Reads the bytes that `encode` returned."""
         return cls(*_TOLD.unpack(encoded))
 
 
 def digest_of_all(digests: Sequence[int]) -> int:
-    """The digest of what one task has sent to all shards, by shard."""
+    """Returns the digest of one task's output from the digests of its shards."""
     return xxhash.xxh3_64_intdigest(struct.pack(f">{len(digests)}Q", *digests))
 
 
 def digest_of_input(told: Mapping[int, Told]) -> int:
-    """The digest of what one task has read, by what each source told."""
+    """Returns the digest of one task's input from the declarations of its sources."""
     pairs = (_DIGEST.pack(source, one.of_all) for source, one in sorted(told.items()))
     return xxhash.xxh3_64_intdigest(b"".join(pairs))
 
@@ -64,20 +65,21 @@ def digest_of_input(told: Mapping[int, Told]) -> int:
 def check_input(
     level: str, sources: int, told: Mapping[int, Told], found: Mapping[int, Sequence[bytes | None]]
 ) -> None:
-    """Looks whether a task has got what was sent to it, no more and no less.
+    """Checks that a task received exactly the data that was sent to it.
 
     Args:
-        level: the names of the stages that sent it.
-        sources: how many tasks these are.
-        told: by task, what it said of what it sent.
-        found: by task, the digests of its parcels but the last, in order; None for one without rows.
+        level: names of the stages that sent the data.
+        sources: number of sending tasks.
+        told: declaration of each sending task.
+        found: digests of the parcels of each sending task, in order, without its declaration; None
+            for a parcel without rows.
 
     Raises:
-        ExchangeError: something was lost, doubled or mixed.
+        ExchangeError: Data was lost, doubled or mixed.
     """
     if told.keys() != set(range(sources)) or found.keys() - told.keys():
         missing = len(set(range(sources)) - told.keys())
-        raise ExchangeError(f"Spark's shuffle lost what {missing} tasks of {level} sent")
+        raise ExchangeError(f"Spark's shuffle lost the output of {missing} tasks of {level}")
     for source, one in told.items():
         parcels = found.get(source, ())
         digest = xxhash.xxh3_64()
@@ -85,17 +87,18 @@ def check_input(
             digest.update(parcel or b"")
         if one.parcels != len(parcels) or one.digest != digest.intdigest():
             raise ExchangeError(
-                f"Spark's shuffle gave other rows than task {source} of {level} sent: "
-                f"{len(parcels)} parcels of {one.parcels}"
+                f"Spark's shuffle delivered other rows than task {source} of {level}"
+                f" sent: {len(parcels)} of {one.parcels} parcels"
             )
 
 
 def mixed_level(reply: SectionReply, tasks: Sequence[int]) -> int | None:
-    """The first level whose tasks have not all read the same, or have not all been heard; None if there is none.
+    """Returns the first level whose tasks read different input or didn't all report; None if no level
+    did.
 
     Args:
-        reply: what all tasks say.
-        tasks: how many there are in each level.
+        reply: merged reply of all tasks.
+        tasks: number of tasks in each level.
     """
     heard = dict(reply.tasks)
     for level, count in enumerate(tasks):
@@ -106,8 +109,9 @@ def mixed_level(reply: SectionReply, tasks: Sequence[int]) -> int | None:
 
 
 def refusal_text(names: str) -> str:
-    """Why a section is not committed although it ended; ``names`` of the stages whose output was read."""
+    """Returns the reason why a finished section isn't committed; ``names`` are the stages whose output differed."""
     return (
-        f"Spark mixed two versions of what {names} put out: an executor was lost, and user code answered "
-        "differently the second time. Nothing of it was committed"
+        f"Spark mixed two versions of the output of {names}: an executor was lost, and"
+        " user code returned a different result on the retry. Nothing of the section"
+        " was committed"
     )

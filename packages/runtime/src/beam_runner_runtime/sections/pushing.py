@@ -1,4 +1,4 @@
-"""Has what is pushed by one thread pulled by another, a few items ahead."""
+"""Conversion of a push interface into an iterator: one thread pushes items, and another thread pulls them."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _LOOK_SECONDS = 0.2
 
 
 class NobodyPullsError(Exception):
-    """What was to be pushed is not wanted any more."""
+    """Error for a pushed item that no consumer will pull."""
 
 
 @attrs.frozen
 class _End:
-    """Nothing follows; what the pushing ended with, if it was an error."""
+    """Marker for the end of the items, with the error of the producer, if any."""
 
     error: BaseException | None
 
 
 def pushed(produce: Callable[[Callable[[Item], None]], None]) -> Iterator[Item]:
-    """What ``produce`` gives to the function that it is called with, as it comes.
+    """Yields the items that ``produce`` passes to its push function.
 
-    It runs in a thread of its own, and waits while it is a few items ahead. Once nobody pulls any more, it finds
-    `NobodyPullsError` where it pushes next.
+    ``produce`` runs in a separate thread, and blocks while it is `_AHEAD` items ahead. After the
+    consumer stops, the next push raises `NobodyPullsError` in that thread.
 
     Raises:
-        Exception: what ``produce`` raised.
+        Exception: ``produce`` raised this exception.
     """
     items: queue.Queue[Item | _End] = queue.Queue(_AHEAD)
     given_up = threading.Event()

@@ -1,4 +1,4 @@
-"""What the tasks of a section tell the server: each adds its own to what it has heard from those before it."""
+"""Replies of section tasks to the server; each task merges its own reply with the replies of earlier levels."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from beam_runner_runtime.channel.attempts import BundleBroke, SectionRefusal
 
 @attrs.frozen
 class SectionOutputs:
-    """What one task has written for readers outside of the section.
+    """Outputs of one task for readers outside of the section.
 
     Attributes:
-        stage: the place in the section of the stage that wrote it.
-        source: the number of the task.
-        outputs: in order.
+        stage: index of the writing stage in the section.
+        source: number of the task.
+        outputs: outputs, in order.
     """
 
     stage: int
@@ -30,12 +30,12 @@ class SectionOutputs:
 
 @attrs.frozen
 class Seen:
-    """So many tasks of a level have read the same input.
+    """Number of tasks of a level that read the same input.
 
     Attributes:
-        level: theirs.
-        digest: of that input, as those who sent it told.
-        tasks: how many.
+        level: level of the tasks.
+        digest: digest of the input, from the declarations of its senders.
+        tasks: number of tasks.
     """
 
     level: int
@@ -45,14 +45,14 @@ class Seen:
 
 @attrs.frozen
 class SectionReply:
-    """What some tasks of a section have to say.
+    """Merged reply of some tasks of a section.
 
     Attributes:
-        tasks: how many of each level.
-        seen: what they have read.
-        outputs: what they have written for others.
-        metrics: of all their bundles.
-        end: why the section must end without a commit; None if it need not.
+        tasks: pairs of level and number of tasks.
+        seen: digests of the tasks' input.
+        outputs: outputs for readers outside of the section.
+        metrics: metrics of all bundles.
+        end: reason to end the section without a commit, or None.
     """
 
     tasks: tuple[tuple[int, int], ...] = ()
@@ -63,7 +63,7 @@ class SectionReply:
 
 
 def merge_replies(replies: Iterable[SectionReply]) -> SectionReply:
-    """What all of them say; of several ends one that user code has caused."""
+    """Merges replies; if several contain an end, prefers a failed bundle to a refusal."""
     tasks: Counter[int] = Counter()
     seen: Counter[tuple[int, int]] = Counter()
     outputs: list[SectionOutputs] = []

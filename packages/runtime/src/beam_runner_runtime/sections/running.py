@@ -1,6 +1,7 @@
-"""The sections of one job that run, and its bundles that are Spark's own: each as many tasks, on a thread of its own.
+"""The running sections of one job, and its bundles of Spark tables, which the placement runs as
+parallel tasks.
 
-All methods belong to the job's own thread. Times are those of ``time.monotonic``.
+All methods belong to the job's thread. Times come from ``time.monotonic``.
 """
 
 from __future__ import annotations
@@ -22,13 +23,17 @@ from beam_runner_runtime.sections.plan import stages_of
 from beam_runner_runtime.sections.ports import SectionHost, SlotUse
 
 LOOK_SECONDS = 1.0
-"""How often Spark is asked how far sections are."""
+"""Interval (s) at which the server polls Spark for the progress of sections."""
 _LOGGER = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)
 class RunningSection:
-    """A section that runs; ``changed`` is when it was seen to come further, ``places`` are the numbers of its slots."""
+    """Running section.
+
+    ``began`` is its start time, ``changed`` is the time of its last progress, and ``places`` are
+    the numbers of its slots.
+    """
 
     bundle: Bundle
     began: float
@@ -37,28 +42,29 @@ class RunningSection:
 
     @property
     def attempt(self) -> Attempt:
-        """Which attempt it is."""
+        """Number of the bundle and of the attempt."""
         return Attempt.of(self.bundle)
 
 
 class Sections:
-    """Has sections run, each at once: Spark queues their tasks as it does everybody's.
+    """Submission of sections, each at once; Spark queues their tasks together with the tasks of other
+    jobs.
 
-    For the cluster's slots a section counts as so many lanes as it can have tasks at a time; others
-    make room for them as for lanes that wait.
+    In the slots of the cluster, a section counts as many lanes as it can run tasks in parallel.
+    Other jobs make room for these slots, as for waiting lanes.
 
     Args:
-        host: runs them.
-        plan: the job's.
-        order: makes the order to run one.
-        work: what must be known of the job to run what is done with a table.
-        on_end: called from other threads.
-        width: how many tasks of one can run at a time.
-        slots: of the cluster.
+        host: host that runs sections.
+        plan: plan of the job.
+        order: function that returns the order for a bundle.
+        work: function that returns the job's data for work with a table.
+        on_end: callback for the result, called from other threads.
+        width: maximum number of parallel tasks of a section.
+        slots: slots of the cluster.
 
     Attributes:
-        tasks: how far they are, together, at the last look.
-        begun: by stage, in how many attempts that have ended user code has run.
+        tasks: combined progress at the last check.
+        begun: number of finished attempts in which user code ran, by stage.
     """
 
     def __init__(
@@ -88,14 +94,14 @@ class Sections:
         self.begun: Counter[str] = Counter()
 
     def are_for(self, bundle: Bundle) -> bool:
-        """Whether a bundle is a section, or Spark's own, and not a lane's."""
+        """Returns True if a bundle is a section or a bundle of a Spark table, and not a lane's bundle."""
         return bool(bundle.parts) or self._plan.stages[bundle.stage].table is not None
 
     def run(self, bundles: Iterable[Bundle]) -> None:
-        """Has sections run."""
+        """Starts sections."""
         for bundle in bundles:
             now = time.monotonic()
-            # Lanes have the numbers from 0 on.
+            # Slot numbers of sections are negative, because lanes have the numbers from 0 on.
             places = tuple(range(self._next_place, self._next_place - self._width, -1))
             self._next_place -= self._width
             section = RunningSection(bundle, now, now, places)
@@ -103,13 +109,13 @@ class Sections:
             for place in places:
                 self._slots.started(place)
             title = f"{self.name(bundle)}, attempt {bundle.attempt}"
-            # A turn at a stream comes every second, and is no news.
+            # Log micro-batches of a stream at DEBUG level, because they occur every second.
             level = logging.DEBUG if bundle.stage in self._sources else logging.INFO
             _LOGGER.log(level, "job %s: %s", self._job_id, title)
             self._host.start_section(self._order(bundle), self._work(), title, self._on_end)
 
     def ended(self, end: SectionEnd) -> Entry:
-        """What came of an attempt is known: what that is to the journal."""
+        """Called when an attempt at a section ends; returns its journal entry."""
         section = self._running.pop(end.attempt, None)
         if section is not None:
             for place in section.places:
@@ -122,10 +128,11 @@ class Sections:
                 return end
             case BundleBroke():
                 _LOGGER.warning(
-                    "job %s: a section broke: %s", self._job_id, end.reason or "user code"
+                    "job %s: a section failed: %s", self._job_id, end.reason or "user code"
                 )
                 if end.failure is None and section is not None and section.bundle.parts:
-                    # Else its first stage would be to blame.
+                    # Name the section in the reason. Otherwise the message would name only the
+                    # first stage.
                     end = attrs.evolve(end, reason=f"{self.name(section.bundle)}: {end.reason}")
                 return end.to_event()
             case SectionRefusal(attempt, reason, ran):
@@ -134,26 +141,26 @@ class Sections:
                 return SectionRefused(attempt.bundle, attempt.attempt, reason, ran)
 
     def committed(self, attempt: Attempt) -> bool:
-        """An attempt was committed: whether it was of a section, or a bundle that is Spark's own."""
+        """Called when an attempt is committed; returns whether it was a section or a bundle of a Spark table."""
         was_here = attempt in self._done
         self._done.discard(attempt)
         return was_here
 
     @property
     def alive(self) -> bool:
-        """Whether any run."""
+        """Whether any section is running."""
         return bool(self._running)
 
     def runs(self, attempt: Attempt) -> bool:
-        """Whether an attempt is of a section that runs."""
+        """Returns True if the attempt belongs to a running section."""
         return attempt in self._running
 
     def running(self) -> Iterator[RunningSection]:
-        """Those that run."""
+        """Yields the running sections."""
         return iter(self._running.values())
 
     def look(self) -> bool:
-        """Sees how far they are, if it is time to; whether that is further than at the last look."""
+        """Polls the progress if a check is due, and returns whether the progress changed since the last check."""
         now = time.monotonic()
         if not self._running or now < self._looked + LOOK_SECONDS:
             return False
@@ -167,13 +174,15 @@ class Sections:
         return moved
 
     def _take_places(self) -> None:
-        """Tells whose wait for a slot is over: Spark says how many tasks run, not of which section."""
+        """Counts slots as taken for the running tasks; Spark reports the number of running tasks, but
+        not their sections.
+        """
         places = [place for section in self._running.values() for place in section.places]
         for place in places[: self.tasks.running]:
             self._slots.opened(place)
 
     def name(self, bundle: Bundle) -> str:
-        """What people know a section by, or a bundle that is Spark's own."""
+        """Returns the title of a section, or of a Spark table's bundle."""
         if not bundle.parts:
             return self._plan.stages[bundle.stage].spec.title
         first, *_, last = (self._plan.stages[part.stage].spec.title for part in bundle.parts)

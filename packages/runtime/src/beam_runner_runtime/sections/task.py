@@ -1,4 +1,4 @@
-"""One task of a section: runs the stages of one level over what is for one shard."""
+"""One task of a section: runs the stages of one level on the data of one shard."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from beam_runner_runtime.sections.replies import SectionReply, Seen, merge_repli
 from beam_runner_runtime.sections.task_bundles import TaskBundles
 
 _WAITING_SHARE = 4
-"""One part in so many of a bundle's memory may wait to be sent together with more."""
+"""Divisor of a bundle's memory budget; the quotient limits the output that waits for a full parcel."""
 
 
 @attrs.frozen
 class SectionOrder:
-    """A section to be run.
+    """Order to run a section.
 
     Attributes:
-        order: the bundle, with its parts.
-        shards: how many tasks each level has, but for the first.
+        order: the bundle with its parts.
+        shards: number of tasks per level, except for the first level.
     """
 
     order: RunBundle
@@ -45,12 +45,12 @@ class SectionOrder:
 
 @attrs.frozen
 class Prepared:
-    """What all tasks of a section need, made once in a process.
+    """Data that all tasks of a section share, computed once per process.
 
     Attributes:
         order: the section.
-        plan: its stages.
-        inputs: of a stage, by its place, what each task reads from outside.
+        plan: stages of the section.
+        inputs: external inputs of each task, by the index of the stage.
     """
 
     order: SectionOrder
@@ -59,7 +59,7 @@ class Prepared:
 
     @classmethod
     def of(cls, plan: JobPlan, section: SectionOrder) -> Prepared:
-        """That of a section of a job."""
+        """Returns the shared data for a section of a job."""
         stages = SectionPlan.of(plan, section.order.bundle.parts, section.shards)
         heads = [one for level in stages.levels for one in level if not one.inner]
         inputs = {one.place: shares(plan, one, stages.tasks[one.level]) for one in heads}
@@ -70,7 +70,7 @@ _prepared: dict[str, Prepared] = {}
 
 
 def prepared_once(name: str, make: Callable[[], tuple[JobPlan, SectionOrder]]) -> Prepared:
-    """What was prepared under this name before; only the last is kept."""
+    """Returns the shared data of the section with this name; caches only the latest section."""
     if name not in _prepared:
         made = Prepared.of(*make())
         _prepared.clear()
@@ -79,14 +79,14 @@ def prepared_once(name: str, make: Callable[[], tuple[JobPlan, SectionOrder]]) -
 
 
 class SectionTask:
-    """One attempt at one task.
+    """One attempt at one task of a section.
 
     Args:
-        host: the process.
-        prepared: the section that it is a task of.
-        level: which stages it runs.
-        source: its number, from 0.
-        attempt: tells it from other attempts at this task.
+        host: process of the task.
+        prepared: shared data of the section.
+        level: level whose stages the task runs.
+        source: number of the task, from 0.
+        attempt: number that distinguishes attempts at this task.
     """
 
     def __init__(
@@ -109,11 +109,11 @@ class SectionTask:
         self._attempt = section.order.attempt
 
     def run(self, parcels: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """The parcels of this task with the shard that each is for, from those that are for it.
+        """Yields pairs of target shard and output parcel, computed from the parcels for this task.
 
         Raises:
-            ExchangeError: Spark did not give what was sent.
-            TaskFailedError: it failed from outside, and may be tried again.
+            ExchangeError: Spark's shuffle lost or changed data.
+            TaskFailedError: The task failed for an external reason, and Spark can retry it.
         """
         inbox = SectionInbox(self._host.scratch / f"{self._name}-rows", self._budget)
         try:
@@ -135,7 +135,7 @@ class SectionTask:
 
     @contextmanager
     def _told_of_neighbours(self) -> Iterator[None]:
-        """Tells the server if a disk or a store is away: the section then ends, and runs again later as a whole."""
+        """Reports an unavailable disk or store to the server, which ends the complete section and retries it later."""
         try:
             yield
         except Exception as error:
@@ -159,7 +159,7 @@ class SectionTask:
         outbox.finish(reply, broken=inbox.broken or reply.end is not None)
 
     def _bundles(self, inbox: SectionInbox, outbox: Outbox) -> SectionReply:
-        """Runs the bundles of this task, and hands on what is for later levels."""
+        """Runs the bundles of this task, and forwards the rows for later levels."""
         host = self._host
         data = SectionData(
             self._plan, self._source, self._section.shards, inbox, outbox, host.data, host.scratch
@@ -174,13 +174,13 @@ class SectionTask:
         bundle = self._section.order.bundle
         reply = TaskBundles(host, bundle, self._name, inputs, data, lambda: self._wanted).run()
         if reply.end is None:
-            for place in received:  # of later levels
+            for place in received:  # Rows for later levels
                 for kind, count, row in inbox.rows(place):
                     outbox.add(self._source, place, Row(self._source, kind, row, count))
         return reply
 
     def _input(self, stage: SectionStage, rows: ReceivedRows) -> Input:
-        """Returns all that other tasks have sent for a stage."""
+        """Returns the input that other tasks sent for a stage."""
         buffer = stage.plan.input_buffer
         assert buffer is not None
         shard = self._source if self._host.work.plan.buffers[buffer].kind.is_keyed else None

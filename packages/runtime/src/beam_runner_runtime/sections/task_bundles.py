@@ -1,17 +1,18 @@
-"""The bundles of one task: the engine's driver opens them, and this host runs them one after the other.
+"""The bundles of one task: the engine's driver opens them, and this host runs them one after the
+other.
 
-The scheduler of a task knows the stages of its level, each with what this task reads for it. So what a bundle
-puts off, or waits for in processing time, is opened again by the rules that hold on lanes and in loops:
+The scheduler of a task contains the stages of the task's level, with the task's input for each
+stage. So deferred work and processing-time timers follow the same rules as on lanes and in loops:
 
-| a bundle | then |
+| event of a bundle | effect |
 |---|---|
-| is done | its outputs and metrics are reported; what it hands back is scheduled |
-| has handed back work, or set a timer, for later | the task waits for the next alarm, at most `_MOST_DELAY` |
-| has handed back work for later than that | the section is refused, and runs as bundles |
-| wants to know of its commit, or wrote a row too large for an exchange | the section is refused |
-| broke, by user code or since a neighbour is away | the section ends |
-| broke otherwise | `TaskFailedError`: Spark runs the task again |
-| was the last one | the task ends |
+| finishes | the task reports its outputs and metrics, and schedules its residuals |
+| defers work or sets a timer for later | the task waits for the next alarm, at most `_MOST_DELAY` |
+| defers work beyond that time | the section is refused, and its stages run as bundles |
+| needs a commit callback, or writes a row too large for a shuffle | the section is refused |
+| fails by user code, or because a neighbour is unavailable | the section ends |
+| fails for another reason | `TaskFailedError`: Spark retries the task |
+| is the last bundle | the task ends |
 """
 
 from __future__ import annotations
@@ -40,27 +41,27 @@ from beam_runner_runtime.sections.pushing import NobodyPullsError
 from beam_runner_runtime.sections.replies import SectionOutputs, SectionReply, merge_replies
 
 StageInputs = Sequence[tuple[SectionStage, Sequence[Input]]]
-"""What a task reads for each stage of its level."""
+"""Input of a task for each stage of its level."""
 
 _MOST_DELAY = 10_000
-"""How long (ms) a task waits for its next alarm; meanwhile nobody else has its slot."""
+"""Maximum time (ms) that a task waits for its next alarm, because the task occupies its slot meanwhile."""
 _LOOK_SECONDS = 0.2
 
 
 class TaskFailedError(Exception):
-    """A task of a section failed from outside; Spark is to try it again."""
+    """Error for a task of a section that failed for an external reason; Spark must retry the task."""
 
 
 class TaskBundles:
-    """Runs all bundles of one task, as host of the engine's driver. Belongs to one thread.
+    """Runner of all bundles of one task, and host of the engine's driver; used by one thread.
 
     Args:
-        host: the process.
-        section: the bundle of the section, of which these are parts.
-        name: unique to this attempt at the task; what its bundles write is named after it.
-        inputs: what this task reads for each stage of its level.
-        data: the rows of this task.
-        is_wanted: returns whether anybody still reads what the task sends.
+        host: process of the task.
+        section: bundle of the section, which contains the task's bundles.
+        name: name that is unique to this attempt at the task; the bundles' files have this prefix.
+        inputs: input of the task for each stage of its level.
+        data: rows of the task.
+        is_wanted: function that returns whether a reader still consumes the task's output.
     """
 
     def __init__(
@@ -87,11 +88,11 @@ class TaskBundles:
         self._end: BundleBroke | SectionRefusal | None = None
 
     def run(self) -> SectionReply:
-        """Runs bundles until none is left, or one of them ends the section.
+        """Runs bundles until none is left, or until a bundle ends the section.
 
         Raises:
-            TaskFailedError: a bundle failed from outside, and may run again.
-            NobodyPullsError: nobody reads what the task sends.
+            TaskFailedError: A bundle failed for an external reason, and Spark can retry the task.
+            NobodyPullsError: No reader consumes the task's output.
         """
         roots = tuple(
             Output(stage.plan.stage_id, one.data) for stage, some in self._inputs for one in some
@@ -114,7 +115,7 @@ class TaskBundles:
         )
         reply = self._host.run_bundle(order, stores, self._data)
         if not self._is_wanted():
-            raise NobodyPullsError  # nor does the server want to hear of it
+            raise NobodyPullsError  # The server doesn't need the result either.
         if isinstance(reply, BundleBroke):
             self._broke(stage, reply)
         elif reason := self._why_not(reply.done):
@@ -125,7 +126,7 @@ class TaskBundles:
             self._took(stage, opened, reply)
 
     def _keep_state(self, stage: str, shard: int, stores: LoopStores, done: BundleDone) -> None:
-        """Keeps the state of a shard that waits for processing time; no bundle reads another one again."""
+        """Retains the state of a shard that waits for processing time; no later bundle reads any other shard."""
         if done.summary != EMPTY_SUMMARY:
             stores.accept(stage, shard)
             self._state[stage, shard] = stores
@@ -133,7 +134,7 @@ class TaskBundles:
     def _took(self, stage: SectionStage, opened: Bundle, reply: BundleReply) -> None:
         outputs = SectionOutputs(stage.place, self._data.source, reply.done.outputs)
         self._replies.append(SectionReply(outputs=(outputs,), metrics=reply.metrics))
-        # What reads the outputs is no part of this task.
+        # The readers of the outputs run in other tasks.
         done = attrs.evolve(
             reply.done, bundle=opened.number, attempt=opened.attempt, outputs=(), finalize=False
         )
@@ -141,7 +142,10 @@ class TaskBundles:
         self._driver.record_entries((done,), now)
         wait = self._driver.time_until_wake(now)
         if wait is not None and wait > _MOST_DELAY and not self._driver.has_ended:
-            self._refuse(f"{stage.plan.spec.name} has put off a part of its work for long")
+            self._refuse(
+                f"{stage.plan.spec.name} has deferred a part of its work for"
+                f" more than {_MOST_DELAY // 1000} s"
+            )
 
     def _part_of_section(self, stage: SectionStage, opened: Bundle) -> Bundle:
         whole, part = self._section, stage.part
@@ -156,11 +160,11 @@ class TaskBundles:
         )
 
     def _why_not(self, done: BundleDone) -> str:
-        """Returns why what a bundle came to can't be part of a section; empty if it can."""
+        """Returns the reason why a bundle's result doesn't fit into a section; empty if the result fits."""
         if done.finalize:
-            return "wants to be told when its bundle is committed"
+            return "registered callbacks for the commit of its bundle"
         if self._data.outbox.overflows:
-            return "hands on elements that are too large for Spark's shuffle"
+            return "emits elements that are too large for Spark's shuffle"
         return ""
 
     def _refuse(self, reason: str) -> None:
@@ -170,16 +174,19 @@ class TaskBundles:
     def _broke(self, stage: SectionStage, broken: BundleBroke) -> None:
         if broken.failure is None and broken.kind is FailureKind.OUTSIDE:
             text = f"{stage.plan.spec.name}: {broken.reason}"
-            self._host.warn(f"a task of a section failed, and Spark may run it again: {text}")
+            self._host.warn(f"a task of a section failed, and Spark can retry it: {text}")
             raise TaskFailedError(text)
         self._end = broken
         self._host.tell(broken)
 
     def _nap(self) -> None:
-        """Waits for the next alarm, and tells the scheduler just that time: a later one would depend on the machine."""
+        """Waits for the next alarm, and advances the scheduler to exactly the alarm's time.
+
+        The measured time would depend on the machine, and would make retries differ.
+        """
         now = self._host.clock.now()
         wait = self._driver.time_until_wake(now)
-        assert wait is not None, "nothing runs, and no alarm is set"
+        assert wait is not None, "no bundle runs, and no alarm is set"
         until = time.monotonic() + wait / 1000
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_SECONDS))
@@ -187,37 +194,39 @@ class TaskBundles:
                 raise NobodyPullsError
         self._driver.record_entries((), now + wait)
 
-    # What the driver asks for.
+    # Methods that the driver calls.
 
     @property
     def next_wake(self) -> int | None:
-        """The processing time (ms) of the next tick that is needed."""
+        """Processing time (ms) of the next required tick; None if no tick is required."""
         return self._scheduler.next_wake
 
     def record(self, entries: Sequence[Event]) -> list[Command]:
-        """Works entries in; what counts of them is on record with the reply of the section."""
+        """Applies entries to the scheduler; the reply of the section records the committed results."""
         return [command for entry in entries for command in self._scheduler.handle(entry)]
 
     def open(self, bundles: Sequence[Bundle]) -> None:
-        """Has bundles wait for their turn."""
+        """Queues bundles."""
         self._waiting.extend(bundles)
 
     def split(self, bundle: int, attempt: int, fraction: float) -> None:
-        """Does nothing: a task does not report a bundle while that runs, so none is split."""
+        """Does nothing: a task doesn't report running bundles, so the scheduler never splits them."""
 
     def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
-        """Forgets what waits: the scheduler has failed."""
+        """Discards the queued bundles, because the scheduler has failed."""
         self._waiting.clear()
 
     def finalize(self, bundles: Sequence[int]) -> None:
-        """Does nothing: bundles with callbacks are refused."""
+        """Does nothing: sections refuse bundles with callbacks."""
 
 
 _KINDS = {BufferKind.GROUPED: StageKind.GROUPING, BufferKind.KEYED: StageKind.STATEFUL}
 
 
 def _graph(plan: JobPlan, inputs: StageInputs) -> GraphSpec:
-    """Returns stages that each have a root of their own name: within a task none reads what another writes."""
+    """Returns a graph whose stages each have a root with the stage's name, because no stage of a task
+    reads another's output.
+    """
     stages = []
     for stage, _ in inputs:
         name, source = stage.plan.stage_id, stage.plan.input_buffer

@@ -1,6 +1,7 @@
-"""What the tasks of a section say, as bytes that travel with their rows: reading it runs no code.
+"""Encoding of section replies, which travel with the rows; decoding runs no code.
 
-Both ends are this package in the same version, so a reply doesn't tell its layout, as what is kept does.
+Sender and receiver run the same version of this package. So a reply doesn't contain its layout,
+unlike persisted records.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ _REGISTRY = Registry(_FORMS, SHARED, CONSTANTS)
 
 
 def encode_reply(reply: SectionReply) -> bytes:
-    """Returns what `decode_reply` reads."""
+    """Returns the encoded reply for `decode_reply`."""
     return _REGISTRY.encode(reply)
 
 
 def decode_reply(encoded: bytes) -> SectionReply:
-    """Reads what `encode_reply` returned.
+    """Reads a reply that `encode_reply` encoded.
 
     Raises:
-        FormError: it is something else.
+        FormError: The bytes contain another record.
     """
     reply = _REGISTRY.decode(encoded, _REGISTRY.layout)
     if not isinstance(reply, SectionReply):
-        raise FormError(f"tasks of a section send no {type(reply).__name__}")
+        raise FormError(f"unexpected message {type(reply).__name__} from a section task")
     return reply

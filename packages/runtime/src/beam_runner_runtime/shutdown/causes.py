@@ -6,13 +6,13 @@ import enum
 
 
 class ShutdownMessage(enum.Enum):
-    """Messages of the channel that are about shutdown; names are those of the classes in ``channel.messages``.
+    """Channel messages that concern shutdown, named after the classes in ``channel.messages``.
 
-    The value is the meaning.
+    The value is the meaning of the message.
     """
 
-    LeaveLoop = "server to worker: hand the scheduler back after the running bundle"
-    CloseLane = "server to worker: leave the lane when it is idle; the process continues"
+    LeaveLoop = "server to worker: return the scheduler after the running bundle"
+    CloseLane = "server to worker: close the lane when it is idle; the process continues"
     GiveUp = "server to worker: end the running bundle early"
     TearDown = "server to worker: tear down all DoFns; no bundle follows"
     EndJob = "server to worker: tear down all DoFns, then report `Closed`"
@@ -24,20 +24,20 @@ class ShutdownMessage(enum.Enum):
 class Event(enum.Enum):
     """Events other than messages. The value is the meaning."""
 
-    BEGUN = "it is ready"
-    ASSIGNED = "the server gives it a lane of a job"
-    SENT_AWAY = "the placement sends it away"
+    BEGUN = "the process is ready"
+    ASSIGNED = "the server assigns a lane of a job to the process"
+    SENT_AWAY = "the placement dismisses the process"
     WORK_SENT = "a bundle is sent"
     LOOP_SENT = "the loop is sent"
-    WORK_DONE = "the reply has arrived, or the loop was left"
+    WORK_DONE = "the reply has arrived, or the loop has ended"
     CANCEL_REQUESTED = "the user cancels the job"
-    STOP_REQUESTED = "a signal, or the end of its parent, asks for the end"
-    SUSPEND_REQUESTED = "the server stops, and keeps its jobs"
-    IN_ORDER = "the end of the job is on record, and it was not cancelled"
-    AT_ONCE = "the job was cancelled, suspended, or has lost its placement"
+    STOP_REQUESTED = "a signal, or the exit of the parent process, requests a stop"
+    SUSPEND_REQUESTED = "the server stops, and retains its jobs"
+    IN_ORDER = "the end of the job is persisted, and the job wasn't cancelled"
+    AT_ONCE = "the job was cancelled or suspended, or has lost its placement"
     LATE = "the limit has passed"
     ALL_GONE = "all processes of the job exited"
-    OWNER_GONE = "the process that it depends on exited"
+    OWNER_GONE = "the process that owns it exited"
     EXITED = "the process exited, or its connection broke"
 
 

@@ -17,11 +17,11 @@ class Detection:
     """One row of the table.
 
     Attributes:
-        component: the module that detects the failure.
-        failure: the failure.
-        limits: the names of the limits whose sum is the longest time until the component detects the
-            failure; empty if the operating system reports the failure at once.
-        reaction: the consequence.
+        component: module that detects the failure.
+        failure: description of the failure.
+        limits: names of the limits whose sum is the longest time until the detection; empty if the
+            operating system reports the failure at once.
+        reaction: consequence of the failure.
         is_logged: whether the component calls `notice`.
     """
 
@@ -33,12 +33,12 @@ class Detection:
 
     @property
     def seconds(self) -> float:
-        """The longest time until the component detects the failure, without the delays of a busy machine."""
+        """Longest time (s) until the component detects the failure, without the delays of a busy machine."""
         return sum(getattr(limits.LIMITS, name) for name in self.limits)
 
 
 class Detector(enum.Enum):
-    """All rows."""
+    """All rows of the table."""
 
     CHANNEL = Detection(
         "channel.server",
@@ -57,24 +57,24 @@ class Detector(enum.Enum):
         "driver.processes (Beat)",
         "a worker process sends no message",
         ("silent_seconds", "condition_look_seconds"),
-        "the job's page and messages say so; the process may be stopped, or code in C may hold Python's lock",
+        "the job's page and messages report it; the process may be suspended, or C code may hold the GIL",
         is_logged=False,
     )
     VITALS = Detection(
         "driver.processes (vitals)",
-        "a worker process lives and works, and its channel is broken",
+        "a worker process works, but its channel is broken",
         ("silent_seconds", "mute_seconds", "condition_look_seconds"),
         "the server kills the process, see CHANNEL",
     )
     WATCHDOG = Detection(
         "driver.watch",
-        "the server has sent a bundle, and its process does not work on any",
+        "the server has sent a bundle, but its process works on no bundle",
         ("watchdog_seconds", "watchdog_look_seconds"),
         "the process gets `ExitNow`, and the bundle runs again",
     )
     ESSENTIAL_THREAD = Detection(
         "model.threads",
-        "a thread that a process depends on ends by an error",
+        "an essential thread of a process ends with an error",
         (),
         "a worker process exits, see CHANNEL; a job of the server fails; the server of a broken fork server stops",
         is_logged=False,
@@ -102,7 +102,7 @@ class Detector(enum.Enum):
         "processes.reaper (pidfd)",
         "the server or the fork server exits",
         ("orphan_seconds",),
-        "all descendants of the fork server exit by themselves, or are killed after this time",
+        "all descendants of the fork server exit, or the reaper kills them after this time",
         is_logged=False,
     )
     ORPHANS = Detection(
@@ -121,7 +121,7 @@ class Detector(enum.Enum):
     )
     STAND_BY_CALL = Detection(
         "channel.client (stand_by)",
-        "the server exits while a process stands by, or does not answer",
+        "the server exits or doesn't respond while a process stands by",
         ("call_seconds",),
         "the process exits with code 1",
         is_logged=False,
@@ -161,22 +161,22 @@ class Detector(enum.Enum):
     )
     CANCEL = Detection(
         "driver.job",
-        "a job that is to be cancelled goes on, since its loop does not hear",
+        "a cancelled job continues, because its loop doesn't respond",
         ("cancel_seconds",),
         "the placement kills the lanes",
         is_logged=False,
     )
     PLACEMENT = Detection(
         "server.cli",
-        "fork servers exit again and again before they are ready, or Spark's Java process exits",
+        "fork servers exit repeatedly before they are ready, or Spark's Java process exits",
         ("placement_look_seconds",),
-        "the server stops with exit code 1; with a state folder the next server goes on with the jobs",
+        "the server stops with exit code 1; with a state folder the next server continues the jobs",
     )
     OWNER = Detection(
         "server.lifelines",
         "the process that reads the server's output, or that `--parent-pid` names, exits",
         (),
-        "the server stops as after SIGTERM, and in a hurry after `orphaned_hurry_seconds`",
+        "the server stops as after SIGTERM, and at once after `orphaned_hurry_seconds`",
     )
 
 

@@ -1,4 +1,6 @@
-"""The detectors that notice a process that the system kills, by the state of the process; tests kill each of them."""
+"""The detectors that notice the kill of a process by the system, by the state of the process; tests
+kill each process.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ KILLS = (
     Kill(LaneState.STARTING, (_D.WORKER_EXIT,), "the lane starts again in another process"),
     Kill(LaneState.IDLE, _LOST, "the lane starts again when a bundle needs it"),
     Kill(LaneState.BUNDLE, _LOST, "the bundle runs again"),
-    Kill(LaneState.LOOP, _LOST, "what the loop has not reported runs again"),
+    Kill(LaneState.LOOP, _LOST, "the unreported work of the loop runs again"),
     Kill(HarnessState.STARTING, (_D.HARNESS_START,), "the bundle runs again"),
     Kill(HarnessState.WORKING, (_D.HARNESS,), "the bundle runs again"),
     Kill(HarnessState.ENDING, (_D.HARNESS,), "the job ends as without the kill"),
@@ -65,10 +67,8 @@ KILLS = (
     ),
     Kill(ReaperState.ENDING, (_D.PARENT_DEATH,), "the fork server and its workers are killed"),
     Kill(ServerState.STARTING, (_D.REAPER,), "no process remains"),
-    Kill(ServerState.SERVING, _SERVER, "no process remains; the next server goes on with the jobs"),
-    Kill(
-        ServerState.STOPPING, _SERVER, "no process remains; the next server goes on with the jobs"
-    ),
+    Kill(ServerState.SERVING, _SERVER, "no process remains; the next server continues the jobs"),
+    Kill(ServerState.STOPPING, _SERVER, "no process remains; the next server continues the jobs"),
     Kill(ProgramState.WORKING, (_D.HARNESS,), "the job fails"),
 )
-"""A row for each state in which a process of its kind can be killed."""
+"""All rows: one for each state in which a process of its kind can be killed."""

@@ -1,4 +1,4 @@
-"""The present state of one process or job, changed by the table of transitions alone."""
+"""The current state of one process or job; only the transition table changes the state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_runner_runtime.shutdown.causes import Cause
 from beam_runner_runtime.shutdown.transitions import TRANSITIONS
 
 VARIABLE = "BEAM_RUNNER_CHECK_SHUTDOWN"
-"""If this variable is set in the environment of a server, a transition that the table lacks raises an error."""
+"""Environment variable of a server; if it is set, a transition that the table lacks raises an error."""
 
 _AFTER = {(row.before, row.cause): row.after for row in TRANSITIONS}
 _LOGGER = logging.getLogger(__name__)
@@ -20,15 +20,15 @@ Kind = TypeVar("Kind", bound=enum.Enum)
 
 
 class UnexpectedTransition(AssertionError):
-    """The table has no transition for a state and a cause; this is a defect of the runner."""
+    """Error for a state and a cause without a transition in the table; this is a defect of the runner."""
 
 
 class Life(Generic[Kind]):
-    """A state that changes by the table. Thread-safe.
+    """State that changes by the table; thread-safe.
 
     Args:
-        state: the first state.
-        name: the process or job.
+        state: initial state.
+        name: name of the process or job.
     """
 
     def __init__(self, state: Kind, name: str) -> None:
@@ -38,19 +38,17 @@ class Life(Generic[Kind]):
 
     @property
     def state(self) -> Kind:
-        """The present state."""
+        """Current state."""
         return self._state
 
     def take(self, cause: Cause) -> Kind:
-        """Changes the state because of ``cause``.
+        """Changes the state because of ``cause``, and returns the previous state.
 
-        Without a transition the state stays, and the log has an error.
-
-        Returns:
-            The state before.
+        Without a transition the state doesn't change, and the log gets an error.
 
         Raises:
-            IllegalTransition: If the table has no transition, and the environment has `VARIABLE`.
+            UnexpectedTransition: The table has no transition, and the environment contains
+                `VARIABLE`.
         """
         with self._lock:
             before = self._state

@@ -7,52 +7,53 @@ import attrs
 
 @attrs.define
 class ShutdownLimits:
-    """All limits. `LIMITS` is the only instance; tests change its fields before the component reads them.
+    """All limits. `LIMITS` is the only instance; tests change its fields before the component reads
+    them.
 
     Attributes:
-        teardown_seconds: all processes of a job tear down their DoFns and report `Closed`; then they get `ExitNow`.
-        abort_seconds: all processes of a job exit after `ExitNow`; then the placement kills them.
-        kill_seconds: a process on the server's machine exits after `ExitNow`; then the server kills the process.
-        give_up_seconds: an SDK in another process stops its bundle after `GiveUp`; then the placement cancels the lanes.
-        cancel_seconds: the job ends after a cancel request; then the placement cancels the lanes.
-        lane_close_seconds: lanes of a finished job end after `CloseLane`; then the placement cancels the lanes.
-        suspend_seconds: running work ends after the server begins to stop; then the job is left to the next server.
-        external_stop_seconds: a worker pool outside answers the request to stop an SDK harness.
+        teardown_seconds: time for all processes of a job to tear down their DoFns and report `Closed`; then they get `ExitNow`.
+        abort_seconds: time for all processes of a job to exit after `ExitNow`; then the placement kills them.
+        kill_seconds: time for a process on the server's machine to exit after `ExitNow`; then the server kills the process.
+        give_up_seconds: time for an SDK in another process to stop its bundle after `GiveUp`; then the placement cancels the lanes.
+        cancel_seconds: time for the job to end after a cancel request; then the placement cancels the lanes.
+        lane_close_seconds: time for the lanes of a finished job to end after `CloseLane`; then the placement cancels the lanes.
+        suspend_seconds: time for running work to end after the server begins to stop; then the job is left to the next server.
+        external_stop_seconds: time for an external worker pool to respond to the request to stop an SDK harness.
         job_look_seconds: longest pause between two rounds of a job.
-        condition_look_seconds: pause between two looks of a job at its processes and waits.
-        job_turn_seconds: pause between two looks of a job that waits for its turn to begin.
+        condition_look_seconds: pause between two checks of a job's processes and waits.
+        job_turn_seconds: pause between two checks of a job that waits for its start.
         keepalive_seconds: silence on a connection of the channel; then either side sends a ping.
-        keepalive_answer_seconds: the other side answers a ping; then the connection is closed.
-        call_seconds: the server answers a call of a worker process; then the call fails.
+        keepalive_answer_seconds: time for the other side to answer a ping; then the connection is closed.
+        call_seconds: time for the server to answer a call of a worker process; then the call fails.
         beat_seconds: pause between two heartbeats of a worker process in its vitals file.
         beat_message_seconds: pause between two `Beat` messages.
-        silent_seconds: a worker process sends no message; then the server reports the process as silent and reads its vitals.
-        mute_seconds: a silent process continues to write vitals; then the server kills the process, because its channel is broken.
-        watchdog_seconds: no process works on a bundle that the server has sent; then the bundle runs again elsewhere.
-        watchdog_look_seconds: pause between two looks of the watchdog.
-        watchdog_heard_seconds: age of the last message of a process; the watchdog ignores processes with an older one.
-        orphan_seconds: orphans, and processes beneath a reaper that ends, exit by themselves; then the reaper kills them.
-        reaper_look_seconds: pause between two looks of a reaper for orphans.
-        reaper_end_look_seconds: the same while the reaper ends.
-        fork_server_start_seconds: the fork server imports the modules that workers need; then the server fails to start.
-        fork_server_stop_seconds: the fork server and its workers exit; then the server kills them.
-        fork_server_attempts: number of fork servers in a row that exit before they are ready; then the server stops.
-        lane_attempts: number of processes in which a lane is tried; then the lane has failed.
-        stand_by_seconds: the server answers a process that asks for its next lane; the process then asks again.
-        stand_down_seconds: processes without a job exit when the server stops.
-        harness_connect_seconds: an SDK harness neither runs nor waits for a core or a disk before it connects; then it has failed to start.
-        harness_unseen_seconds: an SDK harness connects if its process can't be observed.
-        harness_start_seconds: an SDK harness connects, whatever it does.
-        harness_prepare_seconds: added to the limits above if packages must be installed or an image must be fetched.
-        harness_teardown_seconds: an SDK harness tears down and exits; then it is killed.
+        silent_seconds: time without a message of a worker process; then the server reports the process as silent and reads its vitals.
+        mute_seconds: time for which a silent process continues to write vitals; then the server kills the process, because its channel is broken.
+        watchdog_seconds: time for which no process works on a bundle that the server has sent; then the bundle runs again elsewhere.
+        watchdog_look_seconds: pause between two checks of the watchdog.
+        watchdog_heard_seconds: maximum age of a process's last message; the watchdog ignores processes with an older one.
+        orphan_seconds: time for orphans, and for processes beneath a stopping reaper, to exit; then the reaper kills them.
+        reaper_look_seconds: pause between two checks of a reaper for orphans.
+        reaper_end_look_seconds: the same while the reaper stops.
+        fork_server_start_seconds: time for the fork server to import the modules that workers need; then the server fails to start.
+        fork_server_stop_seconds: time for the fork server and its workers to exit; then the server kills them.
+        fork_server_attempts: number of consecutive fork servers that exit before they are ready; then the server stops.
+        lane_attempts: maximum number of processes in which a lane is started; then the lane has failed.
+        stand_by_seconds: time for the server to answer a process that requests its next lane; the process then repeats the request.
+        stand_down_seconds: time for processes without a job to exit when the server stops.
+        harness_connect_seconds: time for which an SDK harness neither connects nor runs nor waits for a core or a disk; then it has failed to start.
+        harness_unseen_seconds: time for an SDK harness to connect if its process can't be observed.
+        harness_start_seconds: time for an SDK harness to connect in any case.
+        harness_prepare_seconds: extra time for the limits above if packages must be installed or an image must be fetched.
+        harness_teardown_seconds: time for an SDK harness to tear down and exit; then it is killed.
         harness_interrupted_seconds: the same if a bundle is still running in the SDK harness.
-        channel_stop_seconds: the server closes all streams of the channel.
-        server_jobs_seconds: all jobs end when the server stops; then the server exits without them.
-        server_state_seconds: the store of state answers when the server stops.
+        channel_stop_seconds: time for the server to close all streams of the channel.
+        server_jobs_seconds: time for all jobs to end when the server stops; then the server exits without them.
+        server_state_seconds: time for the state store to respond when the server stops.
         placement_look_seconds: pause between two checks of the server that its placement is alive.
-        start_stop_seconds: a start that is interrupted by a signal ends.
-        orphaned_hurry_seconds: a server whose parent has exited stops in order; then it kills its processes and exits.
-        repeated_signal_seconds: a second SIGINT is ignored if no terminal has sent it.
+        start_stop_seconds: time for a start to end after a signal interrupts it.
+        orphaned_hurry_seconds: time for a server whose parent has exited to stop in order; then it kills its processes and exits.
+        repeated_signal_seconds: time after a SIGINT in which a second SIGINT is ignored, unless a terminal sends it.
     """
 
     teardown_seconds: float = 10.0

@@ -20,9 +20,9 @@ class ServerState(enum.Enum):
 class JobPhase(enum.Enum):
     """States of a job's thread in the server."""
 
-    WAITING = "waits for its turn to begin"
+    WAITING = "waits for its start"
     RUNNING = "runs bundles"
-    CANCELLING = "has a cancel request, which is not on record yet"
+    CANCELLING = "has a cancel request that is not persisted yet"
     SUSPENDING = "waits for running work before it is left to the next server"
     TEARING_DOWN = "waits until all processes report `Closed` and exit"
     ABORTING = "waits until all processes exit after `ExitNow`"
@@ -30,7 +30,7 @@ class JobPhase(enum.Enum):
 
 
 class LaneState(enum.Enum):
-    """States of a lane in the server: a place for one bundle at a time in a worker process."""
+    """States of a lane in the server: a slot for one bundle at a time in a worker process."""
 
     STARTING = "waits for a worker process"
     IDLE = "waits for a bundle"
@@ -50,11 +50,11 @@ class SectionLife(enum.Enum):
 class WorkerState(enum.Enum):
     """States of a Python worker process."""
 
-    STANDING_BY = "asks the server for its first lane"
+    STANDING_BY = "requests its first lane from the server"
     WORKING = "works for a job"
-    GIVING_UP = "ends its running bundle early, and begins no bundle in an SDK harness"
+    GIVING_UP = "ends its running bundle early, and starts no bundle in an SDK harness"
     TEARING_DOWN = "tears down its DoFns"
-    ENDING = "tears down its DoFns unless that is done, and then reports `Closed`"
+    ENDING = "tears down its DoFns if necessary, and then reports `Closed`"
     CLOSED = "waits for `Goodbye`"
     ABORTING = "exits at once"
     GONE = "exited, or can't be reached"
@@ -75,15 +75,15 @@ class ForkServerState(enum.Enum):
     IMPORTING = "imports the modules that workers need"
     READY = "forks workers"
     STOPPING = "kills its workers and exits"
-    LOST = "exited and isn't replaced: too many of them exited before they were ready"
+    LOST = "exited and isn't replaced, because too many fork servers exited before they were ready"
     GONE = "exited after a request"
 
 
 class ReaperState(enum.Enum):
-    """States of the process that outlives the fork server and kills what remains of its descendants."""
+    """States of the process that outlives the fork server and kills its remaining descendants."""
 
     WATCHING = "kills orphans"
-    ENDING = "waits for its descendants, and kills what remains of them"
+    ENDING = "waits for its descendants, and kills the remaining ones"
     GONE = "exited"
 
 

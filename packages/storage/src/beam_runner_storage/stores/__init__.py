@@ -1,1 +1,1 @@
-"""Data stores: where what is committed lies where machines share no folder."""
+"""Data stores for committed files of machines that share no folder."""

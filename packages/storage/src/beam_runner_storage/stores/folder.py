@@ -1,4 +1,4 @@
-"""A folder as a store."""
+"""A store in a folder."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _PIECE = 4 << 20
 
 
 class FolderStore(FileStore):
-    """Files by their paths in a folder.
+    """Store that identifies files by their path in a folder.
 
     Args:
-        folder: the folder. The first file makes it.
-        url: the name of the store in errors.
+        folder: the folder, created with the first file.
+        url: name of the store in errors.
         durable: whether a file is on the disk when `put` or `create` returns.
     """
 
@@ -63,13 +63,13 @@ class FolderStore(FileStore):
         return size
 
     def names(self) -> Iterator[str]:
-        """See `FileStore.names`; files that are being written are among them."""
+        """Yields the names, see `FileStore.names`; includes unfinished files."""
         for place, folders, files in os.walk(self._folder, onerror=self._unlisted):
             links = [name for name in folders if Path(place, name).is_symlink()]
             yield from (str(Path(place, name).relative_to(self._folder)) for name in files + links)
 
     def delete(self, names: Iterable[str]) -> None:
-        """See `FileStore.delete`; a file that can't be removed keeps no other one."""
+        """Removes files, see `FileStore.delete`; if a removal fails, removes the other files anyway."""
         failed: tuple[str, OSError] | None = None
         for name in names:
             try:
@@ -85,7 +85,7 @@ class FolderStore(FileStore):
         write: Callable[[Path], object],
         give_name: Callable[[Path, Path], None],
     ) -> bool:
-        """Writes a file, then gives it its name; returns False if the name is taken and has to stay."""
+        """Writes a file and then renames it; returns False if the name exists and must stay."""
         path = self._folder / name
         part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:

@@ -1,7 +1,7 @@
-"""HDFS, by a namenode, a name service, or a table of mounts (``viewfs``).
+"""A store on HDFS, addressed by a namenode, a name service, or a mount table (``viewfs``).
 
-A client starts threads, after which a process must not be forked: so only the server and processes that run bundles
-make one, never the daemon that forks these.
+The client starts threads, after which a process must not fork. So only the server and the processes
+that run bundles create a client, and never the daemon that forks these processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreE
 T = TypeVar("T")
 
 _UNFINISHED = ".writing"
-"""The folder of files that are being written: they get their names when they are whole."""
+"""Name of the folder for unfinished files; a complete file is moved to its final name."""
 _PIECE = 4 << 20
 _AT_ONCE = 100
 _FIRST_WAIT_SECONDS = 0.1
@@ -33,15 +33,16 @@ _LONGEST_WAIT_SECONDS = 2.0
 
 
 class HdfsStore(FileStore):
-    """One folder. Folders that removals leave empty go, too.
+    """Store in one HDFS folder, which also removes empty subfolders.
 
     Args:
-        url: of the folder. Name services, mounts and Kerberos are what ``core-site.xml`` and ``hdfs-site.xml`` in
-            ``HADOOP_CONF_DIR`` say.
-        patience: for how many seconds after it first failed a request is tried again.
+        url: URL of the folder. ``core-site.xml`` and ``hdfs-site.xml`` in ``HADOOP_CONF_DIR``
+            configure name services, mounts and Kerberos.
+        patience: seconds after the first failure in which a request is retried.
 
     Raises:
-        StoreError: the URL is malformed, or what is configured is, or knows nothing of it.
+        StoreError: The URL or the configuration is malformed, or the configuration lacks the name
+            service.
     """
 
     def __init__(self, url: str, patience: float) -> None:
@@ -55,11 +56,11 @@ class HdfsStore(FileStore):
             raise self._error("can't be used", refusal(error)) from error
 
     def put(self, name: str, source: Path) -> None:
-        """See `FileStore.put`; it is on as many data nodes then as HDFS keeps copies of a file."""
+        """Uploads a file, see `FileStore.put`; on return HDFS has written all of its replicas."""
         self._ask(f"does not take {name}", lambda: self._keep(name, _pieces(source), first=False))
 
     def create(self, name: str, contents: bytes) -> bool:
-        """See `FileStore.create`; nobody sees a part of it."""
+        """Creates a file, see `FileStore.create`; readers never see a partial file."""
         return self._ask(f"does not take {name}", lambda: self._keep(name, (contents,), first=True))
 
     def read(self, name: str) -> bytes:
@@ -82,7 +83,7 @@ class HdfsStore(FileStore):
         return size
 
     def names(self) -> Iterator[str]:
-        """See `FileStore.names`; among them are files that are being written, or whose writer has ended before they were."""
+        """Yields the names, see `FileStore.names`; includes unfinished files, also of writers that have exited."""
         folders = [self._folder or "/"]
         while folders:
             folder = folders.pop()
@@ -93,7 +94,7 @@ class HdfsStore(FileStore):
                     yield found.path.removeprefix(f"{self._folder}/")
 
     def delete(self, names: Iterable[str]) -> None:
-        """See `FileStore.delete`; it costs a request for each file."""
+        """Removes files, see `FileStore.delete`; sends one request per file."""
         waiting = iter(names)
         while some := list(islice(waiting, _AT_ONCE)):
             self._ask(f"does not remove {some[0]}", lambda: self._calls(self._remove, some))
@@ -102,7 +103,7 @@ class HdfsStore(FileStore):
         return f"{self._folder}/{name}"
 
     def _keep(self, name: str, pieces: Iterable[bytes], *, first: bool) -> bool:
-        """Writes a file; whether it has its name then. One that has to be the ``first`` of this name may have none."""
+        """Writes a file, and returns whether it got its name; with ``first``, the name must be free."""
         part = self._path(f"{_UNFINISHED}/{secrets.token_hex(8)}")
         writer = self._calls(Client.create, part, WriteOptions(create_parent=True))
         for piece in pieces:
@@ -112,7 +113,8 @@ class HdfsStore(FileStore):
         try:
             return self._rename(part, path, first=first)
         except FileNotFoundError:
-            # Either it has its name already, and the answer got lost; or the name's folder is not there yet.
+            # Either the rename succeeded and its response was lost, or the target folder doesn't
+            # exist yet.
             if self._is_there(path):
                 return not first
         self._calls(Client.mkdirs, str(PurePosixPath(path).parent), create_parent=True)
@@ -167,7 +169,7 @@ class HdfsStore(FileStore):
             client.delete(path)
         folders = {folder for path in paths for folder in self._folders_of(path)}
         for folder in sorted(folders, key=len, reverse=True):
-            # One that is not empty is refused.
+            # HDFS refuses to remove a folder that isn't empty.
             with contextlib.suppress(OSError, RuntimeError):
                 client.delete(folder)
 
@@ -178,10 +180,10 @@ class HdfsStore(FileStore):
             yield parent
 
     def _ask(self, what: str, work: Callable[[], T]) -> T:
-        """What a request returns, which is tried again while it fails for reasons that pass.
+        """Returns the result of a request, and retries it while the failure is transient.
 
         Raises:
-            StoreError: HDFS does not answer, or refuses.
+            StoreError: HDFS doesn't respond, or refuses the request.
         """
         failing: float | None = None
         wait = _FIRST_WAIT_SECONDS

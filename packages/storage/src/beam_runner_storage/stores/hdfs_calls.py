@@ -1,4 +1,4 @@
-"""Calls of HDFS's client that end: it waits without limit for who does not answer."""
+"""HDFS client calls with a timeout; the client itself would wait for a response without limit."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _ANSWER_SECONDS = 10.0
-"""For how long one call is waited for, where there is patience for more than one."""
+"""Maximum seconds of one call, if the patience is longer."""
 _FAILOVER = "dfs.client.failover"
 _SETTINGS = {
     f"{_FAILOVER}.max.attempts": "2",
     f"{_FAILOVER}.sleep.base.millis": "50",
     f"{_FAILOVER}.sleep.max.millis": "200",
 }
-"""The client by itself would try for three minutes; it is to say soon what is wrong, and is asked again."""
+"""Settings that shorten the client's own retries from three minutes, because the caller retries and
+must know the reason soon.
+"""
 
 
 class NoAnswerError(Exception):
-    """HDFS said nothing in all the time that a call may take."""
+    """Error for a call without a response within the time limit."""
 
 
 class HdfsCalls:
-    """A client that is replaced when one of its calls does not end, so that the next one has connections of its own.
+    """Client that is replaced after a call times out, so that the next call uses new connections;
+    thread-safe.
 
-    Calls raise what the client raises. Thread-safe.
+    Calls raise the errors of the client.
 
     Args:
         server: scheme and host of the URL.
-        patience: how many seconds a call may take at most.
+        patience: maximum seconds of a call.
     """
 
     def __init__(self, server: str, patience: float) -> None:
@@ -45,10 +48,10 @@ class HdfsCalls:
     def __call__(
         self, call: Callable[Concatenate[Client, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """What a method of the client, or a function of it, returns.
+        """Returns the result of a client method, or of a function that takes the client.
 
         Raises:
-            NoAnswerError: it did not end.
+            NoAnswerError: The call timed out.
         """
         client = self._client
         try:
@@ -59,10 +62,10 @@ class HdfsCalls:
             raise
 
     def of(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same of a method of a file's.
+        """Returns the result of a file method.
 
         Raises:
-            NoAnswerError: it did not end.
+            NoAnswerError: The call timed out.
         """
         answer: Future[T] = Future()
 
@@ -83,6 +86,7 @@ class HdfsCalls:
             raise NoAnswerError(f"it did not answer within {self._seconds:g} s") from None
 
     def _other_client(self) -> Client:
-        # It asks the namenodes of a name service in the order of their list, and would wait for the same one again.
+        # Use a random order. Otherwise the new client would try the same unresponsive namenode of
+        # the name service first.
         service = self._server.partition("://")[2]
         return Client(self._server, {**_SETTINGS, f"{_FAILOVER}.random.order.{service}": "true"})

@@ -1,4 +1,4 @@
-"""What HDFS, or its client, has refused: in one line, with what to do, and whether it may pass."""
+"""Error reasons of HDFS and its client: one line with the fix, and whether the error is transient."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _QUOTA = "the quota of a folder above is used up: raise it, or name another fold
 
 @attrs.frozen
 class _Kind:
-    """Reasons that have a text in common.
+    """Kind of error reasons with a common text.
 
     Attributes:
-        sign: what is in the text.
-        remedy: what to do.
-        passes: whether it may be gone in a moment.
+        sign: part of the error text that identifies the kind.
+        remedy: fix for the user.
+        passes: whether the error can be transient.
     """
 
     sign: str
@@ -77,11 +77,11 @@ _KINDS = (
 
 @attrs.frozen
 class Refusal:
-    """Why something failed.
+    """Reason of a failure.
 
     Attributes:
-        reason: in one line.
-        passes: whether it is worth while to ask again.
+        reason: reason in one line.
+        passes: whether a retry can succeed.
     """
 
     reason: str
@@ -89,14 +89,16 @@ class Refusal:
 
 
 def refusal(error: Exception) -> Refusal:
-    """What an error of the client says. What is not known here is taken for something that passes."""
+    """Returns the reason of a client error; an unknown error counts as transient."""
     text = _text(error)
     whole = f"{type(error).__name__} {error}"
     for kind in _KINDS:
         if kind.sign in whole:
             return Refusal(f"{text}; {kind.remedy.format(conf=_configured())}", kind.passes)
     if isinstance(error, OSError) and error.errno is not None:
-        return Refusal(text, passes=False)  # of this machine's own: the client's have no number
+        return Refusal(
+            text, passes=False
+        )  # an error of this machine: errors of the HDFS client have no errno
     if isinstance(error, OSError | NoAnswerError):
         return Refusal(f"{text}; {_UNREACHABLE}", passes=True)
     return Refusal(text, passes=True)

@@ -1,4 +1,4 @@
-"""The name of a server, which no other has: it is kept with the server's state, in a folder or in another store."""
+"""The unique ID of a server, stored with the server's state in a folder or in another store."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _NAME = "server-id"
 
 
 def server_id(state: FileStore) -> str:
-    """Returns the name of all servers that have this state, one after the other; the first one makes it.
+    """Returns the ID of all successive servers with this state; the first server creates it.
 
     Raises:
-        StoreError: the store does not answer, or refuses.
+        StoreError: The store doesn't respond, or refuses.
     """
     try:
         return state.read(_NAME).decode().strip()

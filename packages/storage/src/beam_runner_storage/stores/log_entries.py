@@ -1,8 +1,9 @@
-"""The objects of a log in a store: what they are called, and what is in them.
+"""The objects of a log in a store: their names and contents.
 
-An entry has its place: an epoch, which is one server's, and a number in it. Each is chained to the one before by its
-checksum. The last of an epoch is its seal, which the server of the next epoch has put there. A base is a copy of the
-database as it was before the entry of its place. A claim says that the server of an epoch is to stop.
+The position of an entry is an epoch and a number. An epoch belongs to one server. The checksum of
+an entry chains it to the next entry. The last entry of an epoch is its seal, which the server of
+the next epoch writes. A base is a copy of the database before the entry at its position. A claim
+requests the server of an epoch to stop.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ _BASE = re.compile(r"bases/(\d{8})-(\d{12})-([0-9a-f]{16})-([0-9a-f]{16})")
 
 @attrs.frozen(order=True)
 class LogPosition:
-    """Where an entry is in the log."""
+    """Position of an entry in the log."""
 
     epoch: int
     number: int
 
     @property
     def name(self) -> str:
-        """The object's."""
+        """Name of the object."""
         return f"entries/{self.epoch:08d}/{self.number:012d}"
 
     @classmethod
     def of(cls, name: str) -> LogPosition | None:
-        """That of the entry of this name; None of other objects."""
+        """Returns the position of the entry with this name, or None for other objects."""
         found = _ENTRY.fullmatch(name)
         return cls(int(found[1]), int(found[2])) if found else None
 
 
 @attrs.frozen(order=True)
 class Base:
-    """A copy of the database: the place of the first entry after it, the checksum of the entry before, and its own."""
+    """Copy of the database: position of the next entry, checksum of the previous entry, and checksum of the copy."""
 
     place: LogPosition
     chain: int
@@ -51,13 +52,13 @@ class Base:
 
     @property
     def name(self) -> str:
-        """The object's."""
+        """Name of the object."""
         place = f"{self.place.epoch:08d}-{self.place.number:012d}"
         return f"bases/{place}-{self.chain:016x}-{self.checksum:016x}"
 
     @classmethod
     def of(cls, name: str) -> Base | None:
-        """That of this name; None of other objects."""
+        """Returns the base with this name, or None for other objects."""
         found = _BASE.fullmatch(name)
         if found is None:
             return None
@@ -66,34 +67,34 @@ class Base:
 
 
 def claim(epoch: int) -> str:
-    """The name of the object that says so."""
+    """Returns the name of the claim for an epoch."""
     return f"claims/{epoch:08d}"
 
 
 @attrs.frozen
 class Entry:
-    """What one server has written at a place; ``transactions`` is ``None`` of a seal."""
+    """Entry that one server wrote at a position; ``transactions`` is ``None`` for a seal."""
 
     writer: bytes
     before: int
     transactions: Sequence[Transaction] | None
 
     def packed(self) -> bytes:
-        """The object's contents, which end with their checksum."""
+        """Returns the contents of the object, followed by their checksum."""
         body: bytes = msgpack.packb((_FORMAT, self.writer, self.before, self.transactions))
         return body + xxhash.xxh3_64_digest(body)
 
 
 def chain_of(contents: bytes) -> int:
-    """The checksum of an entry, to which the next is chained."""
+    """Returns the checksum of an entry, which the next entry contains."""
     return int.from_bytes(contents[-_CHECKSUM_BYTES:], "big")
 
 
 def unpacked(place: LogPosition, contents: bytes, before: int) -> Entry:
-    """The entry at a place after the one with a checksum.
+    """Decodes and verifies the entry at a position; ``before`` is the checksum of the previous entry.
 
     Raises:
-        LogFailed: it is not what was written, or another version wrote it.
+        LogFailed: The entry is damaged, or another version wrote it.
     """
     body = contents[:-_CHECKSUM_BYTES]
     if xxhash.xxh3_64_digest(body) != contents[-_CHECKSUM_BYTES:]:

@@ -1,4 +1,4 @@
-"""The store of machines that share nothing: it has no file, and refuses each new one."""
+"""The store of machines without shared storage: it contains no file, and refuses each new file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from beam_runner_storage.stores.ports import FileStore, MissingFileError, NoPlac
 
 
 class NoStore(FileStore):
-    """Data travels in replies as far as it is little; all else is refused."""
+    """Store that refuses all files; small data travels inside of replies."""
 
     def put(self, name: str, source: Path) -> None:
         raise _no_place(source.stat().st_size)

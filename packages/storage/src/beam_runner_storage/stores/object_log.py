@@ -1,6 +1,7 @@
-"""A log of transactions in a store, one object for all that wait together: only one server at a time can continue it (ADR 0026).
+"""A log of transactions in a store, with one object per group of waiting transactions.
 
-While the store is away, what was added waits, without a limit: nothing is lost by that.
+Only one server at a time can continue the log (ADR 0026). While the store is unavailable, added
+transactions wait without a limit, so no transaction is lost.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from beam_runner_storage.stores.takeover import checksum_of, take_over
 
 _AGAIN_SECONDS = 1.0
 _LOOK_SECONDS = 10.0
-"""How long what nobody waits for may take to be kept, and how often a log that rests is looked after."""
+"""Maximum time (s) until unrequested transactions are persisted, and interval of the checks of an idle log."""
 _CLOSE_SECONDS = 15.0
 _BASE_BYTES = 8 << 20
 _BASE_ENTRIES = 1000
@@ -37,13 +38,13 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ObjectLog:
-    """The log below a prefix of a store (`beam_runner_storage.durable.logged.TransactionLog`).
+    """Log below a prefix of a store (`beam_runner_storage.durable.logged.TransactionLog`).
 
     Args:
-        store: the prefix; no other log is in it.
-        ownership: of all logs of this server.
-        url: what to call it in errors.
-        look: see ``_LOOK_SECONDS``.
+        store: store of the prefix, which contains no other log.
+        ownership: ownership of all logs of this server.
+        url: name of the store in errors.
+        look: interval in seconds, see ``_LOOK_SECONDS``.
     """
 
     def __init__(
@@ -118,17 +119,17 @@ class ObjectLog:
                 if seconds is not None and waited > seconds:
                     reason = self._away or f"it has not answered for {waited:.0f} s"
                     raise LogAway(self._neighbour, reason)
-                # Another log of this server may fail, too.
+                # Wait with a timeout, because another log of this server can fail too.
                 self._changed.wait(_AGAIN_SECONDS)
 
     def hurry(self, seconds: float) -> None:
-        """The server stops: from now on the store is waited for no longer than that."""
+        """Limits all further waits for the store to ``seconds``, because the server stops."""
         with self._changed:
             self._deadline = min(self._deadline, time.monotonic() + seconds)
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Keeps what was added, if the store takes it, and ends; again does nothing."""
+        """Persists the added transactions, if the store accepts them, and closes the log; idempotent."""
         with self._changed:
             self._closing.set()
             self._changed.notify_all()
@@ -145,13 +146,13 @@ class ObjectLog:
             self._changed.notify_all()
 
     def _broke(self, error: BaseException) -> None:
-        """Ends the server, which the next one follows: see `Ownership.failure`."""
+        """Stops this server's commits, so that the next server continues: see `Ownership.failure`."""
         self._ownership.fail(LogFailed(f"the log in {self._url} has broken off: {error}"))
         with self._changed:
             self._changed.notify_all()
 
     def _next(self) -> bool:
-        """Writes what was added, if anything was; whether there is more to come."""
+        """Writes the added transactions, if any, and returns whether more can follow."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._wanted > self._durable or self._closing.is_set(), self._look
@@ -202,10 +203,11 @@ class ObjectLog:
             self._away = ""
 
     def _is_there(self, contents: bytes) -> bool:
-        """Whether an entry that could not be created is this one, since the answer to its creation got lost.
+        """Returns True if the existing entry is this server's own, because the response to its
+        creation was lost.
 
         Raises:
-            LogFenced: it is another server's.
+            LogFenced: Another server wrote the entry.
         """
         try:
             if self._store.read(self._place.name) == contents:
@@ -215,10 +217,11 @@ class ObjectLog:
         raise self._fenced()
 
     def _check_claim(self) -> None:
-        """Looks whether another server takes over, which this one would not know while it has nothing to write.
+        """Checks for the claim of another server, because an idle server would not notice a takeover
+        otherwise.
 
         Raises:
-            LogFenced: it does.
+            LogFenced: Another server has claimed the log.
         """
         self._looked = time.monotonic()
         try:
@@ -247,7 +250,10 @@ class ObjectLog:
             self._keeping = False
 
     def _put_base(self, place: LogPosition, chain: int, copy: Path) -> None:
-        """Keeps a copy of the database, then removes what is before it, but for the seal that ends each epoch, and its claim."""
+        """Stores a copy of the database, and then removes all earlier entries and bases.
+
+        The seal and the claim of each epoch stay.
+        """
         base = Base(place, chain, checksum_of(copy))
         self._base_bytes = copy.stat().st_size
         self._store.put(base.name, copy)

@@ -1,7 +1,7 @@
-"""Object stores: S3, Google's and Azure's.
+"""Object stores: S3, Google Cloud Storage and Azure.
 
-The library starts threads at its first request, after which a process must not be forked: so only
-the server and processes that run bundles use it, never the daemon that forks these.
+The library starts threads at its first request, after which a process must not fork. So only the
+server and the processes that run bundles use it, and never the daemon that forks these processes.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from obstore.store import from_url
 
 from beam_runner_storage.stores.ports import FileStore, MissingFileError, StoreError
 
-if TYPE_CHECKING:  # the library has them for type checkers alone
+if TYPE_CHECKING:  # the library defines these names only for type checkers
     from obstore import GetResult, OffsetRange
     from obstore.store import RetryConfig
 
 _AT_ONCE = 1000
 _PIECE = 4 << 20
 _RETRIES = 1000
-"""It is the time that is limited: the waits between retries are random, and ten of them may take a second."""
+"""Number of retries, high enough that only the time limit applies: retry delays are random, and ten
+retries can take one second.
+"""
 _PARTS_AT_ONCE = 12
 _METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
-"""Whom clients ask for credentials that are nowhere else."""
+"""Hosts from which clients request credentials, if no other source has any."""
 _FOREIGN = "the credentials in the environment are not those of this store"
 _REMEDIES = {
     "AccessDenied": "its credentials need leave to write, read, list and remove below this prefix",
@@ -39,19 +41,19 @@ _REMEDIES = {
     "RequestTimeTooSkewed": "set this machine's clock",
     "SignatureDoesNotMatch": _FOREIGN,
 }
-"""What to do, by the code with which stores of S3's protocol refuse."""
+"""Fixes by error code of stores with the S3 protocol."""
 
 
 class ObjectStore(FileStore):
-    """One prefix of a bucket.
+    """Store in one prefix of a bucket.
 
     Args:
-        url: of the prefix. Region, endpoint and credentials are those that the cloud's own variables, files and
-            services say (``AWS_*``, ``GOOGLE_*``, ``AZURE_*``).
-        patience: for how many seconds a request that fails is tried again.
+        url: URL of the prefix. The cloud's environment variables, files and services (``AWS_*``,
+            ``GOOGLE_*``, ``AZURE_*``) configure the region, endpoint and credentials.
+        patience: seconds for which a failing request is retried.
 
     Raises:
-        StoreError: the URL or a variable is malformed.
+        StoreError: The URL or an environment variable is malformed.
     """
 
     def __init__(self, url: str, patience: float) -> None:
@@ -67,10 +69,10 @@ class ObjectStore(FileStore):
             raise self._error("can't be used", error) from error
 
     def put(self, name: str, source: Path) -> None:
-        """See `FileStore.put`; what is large goes in parts.
+        """Uploads a file, see `FileStore.put`; splits a large file into parts.
 
-        Parts that go side by side share a slow line, and the library gives each of them 30 seconds.
-        So after a failure parts go one by one, and after a success twice as many go side by side.
+        Concurrent parts share a slow connection, and the library limits each of them to 30 seconds.
+        So after a failure parts are sent one by one. After each success the concurrency doubles.
         """
         try:
             obstore.put(self._store, name, source, max_concurrency=self._parts)
@@ -80,7 +82,11 @@ class ObjectStore(FileStore):
         self._parts = min(_PARTS_AT_ONCE, 2 * self._parts)
 
     def create(self, name: str, contents: bytes) -> bool:
-        """See `FileStore.create`; it goes as a whole, since stores do not agree on who is first where there are parts."""
+        """Creates a file, see `FileStore.create`.
+
+        The file isn't split, because stores differ in which of several multipart uploads is the
+        first.
+        """
         try:
             obstore.put(self._store, name, contents, mode="create", use_multipart=False)
         except AlreadyExistsError:
@@ -120,10 +126,10 @@ class ObjectStore(FileStore):
         return size
 
     def _write(self, found: GetResult, name: str, file: IO[bytes], end: int) -> None:
-        """Writes an answer, which should end at a position of a file.
+        """Writes a response to a file, up to the position ``end``.
 
-        The library gives a request 30 seconds. On a slow line a large file takes longer, so the rest
-        is asked for as long as each answer brings something.
+        The library limits a request to 30 seconds. A large file takes longer on a slow connection.
+        So the method requests the remainder as long as each response contains some bytes.
         """
         while True:
             start = file.tell()
@@ -149,7 +155,7 @@ class ObjectStore(FileStore):
             self._delete(some)
 
     def _part(self, name: str, start: int, end: int | None) -> GetResult:
-        """Asks for bytes of a file."""
+        """Requests a range of bytes of a file."""
         if start == 0 and end is None:
             return obstore.get(self._store, name)
         if start >= 0:
@@ -157,7 +163,7 @@ class ObjectStore(FileStore):
             return obstore.get(self._store, name, options={"range": here})
         try:
             return obstore.get(self._store, name, options={"range": {"suffix": -start}})
-        except NotSupportedError:  # Azure's knows no ends
+        except NotSupportedError:  # Azure doesn't support suffix ranges
             size: int = obstore.head(self._store, name)["size"]
             return obstore.get(self._store, name, options={"range": (max(0, size + start), size)})
 
@@ -165,7 +171,7 @@ class ObjectStore(FileStore):
         try:
             obstore.delete(self._store, names)
         except FileNotFoundError:
-            # Which one it was is not told, nor whether the others are gone.
+            # The store reports neither the missing file nor whether it removed the others.
             if len(names) > 1:
                 for name in names:
                     self._delete([name])
@@ -177,7 +183,7 @@ class ObjectStore(FileStore):
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, in one line: the library's texts have pages of what it, or the store, looks like inside."""
+    """Returns the reason of an error in one line, without the library's pages of internal details."""
     text = str(error).split("\n\nDebug source", 1)[0].strip()
     told = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
     if told:

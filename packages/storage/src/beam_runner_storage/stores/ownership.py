@@ -1,4 +1,4 @@
-"""Whether what is kept in a store is still this server's to continue."""
+"""Ownership of the state in a store: whether this server can still continue it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from beam_runner_storage.durable.logged import LogFailed
 
 
 class Ownership:
-    """What all logs of a server have in common: who writes them, and that none goes on once one can't. Thread-safe.
+    """Ownership that all logs of a server share; thread-safe.
+
+    After one log fails, none of them continues.
 
     Attributes:
-        writer: tells this server's objects from others'.
+        writer: ID that distinguishes the objects of this server from the objects of others.
     """
 
     def __init__(self) -> None:
@@ -22,20 +24,20 @@ class Ownership:
 
     @property
     def failure(self) -> LogFailed | None:
-        """Why nothing more is written."""
+        """Reason why this server no longer writes; None while it does."""
         return self._failure
 
     def fail(self, failure: LogFailed) -> None:
-        """Nothing more is written from now on; of several reasons the first one is told."""
+        """Stops all further writes; retains the first of several reasons."""
         with self._lock:
             self._failure = self._failure or failure
 
     def check(self) -> None:
-        """Returns if it is this server's, as far as it knows.
+        """Returns if this server still owns the state, to its knowledge.
 
         Raises:
-            LogFailed: it is not, or something could not be written.
+            LogFailed: Another server owns the state, or a write failed.
         """
         if self._failure is not None:
-            # Many threads are told.
+            # Raise a copy, because several threads raise the failure.
             raise type(self._failure)(str(self._failure))

@@ -11,18 +11,18 @@ from beam_runner_storage.errors import StorageError
 
 
 class StoreError(StorageError):
-    """A store can't be used, or not now; says which, what it answered, and what to do."""
+    """Error of a store that isn't usable now or at all; the text names the store, its response and the fix."""
 
 
 class MissingFileError(StoreError):
-    """A store has no file of a name, which was committed."""
+    """Error for a committed file that a store doesn't have."""
 
 
 class NoPlaceError(StoreError):
-    """Nobody has named a store, and it would do no good to try again.
+    """Error for a file that needs a store, if no store is configured; a retry fails too.
 
     Args:
-        need: why one is needed.
+        need: reason why the file needs a store.
     """
 
     def __init__(self, need: str) -> None:
@@ -34,38 +34,38 @@ class NoPlaceError(StoreError):
 
 
 class FileStore(Protocol):
-    """Files that never change, each under a name that nobody else gives to another one.
+    """Store of immutable files, each with a unique name.
 
-    Of several writers that create the same file, one is the first, and the store tells all others so.
-
-    All methods may be called from any thread, wait for the store's answer, and try again by themselves for a while
-    what a store refuses for a moment.
+    If several writers create the same file, exactly one is the first, and the store reports this to
+    all others. All methods are thread-safe, wait for the store's response, and retry transient
+    errors.
 
     Raises:
-        StoreError: each of them, if the store does not answer, or refuses.
+        StoreError: Every method can raise it, if the store doesn't respond or refuses.
     """
 
     def put(self, name: str, source: Path) -> None:
-        """Keeps a copy of a local file; on return it is durable, and whoever asks for it gets it."""
+        """Uploads a copy of a local file; on return the copy is durable and visible to all readers."""
 
     def create(self, name: str, contents: bytes) -> bool:
-        """Keeps a small file if there is none of this name; says whether it does.
+        """Creates a small file if the name is free, and returns whether this call created it.
 
-        Where the answer got lost and it was asked again, the file that is there already may be this one.
+        If the response to a request is lost, the retry can find the file of this call and return
+        False.
         """
 
     def read(self, name: str) -> bytes:
-        """A small file.
+        """Returns the contents of a small file.
 
         Raises:
-            MissingFileError: there is no such file.
+            MissingFileError: The file doesn't exist.
         """
 
     def fetch(self, name: str, target: Path) -> int:
-        """Makes a local copy, which is whole from the first moment on; returns its size in bytes.
+        """Downloads a file, and returns its size in bytes; ``target`` never contains a partial copy.
 
         Raises:
-            MissingFileError: there is no such file.
+            MissingFileError: The file doesn't exist.
         """
         part = target.with_name(f".{target.name}.part")
         part.unlink(missing_ok=True)
@@ -74,23 +74,24 @@ class FileStore(Protocol):
         return size
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
-        """Copies bytes of a file to the same place of a local one, which is made as long as the whole file.
+        """Downloads a range of bytes to the same offset of a local file, which gets the size of the
+        complete file.
 
         Args:
-            name: the file's.
-            target: the local file, which need not be there; what it has elsewhere stays.
-            start: where they begin; below 0, so many bytes before the end, or all if there are fewer.
-            end: where they end; at the end of the file by default.
+            name: name of the file.
+            target: local file, created if it doesn't exist; its other bytes don't change.
+            start: start offset; a negative value counts from the end of the file.
+            end: end offset; the end of the file by default.
 
         Returns:
-            The size of the whole file in bytes.
+            The size of the complete file in bytes.
 
         Raises:
-            MissingFileError: there is no such file.
+            MissingFileError: The file doesn't exist.
         """
 
     def names(self) -> Iterator[str]:
-        """The names of all files; costs a request for each thousand."""
+        """Yields the names of all files; sends a request per thousand files."""
 
     def delete(self, names: Iterable[str]) -> None:
-        """Removes files, those that are there; costs a request for each thousand."""
+        """Removes files, and ignores missing files; sends a request per thousand files."""

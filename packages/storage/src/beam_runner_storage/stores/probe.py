@@ -1,4 +1,4 @@
-"""Whether a store does what is asked of it: tried once, when the server starts."""
+"""Checks of a store's behavior, which the server runs once at its start."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from beam_runner_storage.stores.ports import FileStore, StoreError
 from beam_runner_storage.stores.spec import StoreSpec
 
 PROBE = "probe"
-"""The part of a store for files by which it is tried."""
+"""Prefix of the files that the checks create."""
 MARK = "mark"
-"""The file by which workers know that a store is the one of their server."""
+"""File by which workers recognize the store of their server."""
 _BYTES = 1024
 _PATIENCE_SECONDS = 5.0
 _RIVALS = 8
@@ -23,14 +23,16 @@ _ROUNDS = 3
 
 
 def mark(spec: StoreSpec) -> None:
-    """Puts a file into a store, by which workers know it. Makes a folder, and probes any other store before.
+    """Creates the mark file by which workers recognize a store.
+
+    Creates the folder if the store is a folder. Otherwise probes the store first.
 
     Raises:
-        StoreError: the store can't be used; says why.
+        StoreError: The store isn't usable; the text has the reason.
     """
     if spec.folder is not None:
         try:
-            # Whoever lets others in afterwards keeps that: the mode is set only once.
+            # Set the mode only on creation, so that later changes of the user stay.
             spec.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (spec.folder / MARK).touch()
         except OSError as error:
@@ -41,10 +43,10 @@ def mark(spec: StoreSpec) -> None:
 
 
 def probe(spec: StoreSpec) -> None:
-    """Writes, reads, lists and removes a little file; of no store nothing is asked.
+    """Writes, reads, lists and removes a small file; does nothing without a store.
 
     Raises:
-        StoreError: which of them fails, and why.
+        StoreError: One of these operations fails; the text has the reason.
     """
     if spec.keeps:
         _try(spec.within(PROBE).open(_PATIENCE_SECONDS))
@@ -67,10 +69,10 @@ def _try(store: FileStore) -> None:
 
 
 def probe_creation(spec: StoreSpec) -> None:
-    """Has many make the same file at once, some times: one must be the first, and all others must be told so.
+    """Checks that exactly one of several concurrent creations of a file succeeds, in several rounds.
 
     Raises:
-        StoreError: the store does not answer, refuses, or does not do that.
+        StoreError: The store doesn't respond, refuses, or fails the check.
     """
     store = spec.within(PROBE).open(_PATIENCE_SECONDS)
     for _ in range(_ROUNDS):
@@ -85,7 +87,8 @@ def probe_creation(spec: StoreSpec) -> None:
 def _try_creation(store: FileStore, name: str, url: str) -> None:
     files = [secrets.token_bytes(_BYTES) for _ in range(_RIVALS)]
     made = run_together(lambda contents: store.create(name, contents), files, _RIVALS, "probe")
-    # Whoever is told that the file was there may have been the first, and asked again.
+    # A creation that returns False can still be the first, if its response was lost and it was
+    # retried.
     firsts = [file for file, is_first in zip(files, made, strict=True) if is_first]
     if len(firsts) > 1 or store.create(name, files[0]) or store.read(name) not in (firsts or files):
         raise StoreError(

@@ -1,4 +1,4 @@
-"""Address of a store, which travels to the workers. Credentials stay on each machine."""
+"""Address of a store, which the server sends to the workers. Credentials stay on each machine."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from beam_runner_storage.stores.ports import FileStore, StoreError
 _HDFS = ("hdfs", "viewfs")
 _FOLDER = "file"
 SCHEMES = ("s3", "gs", "az", "abfs", "abfss", *_HDFS, _FOLDER)
-"""``file`` is a folder whose files are copied, as those of any other store."""
+"""Supported URL schemes; ``file`` is a folder whose files are copied, like the files of other stores."""
 _FORMS = {
     _FOLDER: "file:///FOLDER",
     "hdfs": "hdfs://NAMENODE:PORT/FOLDER or hdfs://NAMESERVICE/FOLDER",
     "viewfs": "viewfs://CLUSTER/FOLDER",
 }
-"""Of URLs that name no bucket."""
+"""Forms of URLs without a bucket."""
 _NOTHING = "none"
 PATIENCE_SECONDS = 30.0
-"""As long as a bundle waits for its store; it is tried again itself then."""
+"""Time (s) that a bundle waits for its store, before the bundle itself is retried."""
 
 
 @attrs.frozen
@@ -31,9 +31,10 @@ class StoreSpec:
     """Address of a store.
 
     Attributes:
-        url: with its scheme, without a slash at the end; the path of a folder that machines share; or "none" where
-            machines share nothing.
-        durable: whether a file of a folder must be on the disk before a commit names it. Other stores always see to it.
+        url: URL with a scheme and without a trailing slash; or the path of a folder that machines
+            share; or "none" if machines share no storage.
+        durable: whether a file in a folder must be on the disk before a commit names it; other
+            stores always ensure this.
     """
 
     url: str
@@ -41,26 +42,29 @@ class StoreSpec:
 
     @property
     def keeps(self) -> bool:
-        """Whether it takes anything."""
+        """Whether the store accepts files."""
         return self.url != _NOTHING
 
     @property
     def folder(self) -> Path | None:
-        """The folder in which files are read and written in place; None if files are copied to and from the store."""
+        """Folder in which files are read and written in place; None if files are copied to and from the store."""
         return None if "://" in self.url or not self.keeps else Path(self.url)
 
     def within(self, name: str) -> StoreSpec:
-        """The part of it that has this prefix."""
+        """Returns the address of a prefix in the store."""
         return attrs.evolve(self, url=f"{self.url}/{name}") if self.keeps else self
 
     def open(self, patience: float = PATIENCE_SECONDS) -> FileStore:
-        """The store itself; asks it nothing yet. Not to be called where processes are forked later.
+        """Opens the store without sending a request. A process that forks later must not call this
+        method.
 
         Args:
-            patience: for how many seconds it is asked again what it does not answer, or refuses for a moment.
+            patience: seconds for which requests without a response, or with a transient error, are
+                retried.
 
         Raises:
-            StoreError: its library is missing, or the URL or what the environment says is malformed.
+            StoreError: The store's library is missing, or the URL or an environment variable is
+                malformed.
         """
         if not self.keeps:
             return NoStore()
@@ -86,14 +90,14 @@ class StoreSpec:
 
 
 NO_STORE = StoreSpec(_NOTHING)
-"""Machines share nothing: what is too large to go along with replies fails its job, by name."""
+"""Address for machines without shared storage; data that is too large for replies fails its job."""
 
 
 def parse_data_dir(text: str) -> StoreSpec:
-    """Returns the store that ``--data-dir`` names: by a URL, by ``none``, or by the path of a folder.
+    """Returns the store of a ``--data-dir`` value: a URL, ``none``, or the path of a folder.
 
     Raises:
-        ValueError: of a scheme that is not known, or without what it needs.
+        ValueError: The scheme is unknown, or the URL is incomplete.
     """
     if text == _NOTHING:
         return NO_STORE
@@ -106,7 +110,7 @@ def parse_data_dir(text: str) -> StoreSpec:
             f"{parts.scheme}:// is no store of data that is known here: {known}, or a path"
         )
     form = _FORMS.get(parts.scheme, f"{parts.scheme}://BUCKET/PREFIX")
-    # What is wrong may be a secret, and is not repeated.
+    # Don't repeat the URL in the error, because it contains a secret.
     if parts.password is not None:
         raise ValueError(f"{form} has no password in it: credentials are those of each machine")
     if bool(parts.netloc) is (parts.scheme == "file") or parts.query or parts.fragment:

@@ -1,4 +1,4 @@
-"""What outlives a server's machine, in a store: its journal, its list of jobs, and what clients have staged."""
+"""The state of a server in a store, which outlives the server's machine: journal, job list and staged files."""
 
 from __future__ import annotations
 
@@ -21,57 +21,58 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class StatePlace:
-    """The state of one server after the other, below a prefix of a store.
+    """State of successive servers, below a prefix of a store.
 
-    Logs are taken over when they are first opened: that of jobs first, so that a job that ends on the server before is
-    on its list, or it can't have removed its journal either.
+    The first open of a log takes it over. The log of jobs is taken over first. Then a job that
+    finishes on the previous server is either still on the list, or its journal isn't removed.
 
     Args:
-        spec: the prefix.
+        spec: address of the prefix.
 
     Raises:
-        StoreError: the store does not answer, refuses, or does not tell who is the first to make a file.
+        StoreError: The store doesn't respond, refuses, or doesn't report the first creator of a
+            file.
     """
 
     def __init__(self, spec: StoreSpec) -> None:
         probe_creation(spec)
         self._ownership = Ownership()
         self.jobs = self._log(spec.within("jobs"))
-        """Of the list of jobs."""
+        """Log of the job list."""
         self.journal = self._log(spec.within("journal"))
-        """Of what jobs have committed."""
+        """Log of the jobs' commits."""
         self.artifacts = StagedFiles(spec.within("artifacts").open(), self._ownership)
 
     def _log(self, spec: StoreSpec) -> ObjectLog:
-        # It is the log that waits for a store that is away.
+        # The log itself waits for an unavailable store, so each attempt is short.
         return ObjectLog(spec.open(_ATTEMPT_SECONDS), self._ownership, spec.url)
 
     @property
     def failure(self) -> str | None:
-        """Why this server can't commit anything more."""
+        """Reason why this server can't commit any more; None while it can."""
         found = self._ownership.failure
         return None if found is None else str(found)
 
     def hurry(self, seconds: float) -> None:
-        """The server stops: commits wait for the store no longer than that."""
+        """Limits the waits of commits for the store to ``seconds``, because the server stops."""
         self.journal.hurry(seconds)
         self.jobs.hurry(seconds)
 
     def close(self) -> None:
-        """Keeps what is still to be kept; may be called again."""
+        """Persists the pending transactions; idempotent."""
         self.journal.close()
         self.jobs.close()
 
 
 class StagedFiles:
-    """What clients have staged (`beam_runner_jobservices.store.FarFiles`)."""
+    """Staged files of clients (`beam_runner_jobservices.store.FarFiles`)."""
 
     def __init__(self, store: FileStore, ownership: Ownership) -> None:
         self._store = store
         self._ownership = ownership
 
     def put(self, sha256: str, file: Path) -> str:
-        # Of its own, so that nobody who has not heard of it yet removes it.
+        # Use a unique name, so that no server that doesn't know the file yet removes it.
         name = f"{sha256}/{secrets.token_hex(8)}"
         try:
             self._ownership.check()

@@ -1,9 +1,13 @@
-"""Taking over a log from the server that wrote it, whether that is gone or not.
+"""Takeover of a log from its previous server, whether that server still runs or not.
 
-The next server puts a seal where the other one's next entry would be. Only one of both can be there: so either the
-other one's entry is read, and the seal comes after it, or the other one finds the seal, and knows that it is fenced.
-A server that never rests could be the first again and again: so it is told by a claim, for which it looks now and
-then, and stops. Seals and claims stay, so that whoever was away for long finds them, too.
+The next server writes a seal at the position of the previous server's next entry. The store accepts
+only one of the two. If the previous server's entry is there, the next server reads it, and tries
+the seal at the following position. If the seal is there, the previous server finds it and is
+fenced.
+
+A busy previous server could win every time. So the next server writes a claim, for which the
+previous server checks at intervals, and then stops. Seals and claims stay, so that a server that
+was suspended for long finds them too.
 """
 
 from __future__ import annotations
@@ -33,7 +37,9 @@ _PIECE = 1 << 20
 
 @attrs.frozen
 class TakenOver:
-    """What there was: the transactions after the last base; and where this server begins, chained to what."""
+    """Result of a takeover: transactions after the last base, and the first position and chain
+    checksum of this server.
+    """
 
     transactions: tuple[Transaction, ...]
     place: LogPosition
@@ -41,15 +47,15 @@ class TakenOver:
 
 
 class _Gone(Exception):
-    """What was listed is not there any more: its server has kept a newer base, and removed it."""
+    """Error for a listed object that is missing, because its server has stored a newer base and removed the object."""
 
 
 def take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
-    """Fences the servers before, and reads what they have written; its last base is at `path` then, if there is one.
+    """Fences previous servers and reads their log; downloads the last base to ``path``, if one exists.
 
     Raises:
-        LogFailed: it is not what was written; nothing was changed.
-        StoreError: the store does not answer, or refuses.
+        LogFailed: An object is damaged or missing; the log is unchanged.
+        StoreError: The store doesn't respond, or refuses.
     """
     for _ in range(_TRIES):
         try:
@@ -119,7 +125,7 @@ def _fetch(store: FileStore, base: Base, path: Path) -> None:
 
 
 def checksum_of(path: Path) -> int:
-    """That of a base."""
+    """Returns the checksum of a base."""
     checksum = xxhash.xxh3_64()
     with path.open("rb") as file:
         while piece := file.read(_PIECE):

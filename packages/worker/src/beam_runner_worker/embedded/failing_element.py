@@ -1,7 +1,7 @@
-"""Finds what user code was at when it raised: it is still there, in the traceback's frames.
+"""Detection of the element that user code was processing at an exception, from the traceback's frames.
 
-So nothing has to be kept for it while all is well. Beam's compiled operations show nothing in theirs;
-what they are at they tell the `bundle_context`.
+So successful processing has no extra cost. The frames of Beam's compiled operations contain no
+locals. Those operations report their element to the `bundle_context`.
 """
 
 from __future__ import annotations
@@ -31,24 +31,26 @@ _AT_NO_ELEMENT = (
 def failing_element(
     error: BaseException, cause: BaseException, told: WindowedValue | None = None
 ) -> str:
-    """The element in a short text, or the key, timer or batch; empty where there is none, or it is not known.
+    """Returns a short text for the element, key, timer or batch; empty if none exists or it is
+    unknown.
 
     Args:
-        error: what came out of the operations.
-        cause: what user code raised.
-        told: what the operation of Beam's that it came out of has told.
+        error: exception from the operations.
+        cause: exception that user code raised.
+        told: element that Beam's operation reported.
     """
     try:
         return _found(_frames(error, cause), told)
     except Exception:
-        # Whatever goes wrong here must not hide what user code raised.
+        # An error in this module must not shadow the exception of user code.
         return ""
 
 
 def _frames(error: BaseException, cause: BaseException) -> list[FrameType]:
-    """All frames that it came through, outermost first.
+    """Returns all frames that the exception passed through, outermost first.
 
-    The traceback of the cause ends where it was caught and raised again with the name of a step.
+    The traceback of the cause ends where the exception was caught and raised again with the name of
+    a step.
     """
     inner = [frame for frame, _ in traceback.walk_tb(cause.__traceback__)]
     outer = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -58,7 +60,7 @@ def _frames(error: BaseException, cause: BaseException) -> list[FrameType]:
 
 
 def _found(frames: list[FrameType], told: WindowedValue | None) -> str:
-    """Looks through the frames from where it was raised outwards."""
+    """Searches the frames from the origin of the exception outwards."""
     inside = Inside([])
     text = None
     for frame in reversed(frames):
@@ -76,14 +78,14 @@ def _found(frames: list[FrameType], told: WindowedValue | None) -> str:
 
 
 def _shown_by(frame: FrameType, inside: Inside, told: WindowedValue | None) -> str | None:
-    """The text that a frame shows, empty if it is known that there is none; adds to what is known inside."""
+    """Returns the text for a frame, empty if the frame has no element, or None if unknown; updates ``inside``."""
     name = frame.f_code.co_qualname
     if name in SHOWS:
         return SHOWS[name](frame.f_locals, inside)
     if name in ENCODES and not inside.is_encoding:
         inside.is_encoding, inside.results = True, [ENCODES[name](frame.f_locals)]
     elif name.endswith("ConsumerSet.update_counters_start"):
-        # Beam encodes some results to know their size.
+        # Beam encodes some results to compute their size.
         inside.is_encoding = True
     elif name == "RunOutput.take" and inside.called.endswith("ConsumerSet.update_counters_start"):
         inside.results = [frame.f_locals["values"][0]]
@@ -92,7 +94,7 @@ def _shown_by(frame: FrameType, inside: Inside, told: WindowedValue | None) -> s
     elif name.endswith("DoFnRunner.process_with_sized_restriction"):
         inside.show = restriction_of
     elif name.endswith("DoFnRunner.process"):
-        # What a DoFn was at that fed a combine is no key of it.
+        # If the DoFn feeds a combine, the DoFn's element is not a key of the combine.
         return shown(told.value) if told is not None and inside.show is shown else ""
     elif name.endswith("DoFnRunner.process_batch"):
         return _batch(inside.frames)
@@ -102,7 +104,7 @@ def _shown_by(frame: FrameType, inside: Inside, told: WindowedValue | None) -> s
 
 
 def _batch(frames: list[FrameType]) -> str:
-    """The argument of a DoFn's ``process_batch``, which is the first frame of user code."""
+    """Returns the text for the argument of a DoFn's ``process_batch``, the first frame of user code."""
     called = next((frame for frame in frames if not is_of_runner(frame)), None)
     if called is None:
         return ""

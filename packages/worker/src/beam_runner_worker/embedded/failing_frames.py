@@ -1,4 +1,4 @@
-"""What the frames of this package show of the element that they are at, by their local variables."""
+"""Extraction of the current element from the local variables of this package's frames."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Locals = Mapping[str, Any]
 
 @attrs.define
 class Inside:
-    """What is known from the frames that a frame has called.
+    """Knowledge from the inner frames that a frame has called.
 
     Attributes:
-        frames: these frames, outermost first.
-        show: makes a text of an element, or of what was processed of it.
-        is_encoding: whether a result could not be encoded.
-        results: that result, if it is known.
+        frames: inner frames, outermost first.
+        show: function that formats an element, or the processed part of it.
+        is_encoding: whether a result couldn't be encoded.
+        results: the result that couldn't be encoded, if known.
     """
 
     frames: list[FrameType]
@@ -35,29 +35,30 @@ class Inside:
 
     @property
     def called(self) -> str:
-        """The name of the function that the frame called; empty if it raised itself."""
+        """Name of the function that the frame called; empty if the frame itself raised."""
         return self.frames[0].f_code.co_qualname if self.frames else ""
 
     @property
     def is_decoding(self) -> bool:
-        """Whether what the frame called, other methods of its class apart, is a coder."""
+        """Whether the frame called a coder, apart from other methods of its class."""
         others = [f for f in self.frames if not f.f_code.co_qualname.startswith("ElementDecoder.")]
         return bool(others) and not is_of_runner(others[0])
 
 
 def is_of_runner(frame: FrameType) -> bool:
-    """Whether a frame is of Beam's operations or of this package, and not of user code or a coder."""
-    # Beam's compiled modules have paths that begin with the package, its others have such in them.
+    """Returns True if a frame belongs to Beam's operations or this package, not to user code or a coder."""
+    # The paths of Beam's compiled modules start with the package, and the paths of its other
+    # modules contain it.
     return any(part in frame.f_code.co_filename for part in _OF_RUNNERS)
 
 
 def key_of(pair: Any) -> str:
-    """What a combine is at: a key."""
+    """Returns the text for the current key of a combine."""
     return f"the key {shown(pair[0])}"
 
 
 def restriction_of(sized: Any) -> str:
-    """What a splittable DoFn is at: an element and its restriction."""
+    """Returns the text for the current element and restriction of a splittable DoFn."""
     (element, (restriction, _)), _ = sized
     return f"{shown(element)} with the restriction {shown(restriction)}"
 
@@ -82,7 +83,10 @@ def _mapped(at: Locals, inside: Inside) -> str:
 
 
 def _origin(at: Locals, inside: Inside) -> str:
-    """Results are put out together: what one was made of is known where each element has one."""
+    """Returns the text for the input of a failing result; empty if the input is unknown.
+
+    Results are emitted together. The input of a result is known only if each input has one result.
+    """
     places = [n for n, one in enumerate(at["out"]) if any(one is each for each in inside.results)]
     return inside.show(at["values"][at["put_out"] + places[0]]) if len(places) == 1 else ""
 
@@ -154,11 +158,11 @@ SHOWS: Mapping[str, Callable[[Locals, Inside], str]] = {
     "GroupDecoder.feed": _group,
     "ElementDecoder.feed": _chunk,
 }
-"""Gives the text of what a function was at, by the function's name."""
+"""Functions that return the text for the current element, by the name of the frame's function."""
 
 
 def _at(left: Any) -> Any:
-    """The value that an iterator over a list, not exhausted, has given last, which it tells to be pickled."""
+    """Returns the last value of an unexhausted list iterator, whose pickle state contains the list and the position."""
     _, (values,), place = left.__reduce__()
     return values[max(place - 1, 0)]
 
@@ -180,4 +184,4 @@ ENCODES: Mapping[str, Callable[[Locals], Any]] = {
     "ElementSink._encoder": _of_sink,
     "WindowSink._encoder": _of_sink,
 }
-"""Gives what a function was encoding, by the function's name."""
+"""Functions that return the value that was being encoded, by the name of the frame's function."""

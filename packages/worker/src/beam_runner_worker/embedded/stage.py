@@ -1,4 +1,4 @@
-"""One stage in this process: builds its operations once and runs bundle after bundle on them."""
+"""One embedded stage in this process: builds its operations once and runs bundle after bundle on them."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from beam_runner_worker.ports import OutputPort, SideInputReader, UserState
 
 
 class EmbeddedStage:
-    """A :class:`~beam_runner_worker.ports.StageHarness` on Beam's operations.
+    """:class:`~beam_runner_worker.ports.StageHarness` on Beam's operations.
 
-    It doesn't use Beam's own bundle loop, which needs data channels and a sampling thread for each
-    bundle (see ``times``). After a failure it tears the operations down, and builds them again for
-    the next bundle.
+    The stage doesn't use Beam's own bundle loop, which needs data channels and a sampling thread
+    for each bundle (see ``times``). After a failure, the stage tears the operations down, and
+    rebuilds them for the next bundle.
 
     Args:
         spec: the stage.
-        side_inputs: reads its side inputs.
-        flush_logs: called at the end of each bundle.
-        sampler: stores samples of elements; None if samples are off.
-        table_bytes: the memory limit of a lifted combine's table.
+        side_inputs: reader of the stage's side inputs.
+        flush_logs: function that is called at the end of each bundle.
+        sampler: store of sampled elements; None if samples are off.
+        table_bytes: memory limit (bytes) of a lifted combine's table.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class EmbeddedStage:
     ) -> BundleResult:
         """Processes one bundle; see :class:`~beam_runner_worker.ports.StageHarness`.
 
-        Errors of ``inputs``, the ports and the side input reader propagate unchanged. ``inputs``
-        may run a bundle of another stage.
+        Errors of ``inputs``, the ports and the side-input reader propagate unchanged. ``inputs``
+        can run a bundle of another stage.
         """
         outer = statesampler.get_current_tracker()
         try:
@@ -99,7 +99,7 @@ class EmbeddedStage:
             self._flush_logs()
 
     def progress(self) -> BundleProgress | None:
-        """How far the running bundle is; takes about a millisecond, from any thread."""
+        """Returns the progress of the running bundle; takes about 1 ms, and is thread-safe."""
         with self._lock:
             running = self._running
             if running is None:
@@ -110,19 +110,19 @@ class EmbeddedStage:
     def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
         """Splits the running bundle; see :class:`~beam_runner_worker.ports.StageHarness`.
 
-        An element is split only while its splittable DoFn is at work on it: one that has just begun
-        or ended is kept whole.
+        An element is split only while its splittable DoFn processes it. An element that has just
+        started or finished stays complete.
         """
         with self._lock:
             running = self._running
             return None if running is None else split_bundle(running.source, keep, elements, points)
 
     def finalize(self, bundle_id: str) -> None:
-        """Runs the callbacks of a committed bundle, in this thread; errors go to the log."""
+        """Runs the callbacks of a committed bundle in this thread; logs errors."""
         self._finalizers.run(bundle_id)
 
     def tear_down(self) -> None:
-        """Tears down every DoFn instance that was set up, once; errors go to the log."""
+        """Tears down every initialized DoFn instance once; logs errors."""
         processor, self._processor = self._processor, None
         if processor is not None:
             statesampler.set_current_tracker(processor.times.sampler)
@@ -136,10 +136,11 @@ class EmbeddedStage:
             self._running = running
 
     def _build(self) -> Processor:
-        """The processor with clean counters: the kept one, or a new one with its DoFns set up.
+        """Returns the processor with cleared counters: the cached processor, or a new one with its
+        DoFns set up.
 
-        Beam's operations keep what they have seen of global side inputs. The first time that one
-        changes they are built anew, not to keep anything.
+        Beam's operations cache the global side inputs that they have read. After the first change
+        of such a side input, the processor is rebuilt without that cache.
         """
         if self._processor is not None and not self._changing and not self._processor.is_current():
             self._changing = True

@@ -1,4 +1,4 @@
-"""How much of a core the threads of a process want: what they run, and what they wait to run."""
+"""The CPU demand of a process's threads: their CPU time and their run-queue wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_SECONDS = 3.0
 
 
 class Demand:
-    """The demand of one process, which is named by its id on this machine."""
+    """CPU demand of one process of this machine, identified by process ID."""
 
     def __init__(self, process: int) -> None:
         self._process = process
@@ -19,9 +19,10 @@ class Demand:
         self._threads = core_times(process)
 
     def share(self) -> float | None:
-        """Cores wanted since the last call, or since it was made; None if that is not known.
+        """Returns the number of cores that the process requested since the last call or its creation;
+        None if unknown.
 
-        Nothing is known from a moment alone, nor from a time that is mostly long ago.
+        The result is None for an interval below 0.1 s or above 3 s.
         """
         now, threads, before = time.monotonic(), core_times(self._process), self._threads
         wanted = sum(told.wanted - before.get(n, told).wanted for n, told in threads.items())

@@ -1,8 +1,8 @@
-"""Finds out which process of this machine is at the end of a connection, and whether one is at two ends.
+"""Identification of the local process at the end of a connection, and of a process at two ends.
 
-A worker pool does not tell whether its workers are processes, which end, or threads, which do not
-seem to. Where the system shows who holds which socket (Linux, for processes of the same user), that
-is the answer; everywhere else it is no.
+A worker pool doesn't report whether its workers are processes or threads. The exit of a process is
+visible, but the end of a thread is not. Linux shows the sockets of the same user's processes. On
+other systems the result is unknown.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ _LISTENING, _ESTABLISHED = "0A", "01"
 
 
 def common_process(listening: str, peer: str) -> int | None:
-    """The process that listens at ``listening`` and is also the one at ``peer``; None if none is.
+    """Returns the process that listens at ``listening`` and is also the process at ``peer``; None if
+    it differs or is unknown.
 
     Args:
-        listening: host and port; hosts other than this one are never the same.
-        peer: as gRPC names the other end of a connection to this machine.
+        listening: host and port; a remote host never matches.
+        peer: gRPC's name of the other end of a connection to this machine.
     """
     other_port = peer.rpartition(":")[2]
     if not other_port.isdigit():
@@ -32,15 +33,15 @@ def common_process(listening: str, peer: str) -> int | None:
 
 
 def process_listening(address: str) -> int | None:
-    """The process that listens at host and port, if the host is this one; None if it can't be seen."""
+    """Returns the local process that listens at a host and port; None for a remote host or an invisible process."""
     return _holder(_listening_sockets(address))
 
 
 def process_at(peer: str) -> int | None:
-    """The process at the other end of a connection to this machine; None if it can't be seen.
+    """Returns the process at the other end of a connection to this machine; None if it is invisible.
 
     Args:
-        peer: as gRPC names it.
+        peer: gRPC's name of the other end.
     """
     port = peer.rpartition(":")[2]
     if not port.isdigit():
@@ -49,7 +50,7 @@ def process_at(peer: str) -> int | None:
 
 
 def _holder(*wanted: set[str]) -> int | None:
-    """The youngest process that holds one of each of these sockets."""
+    """Returns the youngest process that holds at least one socket of each set."""
     if not all(wanted):
         return None
     found = (process for process, held in _held_sockets() if all(each & held for each in wanted))
@@ -64,7 +65,7 @@ def _listening_sockets(address: str) -> set[str]:
 
 
 def _sockets(port: int, state: str) -> set[str]:
-    """The sockets with that local port, as links of open files name them."""
+    """Returns the sockets with this local port and state, in the form of the links to open files."""
     found = set()
     for table in ("tcp", "tcp6"):
         try:
@@ -79,7 +80,7 @@ def _sockets(port: int, state: str) -> set[str]:
 
 
 def _held_sockets() -> Iterator[tuple[int, set[str]]]:
-    """The open files of every process that may be looked at, the youngest first."""
+    """Yields each visible process with its open files, the youngest first."""
     for process in processes():
         folder = f"{_PROC}/{process}/fd/"
         try:

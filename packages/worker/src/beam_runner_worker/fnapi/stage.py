@@ -1,4 +1,4 @@
-"""Runs the bundles of one stage on an SDK harness, and tells, splits and finalizes them there."""
+"""One stage on SDK harnesses: runs, observes, splits and finalizes its bundles."""
 
 from __future__ import annotations
 
@@ -39,39 +39,39 @@ _PROGRESS_SECONDS = 5.0
 
 
 class Sdk(Protocol):
-    """An SDK harness that is there, with what is known of it."""
+    """Connected SDK harness with its metadata."""
 
     connection: SdkConnection
     short_ids: ShortIds
     samples: SdkSamples
 
     def waits(self) -> bool | None:
-        """Whether its interpreter has time for others; None if that is not known."""
+        """Returns True if the harness's interpreter has time for other bundles; None if unknown."""
 
 
 class SdkSource(Protocol):
-    """Gives a stage the SDK harness to run a bundle on."""
+    """Source of the SDK harness for a stage's bundle."""
 
     @property
     def is_starting(self) -> bool:
-        """Whether one was started and has not connected yet."""
+        """Whether a started harness has not connected yet."""
 
     def sdk(self) -> Sdk:
-        """A connected SDK harness; a new one if the last was lost.
+        """Returns a connected SDK harness, and starts a new one if the last was lost.
 
         Raises:
-            HarnessError: none came.
+            HarnessError: No harness connected.
         """
 
 
 class _Done:
-    """What the SDK bundles of a bundle have said so far.
+    """Results of the finished SDK bundles of a bundle.
 
     Attributes:
-        elements: how many elements of the input they were given.
-        metrics: of all of them together.
-        residuals: in their order.
-        to_finalize: the instructions of those that asked for finalization.
+        elements: number of input elements of the SDK bundles.
+        metrics: combined metrics of the SDK bundles.
+        residuals: residuals in order.
+        to_finalize: instruction IDs of the SDK bundles that requested finalization.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class _Done:
 
 @attrs.frozen
 class _Running:
-    """The SDK bundle that runs, with what those before it in the same bundle have said."""
+    """Running SDK bundle, with the results of earlier SDK bundles in the same bundle."""
 
     sdk: Sdk
     bundle: SdkBundle
@@ -99,15 +99,15 @@ class _Running:
 class FnApiStage:
     """One stage on the SDK harnesses of one environment.
 
-    An SDK tells the timers that user code sets when its bundle ends, if not before. So where a
-    bundle has to settle, the SDK is given a bundle of its own for what comes before, and another
-    one for what comes after. Large groups are kept for it no longer than that.
+    An SDK reports the timers of user code at the end of its bundle at the latest. So at each flush
+    the stage ends the SDK bundle and opens another one for the following input. Large groups are
+    stored for the SDK only until the end of an SDK bundle.
 
     Args:
         plan: the stage.
-        side_inputs: where its side inputs are.
-        source: where SDK harnesses come from.
-        logs: takes what people should know.
+        side_inputs: reader of the side inputs.
+        source: source of SDK harnesses.
+        logs: log sink for warnings to the user.
     """
 
     def __init__(
@@ -130,12 +130,12 @@ class FnApiStage:
     ) -> BundleResult:
         """Processes one bundle; see :class:`beam_runner_worker.ports.StageHarness`.
 
-        A split that is under way has its answer when this returns. A bundle with state is never
-        split. What ``inputs``, ``outputs`` or ``state`` raise comes out as it is.
+        A concurrent split gets its result before this method returns. A bundle with state is never
+        split. Errors of ``inputs``, ``outputs`` and ``state`` propagate unchanged.
 
         Raises:
-            BundleFailed: user code or the SDK raised.
-            HarnessError: the SDK was lost, or broke the protocol.
+            BundleFailed: User code or the SDK raised an exception.
+            HarnessError: The SDK was lost, or violated the protocol.
         """
         sdk = self._source.sdk()
         bundle_state = self._state(state)
@@ -148,7 +148,7 @@ class FnApiStage:
         return done.result()
 
     def _state(self, state: UserState | None) -> BundleStores:
-        """What a bundle reads and writes on the state channel."""
+        """Returns the stores that a bundle reads and writes over the state channel."""
         pages = SideInputPages(self._side_inputs, self._plan.side_inputs)
         return BundleStores(pages, state, self._plan.stateful.state)
 
@@ -161,10 +161,11 @@ class FnApiStage:
         outputs: Mapping[str, OutputPort],
         done: _Done,
     ) -> bool:
-        """Processes some input in a bundle of the SDK, and adds what comes of it.
+        """Processes part of the input in an SDK bundle, and adds the results to ``done``.
 
         Returns:
-            Whether more input may follow: not if the SDK has given the rest away.
+            Whether more input can follow; False if the SDK has returned the remainder as a
+            residual.
         """
         connection = sdk.connection
         bundle = connection.open_bundle(bundle_id, self._plan.spec.stage_id, state)
@@ -203,10 +204,11 @@ class FnApiStage:
         return bundle_failed(error, self._plan.spec.title, names, element, in_a_pool=in_a_pool)
 
     def progress(self) -> BundleProgress | None:
-        """How far the running bundle is; see :class:`beam_runner_worker.ports.StageHarness`.
+        """Returns the progress of the running bundle; see
+        :class:`beam_runner_worker.ports.StageHarness`.
 
-        None, too, if the SDK does not answer within 5 seconds or is lost: what is wrong with it is
-        told by the thread that runs the bundle.
+        Also returns None if the SDK doesn't respond within 5 s or is lost. The thread that runs the
+        bundle reports that failure.
         """
         running = self._running
         if running is None:
@@ -232,7 +234,7 @@ class FnApiStage:
         """Splits the running bundle; see :class:`beam_runner_worker.ports.StageHarness`.
 
         Raises:
-            HarnessError: the SDK is lost; the thread that runs the bundle gets the same.
+            HarnessError: The SDK is lost; the thread that runs the bundle gets the same error.
         """
         running = self._running
         if running is None or running.bundle.state.given:

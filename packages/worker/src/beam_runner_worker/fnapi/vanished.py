@@ -1,8 +1,8 @@
-"""Finds out that an SDK has given up a bundle without ever saying so.
+"""Detection of bundles that an SDK abandoned without a response.
 
-Python's SDK can't send an exception whose text can't be encoded, say, and sends nothing then. It does not
-answer either when it is asked how far that bundle is, or says that it knows none; but it answers when
-it is asked about others.
+For example, Python's SDK sends no response for an exception whose text can't be encoded. The SDK
+then doesn't answer progress requests for that bundle, or answers that it doesn't know the bundle.
+But the SDK still answers progress requests for other bundles.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _NO_BUNDLE = "is-anybody-there"
 _ANSWER_SECONDS = 5.0
 _RESPONSE_SECONDS = 2.0
 _TIMES = 2
-"""How often in a row it is to be seen."""
+"""Number of consecutive failed checks after which the bundle fails."""
 
 
 class VanishedBundle:
-    """Watches one bundle.
+    """Watch of one bundle.
 
     Args:
-        connection: to the SDK.
-        bundle: that it was given.
-        stage_name: for the error.
+        connection: connection to the SDK.
+        bundle: bundle that the SDK processes.
+        stage_name: name of the stage, for the error.
     """
 
     def __init__(self, connection: SdkConnection, bundle: SdkBundle, stage_name: str) -> None:
@@ -35,11 +35,11 @@ class VanishedBundle:
         self._seen = 0
 
     def answered(self) -> None:
-        """The SDK knows the bundle."""
+        """Called when the SDK answers a progress request for the bundle."""
         self._seen = 0
 
     def unanswered(self, error: HarnessError) -> None:
-        """The SDK has not told how far the bundle is; fails the bundle if it knows none any more."""
+        """Called when the SDK doesn't answer a progress request; fails the bundle if the SDK has abandoned it."""
         if isinstance(error, SdkRefused) or self._answers_otherwise():
             self._bundle.wait_response(_RESPONSE_SECONDS)
             self._seen += 1

@@ -1,12 +1,12 @@
-"""Virtual environments with the packages that pipelines stage, made once per machine and kept.
+"""Virtual environments with the staged packages of pipelines, created once per machine and cached.
 
-An environment lies over the packages of this interpreter: what is installed here is there, too,
-unless what was staged takes its place. It is known by a hash of what is installed into it, of this
-interpreter and of what that has. So equal pipelines share one, and any number of processes may ask
-for it at once: the first makes it, the others wait.
+An environment inherits the packages of this interpreter, unless a staged package replaces one of
+them. Its key is a hash of the staged packages, of this interpreter and of the interpreter's
+packages. So equal pipelines share an environment. Any number of processes can request it at once:
+the first creates it, and the others wait.
 
-A process that works in one holds a shared lock on it to its end, also after ``exec``. Environments
-that nobody has begun to use for 30 days are removed when another one is made.
+A process in an environment holds a shared lock until its exit, also after ``exec``. The creation of
+an environment removes environments whose last start was more than 30 days ago.
 """
 
 from __future__ import annotations
@@ -41,19 +41,20 @@ _SITES = ("site-packages", "dist-packages")
 
 
 class CannotInstall(Exception):
-    """Packages can't be installed; pip has told why, or the text does."""
+    """Error for packages that can't be installed; the reason is in the text or in pip's output."""
 
 
 def python_with(packages: StagedPackages, folder: Path, say: Callable[[str], None]) -> Path:
-    """The interpreter of an environment with these packages; made first where it is not there.
+    """Returns the interpreter of an environment with these packages, and creates the environment if
+    necessary.
 
     Args:
-        packages: what must be installed.
-        folder: where environments are kept, see :func:`cache_folder`.
-        say: takes lines about what is done, those of pip among them.
+        packages: packages to install.
+        folder: folder of the environments, see :func:`cache_folder`.
+        say: function that receives lines about the installation, including pip's output.
 
     Raises:
-        CannotInstall: pip fails, or an environment can't be made.
+        CannotInstall: pip fails, or the environment can't be created.
     """
     key = _key(packages)
     place = folder / key
@@ -72,10 +73,10 @@ def python_with(packages: StagedPackages, folder: Path, say: Callable[[str], Non
 
 
 def cache_folder() -> Path:
-    """Where environments are kept: in the user's cache, or in a private temporary folder.
+    """Returns the folder of the environments, in the user's cache or in a private temporary folder.
 
     Raises:
-        CannotInstall: neither can be written.
+        CannotInstall: Neither folder is writable.
     """
     for base in _bases():
         folder = base / _FOLDER
@@ -84,7 +85,7 @@ def cache_folder() -> Path:
             found = folder.stat()
         except OSError:
             continue
-        # Whoever can write here can have their code run as this user.
+        # Check the owner. Any user who can write to the folder can run code as this user.
         if _is_this_users(found) and os.access(folder, os.W_OK):
             return folder
     raise CannotInstall(
@@ -97,12 +98,12 @@ def _bases() -> Iterator[Path]:
     if named:
         yield Path(named).absolute()
         return
-    with contextlib.suppress(RuntimeError):  # a user without a home
+    with contextlib.suppress(RuntimeError):  # the user has no home folder
         yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     shared = Path(tempfile.gettempdir()) / f"beam-runner-{os.getuid()}"
     with contextlib.suppress(OSError):
         shared.mkdir(mode=0o700, exist_ok=True)
-        # Whose name it is, or the link that stands there, decides for ever what is found in it.
+        # Refuse a link or a foreign folder, whose owner would control its content.
         found = shared.lstat()
         if stat.S_ISDIR(found.st_mode) and _is_this_users(found):
             yield shared
@@ -113,7 +114,7 @@ def _is_this_users(found: os.stat_result) -> bool:
 
 
 def _key(packages: StagedPackages) -> str:
-    """What must be equal so that an environment can be used again."""
+    """Returns the key of an environment: a hash of everything that must be equal for its reuse."""
     digest = hashlib.sha256(packages.digest().encode())
     beam = importlib.metadata.version("apache-beam")
     for part in (sys.executable, sys.prefix, sys.version, beam):
@@ -124,7 +125,7 @@ def _key(packages: StagedPackages) -> str:
 
 
 def _inherited() -> list[Path]:
-    """The folders of packages of this interpreter."""
+    """Returns the package folders of this interpreter."""
     found = (Path(entry) for entry in sys.path if Path(entry).name in _SITES)
     return [path for path in dict.fromkeys(found) if path.is_dir()]
 
@@ -138,7 +139,7 @@ def _make(place: Path, packages: StagedPackages, say: Callable[[str], None]) -> 
         _inherit(place)
     except (OSError, subprocess.CalledProcessError) as error:
         raise CannotInstall(f"no virtual environment can be made in {place}: {error}") from error
-    # Whatever pip leaves behind when it is killed goes with the environment that is not ready.
+    # A killed pip leaves temporary files behind, which are removed with the unfinished environment.
     temporary = place / "tmp"
     temporary.mkdir()
     for arguments in packages.pip_arguments():
@@ -149,7 +150,7 @@ def _make(place: Path, packages: StagedPackages, say: Callable[[str], None]) -> 
 
 
 def _inherit(place: Path) -> None:
-    """Lets an environment see the packages of this interpreter, behind its own."""
+    """Adds the packages of this interpreter to an environment, after the environment's own packages."""
     base = {"base": str(place), "platbase": str(place)}
     own = Path(sysconfig.get_path("purelib", "venv", vars=base))
     lines = [f"import site; site.addsitedir({str(path)!r})\n" for path in _inherited()]
@@ -163,7 +164,7 @@ def _python_of(place: Path) -> Path:
 def _install(
     python: Path, arguments: Sequence[str], temporary: Path, say: Callable[[str], None]
 ) -> None:
-    """Installs from what was staged; from a package index only what is not there."""
+    """Installs staged packages; uses the package index only for missing packages."""
     pip = (str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "install")
     env = {**os.environ, "TMPDIR": str(temporary)}
     alone = subprocess.run(
@@ -197,7 +198,9 @@ def _install(
 def _remove_unused(folder: Path) -> None:
     for ready in folder.glob(f"*/{_READY}"):
         place = ready.parent
-        with contextlib.suppress(OSError):  # in use, or another process is removing it
+        with contextlib.suppress(
+            OSError
+        ):  # the environment is in use, or another process removes it
             if ready.stat().st_mtime > time.time() - _UNUSED_SECONDS:
                 continue
             with open(folder / f"{place.name}.lock", "rb+") as lock:

@@ -1,6 +1,6 @@
-"""Cuts a stream of encoded windowed values into chunks of one window each.
+"""Splitting of a stream of encoded windowed values into chunks of one window each.
 
-An element in several windows becomes one in each, and one in none is left out.
+An element in several windows is copied into each of them. An element without a window is dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from beam_runner_worker.fnapi.cutting import Cutter, EdgeCoder
 
 
 class WindowCutter(Cutter):
-    """Cuts into chunks of one window, which tell it."""
+    """Splitter of a stream into chunks that each have one known window."""
 
     def __init__(self, coder: EdgeCoder, *, min_timestamp: bool) -> None:
         super().__init__(coder)
@@ -28,7 +28,7 @@ class WindowCutter(Cutter):
         self._waiting: list[ElementChunk] = []
 
     def feed(self, data: bytes) -> Iterator[OutputChunk]:
-        """The chunks that ``data`` completes; those of a window are in order."""
+        """Yields the chunks that ``data`` completes; the elements of each window stay in order."""
         for chunk in super().feed(data):
             yield from self._waiting
             self._waiting = []
@@ -53,7 +53,7 @@ class WindowCutter(Cutter):
                         elements.setdefault(window, []).append(element)
                 position = end
         except IndexError:
-            pass  # The data ends within an element: its begin is kept as the rest.
+            pass  # The data ends within an element, whose start is stored until more data arrives.
         if not elements:
             return position, None
         *self._waiting, last = (self._chunk(*of_window) for of_window in elements.items())
