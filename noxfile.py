@@ -313,7 +313,7 @@ def kills(session: nox.Session) -> None:
         return
     seed = secrets.randbelow(2**16)
     victim, environment = KILLED[seed % len(KILLED)]
-    at_random = f"test_random_kills.py::test_on_one_machine[{seed}-{environment}-{victim}]"
+    at_random = f"test_random_kills.py::test_random_kills_on_one_machine_keep_the_result_exact[{seed}-{environment}-{victim}]"
     fixed = ("test_short.py", "test_gauges.py", "test_shutdown_table.py")
     which = [f"tests/kills/{name}" for name in (*fixed, at_random)]
     run_pytest(session, *which, "--seed", str(seed), *SIDE_BY_SIDE)

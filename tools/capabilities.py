@@ -28,8 +28,8 @@ PASSES = "passes"
 COLUMNS = ("embedded", "LOOPBACK", "PROCESS", "Go", "lanes", "cluster")
 _OF_FILE = {"go": "Go", "lanes": "lanes", "cluster": "cluster"}
 _OF_ENVIRONMENT = {"LOOPBACK": "LOOPBACK", "PROCESS": "PROCESS"}
-_BEAM = re.compile(r"test_of_beam\[(\w+?)-(.+)-(?:default|LOOPBACK)\]")
-_GO = re.compile(r"test_of_go\[(\w+)\]")
+_BEAM = re.compile(r"test_beam_suite\[(\w+?)-(.+)-(?:default|LOOPBACK)\]")
+_GO = re.compile(r"test_go_suite\[(\w+)\]")
 _INTRODUCTION = """\
 # Capabilities
 

@@ -34,7 +34,7 @@ def clusters(session: nox.Session) -> None:
 def clusters_part(session: nox.Session) -> None:
     """Whole pipelines on the machines of `clusters`, embedded: bounded ones by Spark's shuffle, a stream by a store of S3's protocol, moto."""
     need_machines(session)
-    selection = ("-k", "(every_element and embedded) or small or began_on_one")
+    selection = ("-k", "(exactly_once_on_a_cluster and embedded) or small or started_on_one")
     tests = ("tests/clusters/test_pipelines.py", "--store=moto", *selection)
     run_pytest(session, *tests, *session.posargs)
 

@@ -84,7 +84,9 @@ def bulk(session: nox.Session) -> None:
     parts: tuple[Callable[[], object], ...] = (
         lambda: run_pytest(session, *side_by_side, "--bulk=always", *session.posargs),
         lambda: run_pytest(session, *WITHOUT_A_STORE, *SIDE_BY_SIDE, *spanned, "--data-dir=none"),
-        lambda: run_beams_suites(session, "-k", "default and not as_it_is", "--bulk=always"),
+        lambda: run_beams_suites(
+            session, "-k", "default and not other_client_options", "--bulk=always"
+        ),
         lambda: run_python(session, *random, "--pipelines=300", "--streams=0"),
     )
     failed = []

@@ -70,12 +70,14 @@ OLDEST_JAVA = 17
 SHARED_PYTHON = ROOT / ".nox" / "environment" / "bin" / "python"
 CLUSTER = "tests/pipelines/cluster"
 # The fixed corpus of pipelines, whose tests are named by environment and topic.
-CORPUS = "tests/pipelines/test_corpus.py::test_outputs_are_those_of_beams_runner"
+CORPUS = "tests/pipelines/test_corpus.py::test_corpus_outputs_equal_those_of_the_beam_runner"
 # A server of S3's protocol whose data outlives it, built from its source.
 S3_SERVER = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 # What is killed at random in CI: one of these each time.
 KILLED = [(v, e) for v in ("bounded", "unbounded") for e in ("embedded", "PROCESS")]
-KILLS_ON_A_CLUSTER = "tests/kills/test_random_kills.py::test_on_a_cluster"
+KILLS_ON_A_CLUSTER = (
+    "tests/kills/test_random_kills.py::test_random_kills_on_a_cluster_keep_the_result_exact"
+)
 # What the tests of whole pipelines came to, for the table of capabilities.
 RESULTS = ROOT / ".nox" / "results"
 WITH_RESULTS = ("plain", "pipelines_part", "lanes", "cluster", "validates_runner", "go")
@@ -92,19 +94,19 @@ IN_CI_ON_A_CLUSTER = (
 ON_SPARK = tuple(
     f"tests/pipelines/test_{name}"
     for name in (
-        "cancel.py::test_a_stream_is_cancelled_within_five_seconds",
+        "cancel.py::test_stream_is_cancelled_within_five_seconds",
         *(
-            f"cancel.py::test_cancel_within_five_seconds[embedded-{how}]"
+            f"cancel.py::test_batch_job_is_cancelled_within_five_seconds[embedded-{how}]"
             for how in ("Sleep", "BlockInC")
         ),
         "failures.py::test_user_code_that_breaks_its_process_fails_its_job",
-        "failures.py::test_the_end_of_a_process_is_no_users_error_but_ends_the_job",
-        "failures.py::test_what_runs_beside_a_failure_is_stopped_and_not_told_as_a_crash",
-        "isolation.py::test_two_programs_of_the_same_name[as-users-do-at-once]",
-        "leftovers.py::test_no_process_and_no_folder_is_left[SIGTERM]",
-        "leftovers.py::test_no_process_and_no_folder_is_left[the server is killed]",
-        "lifecycle.py::test_teardown_once_for_every_setup[embedded]",
-        "lifecycle.py::test_teardown_after_a_failure[embedded]",
+        "failures.py::test_process_exit_fails_the_job_after_retries_as_a_runner_error",
+        "failures.py::test_bundles_beside_a_failure_stop_without_a_crash_report",
+        "isolation.py::test_programs_with_the_same_module_name_stay_separate[as-users-do-at-once]",
+        "leftovers.py::test_stopped_server_leaves_no_process_and_no_folder[SIGTERM]",
+        "leftovers.py::test_stopped_server_leaves_no_process_and_no_folder[the server is killed]",
+        "lifecycle.py::test_teardown_is_called_once_for_each_setup[embedded]",
+        "lifecycle.py::test_teardown_is_called_after_a_failure[embedded]",
         "logging.py::test_log_records_reach_the_message_stream[embedded]",
         "many_jobs.py",
         *(
@@ -115,7 +117,7 @@ ON_SPARK = tuple(
                 "user_code_that_raises_in_one_is_told_by_its_name",
             )
         ),
-        "sections.py::test_state_timers_and_side_inputs",
+        "sections.py::test_section_with_state_timers_and_side_inputs_is_exact",
         "spark_streams.py",
         "tables.py",
     )
@@ -141,13 +143,13 @@ STREAMS = tuple(
 )
 # Tests of what lanes do, and sections don't.
 ONLY_ON_LANES = (
-    "test_order.py::test_a_few_elements_come_to_state_in_their_order",  # order
-    "test_order.py::test_a_few_lines_make_one_file",  # order
-    "test_separation.py::test_elements_of_a_bundle",  # splits
-    "test_separation.py::test_one_restriction",  # splits
-    "test_separation.py::test_restrictions_of_a_bundle",  # splits
-    "test_splits.py::test_idle_lanes_take_the_rest_of_a_long_bundle[embedded-elements]",  # splits
-    "test_splits.py::test_idle_lanes_take_the_rest_of_a_long_bundle[embedded-restriction]",  # splits
+    "test_order.py::test_few_elements_reach_state_in_order",  # order
+    "test_order.py::test_few_lines_are_written_to_one_file",  # order
+    "test_separation.py::test_elements_of_a_bundle_are_split_among_bundles",  # splits
+    "test_separation.py::test_restriction_of_one_element_is_split_into_parallel_parts",  # splits
+    "test_separation.py::test_restrictions_of_a_bundle_are_split_among_bundles",  # splits
+    "test_splits.py::test_long_bundle_is_split_among_idle_lanes[embedded-elements]",  # splits
+    "test_splits.py::test_long_bundle_is_split_among_idle_lanes[embedded-restriction]",  # splits
 )
 
 

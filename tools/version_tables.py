@@ -12,7 +12,10 @@ from tools.nox_support import RESULTS, ROOT
 OUTCOMES = RESULTS / "versions"
 PAGE = ROOT / "docs" / "versions.md"
 NOT_RUN = "did not run"
-_CLIENT = re.compile(r"test_(python|go)\[([\d.]+)-(?:([\d.]+)-)?(\w+)\]")
+_CLIENT = re.compile(
+    r"test_(python|go)_client_completes_or_is_refused_by_version"
+    r"\[([\d.]+)-(?:([\d.]+)-)?(\w+)\]"
+)
 _ENVIRONMENTS = ("embedded", "LOOPBACK", "PROCESS", "EXTERNAL")
 
 

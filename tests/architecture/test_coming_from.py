@@ -40,7 +40,7 @@ def rows() -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def test_what_is_here_is_ours() -> None:
+def test_migration_page_names_only_existing_flags_and_options() -> None:
     known = set(literals(SOURCES))
     ours = {f"--{text}" for text in known if text.startswith("beam_spark_")} | known
     page = (ROOT / "docs" / "coming-from.md").read_text()

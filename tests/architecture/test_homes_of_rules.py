@@ -38,7 +38,7 @@ def _defined(node: ast.Module | ast.ClassDef) -> Iterator[str]:
             yield from (f"{part.name}.{name}" for name in _defined(part))
 
 
-def test_each_rule_has_one_home() -> None:
+def test_rule_is_implemented_in_one_module() -> None:
     found, rules = list(definitions()), homes()
     assert len(rules) > 10
     names = {f"{module}.{name}": name for module, name in found}
@@ -46,7 +46,7 @@ def test_each_rule_has_one_home() -> None:
     assert said == {rule: [rule.removesuffix(f".{names.get(rule)}")] for rule in rules}
 
 
-def test_places_in_the_glossary_are_there() -> None:
+def test_glossary_paths_exist() -> None:
     page = (ROOT / "docs" / "glossary.md").read_text()
     places = re.findall(r"`([\w/]+\.py)`", page)
     assert len(places) > 20

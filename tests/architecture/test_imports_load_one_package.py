@@ -29,7 +29,7 @@ def folders_of(package: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_import_of_a_package_loads_no_other_module(package: str) -> None:
+def test_package_import_loads_no_other_module(package: str) -> None:
     names = [name for name in folders_of(PACKAGES[package]) if name != OLD_NAMES]
     sources = ":".join(str(path.parent) for path in PACKAGES.values())
     # Without site-packages an import of a library fails, too.

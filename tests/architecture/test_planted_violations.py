@@ -242,12 +242,12 @@ TESTS = [
 ]
 
 
-def test_the_repository_itself_keeps_the_layers(repository: Repository) -> None:
+def test_repository_respects_the_layers(repository: Repository) -> None:
     outcome = repository.nox("layers")
     assert outcome.passed, outcome.text
 
 
-def test_the_repository_itself_is_clean(repository: Repository) -> None:
+def test_repository_passes_the_purity_check(repository: Repository) -> None:
     outcome = repository.nox("lint")
     assert outcome.passed, outcome.text
 
@@ -269,7 +269,7 @@ def planted(pristine: Path, folder: Path, plants: list[Plant], session: str) -> 
     [("layers", LAYERS), ("lint", SIZES), ("lint", TESTS)],
     ids=("layers", "sizes", "tests"),
 )
-def test_planted_violations_are_named(
+def test_planted_layer_violations_are_reported(
     pristine: Path, tmp_path: Path, session: str, plants: list[Plant]
 ) -> None:
     text = planted(pristine, tmp_path, plants, session)
@@ -277,14 +277,14 @@ def test_planted_violations_are_named(
     assert [words for words in named if words not in text] == [], text
 
 
-def test_planted_violations_of_style_are_named(pristine: Path, tmp_path: Path) -> None:
+def test_planted_style_violations_are_reported(pristine: Path, tmp_path: Path) -> None:
     text = planted(pristine, tmp_path, LINT, "lint")
     said = dict(re.findall(r"planted(\d+)\.py:\d+:\d+: (.*?)(?= packages/|$)", text))
     missed = [p for number, p in enumerate(LINT) if p.named not in said.get(str(number), "")]
     assert missed == [], text
 
 
-def test_layers_name_an_undeclared_dependency(repository: Repository) -> None:
+def test_undeclared_dependency_is_reported(repository: Repository) -> None:
     repository.edit("packages/worker/pyproject.toml", '    "grpcio>=1.71",\n', "")
     repository.write(WORKER.format(0), HEAD + "import grpc\n")
     outcome = repository.nox("layers")
@@ -292,7 +292,7 @@ def test_layers_name_an_undeclared_dependency(repository: Repository) -> None:
     assert "`grpcio` is not declared in packages/worker/pyproject.toml" in outcome.text
 
 
-def test_layers_name_a_declaration_that_the_layer_may_not_have(repository: Repository) -> None:
+def test_forbidden_dependency_declaration_is_reported(repository: Repository) -> None:
     pyproject = "packages/engine/pyproject.toml"
     repository.edit(pyproject, '"attrs>=23.2"', '"attrs>=23.2", "grpcio>=1.66"')
     outcome = repository.nox("layers")
@@ -309,7 +309,7 @@ def test_layers_name_a_declaration_that_the_layer_may_not_have(repository: Repos
         (WORKER, "beam_runner_worker", "beam_runner_engine.scheduler"),
     ],
 )
-def test_purity_sees_a_dynamic_import(
+def test_dynamic_import_is_found_by_the_purity_check(
     repository: Repository, file: str, package: str, module: str
 ) -> None:
     sources = [str(one) for one in sorted(repository.root.glob("packages/*/src"))]

@@ -33,7 +33,7 @@ def starts(source: str) -> Iterator[int]:
                 yield node.lineno
 
 
-def test_threads_start_in_the_modules_that_say_what_their_end_comes_to() -> None:
+def test_thread_starts_only_in_listed_modules() -> None:
     found = {
         f"{path.relative_to(folder)}:{line}"
         for folder in SOURCES
@@ -57,5 +57,5 @@ def test_threads_start_in_the_modules_that_say_what_their_end_comes_to() -> None
         "with ThreadPoolExecutor(2) as pool:\n    pass",
     ],
 )
-def test_a_planted_thread_is_found(source: str) -> None:
+def test_planted_thread_start_is_found(source: str) -> None:
     assert len(list(starts(source))) == 1

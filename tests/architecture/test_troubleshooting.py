@@ -33,7 +33,7 @@ def messages() -> list[str]:
     return re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
 
 
-def test_messages_are_those_of_the_sources() -> None:
+def test_troubleshooting_messages_exist_in_the_sources() -> None:
     known = list(texts())
     quoted = messages()
     assert len(quoted) > 10

@@ -80,7 +80,7 @@ def flags(environment: str, command: Path, *pool: str | Path) -> Iterator[tuple[
 @pytest.mark.parametrize(
     ("beam", "python"), [(beam, python) for beam, pythons in PYTHONS.items() for python in pythons]
 )
-def test_python(
+def test_python_client_completes_or_is_refused_by_version(
     server: JobServerProcess,
     clients: Clients,
     tmp_path: Path,
@@ -101,7 +101,7 @@ def test_python(
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("beam", GO)
-def test_go(
+def test_go_client_completes_or_is_refused_by_version(
     server: JobServerProcess, clients: Clients, tmp_path: Path, beam: str, environment: str
 ) -> None:
     if (beam, environment) == ("2.60", "PROCESS"):

@@ -33,7 +33,7 @@ Run = Callable[[str, int], tuple[int, int]]
 
 @pytest.mark.timeout(7200, func_only=True)
 @pytest.mark.parametrize("name", beam_jobs.JOBS)
-def test_what_a_job_costs_beside_the_same_by_hand(
+def test_job_cost_is_compared_with_handwritten_spark_code(
     site: Site, tmp_path: Path, request: pytest.FixtureRequest, name: str
 ) -> None:
     size = request.config.getoption("--gigabytes")

@@ -89,7 +89,9 @@ def latencies(job: Job, place: str) -> list[int]:
 @pytest.mark.timeout(900, func_only=True)
 @pytest.mark.parametrize("way", list(_WAYS))
 @pytest.mark.parametrize("committed", list(_LIMITS))
-def test_elements_are_soon_there(site: Site, tmp_path: Path, committed: str, way: str) -> None:
+def test_element_latency_is_below_the_limit(
+    site: Site, tmp_path: Path, committed: str, way: str
+) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     in_store = site.store.place(f"late/{tmp_path.name}")

@@ -50,7 +50,7 @@ def store_is_away(site: Site, running: Lives, choose: random.Random) -> None:
     "strike", [worker_dies, server_dies, store_is_away], ids=lambda it: it.__name__
 )
 @each_way
-def test_every_element_arrives_once(
+def test_elements_arrive_exactly_once_if_machines_are_lost(
     running: Lives, site: Site, victim: Victim, bulk: str, strike: Strike, seed: int
 ) -> None:
     if strike is store_is_away and isinstance(site.store, SharedFolder):

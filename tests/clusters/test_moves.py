@@ -32,7 +32,7 @@ def moving(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mov
 
 @pytest.mark.timeout(1800, func_only=True)
 @each_way
-def test_every_element_arrives_once(
+def test_elements_arrive_exactly_once_if_the_server_moves(
     moving: MovingServer, victim: Victim, bulk: str, seed: int
 ) -> None:
     def move() -> None:

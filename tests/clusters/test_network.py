@@ -24,7 +24,7 @@ _SOON = 60.0
 _FILE = "began"
 
 
-def test_loopback_is_refused_when_it_is_submitted(running: Lives) -> None:
+def test_loopback_job_is_refused_at_submission_by_a_remote_cluster(running: Lives) -> None:
     pipelines = Pipelines(running.address, "LOOPBACK", ["--environment_type=LOOPBACK"])
     pipeline = pipelines.new()
     _ = pipeline | beam.Create([1]) | beam.Map(print)
@@ -53,7 +53,7 @@ def has_begun(machine: Machine) -> bool:
 
 
 @pytest.mark.timeout(600, func_only=True)
-def test_a_machine_that_comes_takes_bundles_of_a_running_job_and_one_may_go(
+def test_running_job_uses_an_added_machine_and_survives_a_removed_machine(
     embedded: Pipelines, site: Site
 ) -> None:
     first = list(site.spark.workers)

@@ -52,7 +52,7 @@ class Where(beam.DoFn):
 
 
 @pytest.mark.timeout(1200, func_only=True)
-def test_executors_run_in_what_was_packed_alone(bare: Site, tmp_path: Path) -> None:
+def test_executors_run_with_the_packed_environment_alone(bare: Site, tmp_path: Path) -> None:
     archive = bare.layout.private / "packed.tar.gz"
     packed = subprocess.run(
         [sys.executable, *PROGRAM, "pack", "-o", archive],

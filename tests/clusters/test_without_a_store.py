@@ -66,7 +66,7 @@ def bare(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobSe
 
 @pytest.mark.timeout(1800, func_only=True)
 @pytest.mark.parametrize("name", _JOBS)
-def test_bounded_jobs_need_no_store(
+def test_bounded_jobs_run_without_a_store(
     name: str, bare: JobServerProcess, site: Site, request: pytest.FixtureRequest
 ) -> None:
     size = request.config.getoption("--gigabytes")
@@ -83,7 +83,7 @@ def test_bounded_jobs_need_no_store(
         assert passed < _MOST_SHARE * shuffled
 
 
-def test_what_needs_one_is_refused_by_name(bare: JobServerProcess) -> None:
+def test_features_that_need_a_store_are_refused_by_name(bare: JobServerProcess) -> None:
     pipelines = Pipelines(bare.address, "embedded", [])
     pipeline = pipelines.new()
     seen = beam.pvalue.AsIter(beam_jobs.values(pipeline, range(20)))

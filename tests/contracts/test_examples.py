@@ -48,12 +48,12 @@ def run(page: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
     return known
 
 
-def test_pages_with_a_host_have_examples() -> None:
+def test_documentation_pages_with_a_host_have_examples() -> None:
     assert set(EXAMPLES) >= WITH_A_HOST
 
 
 @pytest.mark.parametrize("page", sorted(set(EXAMPLES) - WITH_A_HOST))
-def test_examples_run_as_they_stand(page: str) -> None:
+def test_documentation_examples_run_unchanged(page: str) -> None:
     names = run(page)
     told = re.findall(r"^([\w.]+)  # (\".*\"|\d+)$", "\n".join(EXAMPLES[page]), re.M)
     assert [(name, eval(name, names)) for name, _ in told] == [
@@ -61,14 +61,14 @@ def test_examples_run_as_they_stand(page: str) -> None:
     ]
 
 
-def test_a_small_host_runs_a_fused_stage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_small_host_runs_a_fused_stage(capsys: pytest.CaptureFixture[str]) -> None:
     (example, _) = EXAMPLES["packages/worker/README.md"]
     assert example.count("\n") <= 60
     exec(compile(example, "README.md", "exec"), {})
     assert capsys.readouterr().out.split() == ["2", "2", "2", "3", "2", "3"]
 
 
-def test_what_the_fn_api_example_names_is_there() -> None:
+def test_fn_api_example_names_only_existing_attributes() -> None:
     """It needs an SDK beside it; the tests of the package run such stages."""
     (_, example) = EXAMPLES["packages/worker/README.md"]
     fnapi = importlib.import_module("beam_runner_worker.fnapi")
@@ -79,7 +79,7 @@ def test_what_the_fn_api_example_names_is_there() -> None:
     assert {"harness", "close"} <= set(vars(fnapi.FnApiServer)) & set(code.co_names)
 
 
-def test_a_scheduler_is_told_and_answers() -> None:
+def test_scheduler_example_dispatches_and_accepts_results() -> None:
     data = Data("ref", DataFacts(1, 8, 0, None, frozenset([GLOBAL_WINDOW])))
     names = {**vars(engine), "now": 0, "data": data}
     names["stages"] = (StageSpec("read", ("impulse",)),)
@@ -91,7 +91,7 @@ def test_a_scheduler_is_told_and_answers() -> None:
     assert [bundle.stage for bundle in opened.bundles] == ["read"]
 
 
-def test_a_job_is_served_looked_at_and_drained(
+def test_job_services_example_serves_observes_and_drains_a_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served, _ = EXAMPLES["packages/jobservices/README.md"]

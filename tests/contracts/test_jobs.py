@@ -85,7 +85,7 @@ def proto(build: Any) -> bytes:
     return serialized
 
 
-def test_an_empty_job_is_done_and_leaves_nothing(client: JobClient, tmp_path: Path) -> None:
+def test_empty_job_finishes_and_leaves_no_data(client: JobClient, tmp_path: Path) -> None:
     job_id = client.submit(proto(lambda p: None))
     states = [event.state for event in client.states(job_id, 20)]
     assert states[-1] is JobState.DONE
@@ -93,14 +93,14 @@ def test_an_empty_job_is_done_and_leaves_nothing(client: JobClient, tmp_path: Pa
     assert not (tmp_path / "jobs" / job_id).exists()
 
 
-def test_cancel_after_the_end_changes_nothing(client: JobClient) -> None:
+def test_cancel_of_a_finished_job_has_no_effect(client: JobClient) -> None:
     job_id = client.submit(proto(lambda p: None))
     assert client.wait_until_finish(job_id, 20) is JobState.DONE
     client.cancel(job_id)
     assert client.state(job_id).state is JobState.DONE
 
 
-def test_what_is_not_supported_fails_run_by_name(client: JobClient) -> None:
+def test_unsupported_feature_fails_run_and_is_named(client: JobClient) -> None:
     pairs = proto(lambda p: p | beam.Create([("a", 1)]) | "Here" >> beam.GroupByKey())
     changed = beam_runner_api_pb2.Pipeline.FromString(pairs)
     for strategy in changed.components.windowing_strategies.values():

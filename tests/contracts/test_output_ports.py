@@ -86,13 +86,13 @@ def chunk_for(edge: OutputEdge, buffer: BufferPlan) -> OutputChunk:
     return ElementChunk(2, b"aabb", [2, 4], EARLIEST if edge.min_timestamp else None)
 
 
-def test_all_kinds_of_buffers_are_looked_at() -> None:
+def test_output_port_cases_cover_all_buffer_kinds() -> None:
     kinds = {buffer.kind for build in PIPELINES for _, buffer in edges(plan_of(build))}
     assert kinds == set(BufferKind)
 
 
 @pytest.mark.parametrize("build", PIPELINES)
-def test_data_tells_what_the_scheduler_must_know(build: Any, tmp_path: Path) -> None:
+def test_output_data_reports_the_metadata_for_the_scheduler(build: Any, tmp_path: Path) -> None:
     plan = plan_of(build)
     for number, (edge, buffer) in enumerate(edges(plan)):
         written = WrittenBuffer(buffer, SHARDS, tmp_path, f"{number}")
@@ -112,7 +112,7 @@ def grouped_edges(build: Any) -> list[OutputEdge]:
     return [edge for edge, buffer in edges(plan_of(build)) if buffer.kind is BufferKind.GROUPED]
 
 
-def test_event_times_are_asked_for_where_grouping_needs_them() -> None:
+def test_event_times_are_requested_if_grouping_needs_them() -> None:
     assert [edge.timestamps for edge in grouped_edges(bounded)] == [False]
     assert sorted(edge.timestamps for edge in grouped_edges(windowed)) == [False, True]
     assert [edge.timestamps for edge in grouped_edges(streaming)] == [True]

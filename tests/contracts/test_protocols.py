@@ -80,9 +80,7 @@ PAIRS = [
 @pytest.mark.parametrize(
     ("implementation", "port"), PAIRS, ids=lambda side: getattr(side, "__name__", "")
 )
-def test_methods_have_the_names_and_parameters_of_the_port(
-    implementation: type, port: type
-) -> None:
+def test_implementation_methods_match_the_port_signatures(implementation: type, port: type) -> None:
     asked = {
         name: method
         for name, method in vars(port).items()

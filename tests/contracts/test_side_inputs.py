@@ -118,7 +118,9 @@ entries = st.lists(st.tuples(st.sampled_from([W1, W2]), small, small), max_size=
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(entries, max_size=5))
-def test_multimaps(tmp_path: Path, batches: list[list[Entry]]) -> None:
+def test_multimap_side_input_returns_the_values_of_each_key(
+    tmp_path: Path, batches: list[list[Entry]]
+) -> None:
     chunks = [chunk_of(batch, one_window=False) for batch in batches if batch]
     reader = reader_of(tmp_path, BufferKind.SIDE_MULTIMAP, chunks)
     expected: dict[bytes, dict[bytes, list[bytes]]] = defaultdict(lambda: defaultdict(list))
@@ -142,7 +144,9 @@ def test_multimaps(tmp_path: Path, batches: list[list[Entry]]) -> None:
 @given(
     batches=st.lists(st.lists(st.tuples(st.sampled_from([W1, W2]), small), max_size=9), max_size=4)
 )
-def test_iterables(tmp_path: Path, batches: list[list[tuple[bytes, bytes]]]) -> None:
+def test_iterable_side_input_returns_all_values(
+    tmp_path: Path, batches: list[list[tuple[bytes, bytes]]]
+) -> None:
     rows = [[(window, b"", value) for window, value in batch] for batch in batches if batch]
     chunks = [chunk_of(batch, one_window=False) for batch in rows]
     reader = reader_of(tmp_path, BufferKind.SIDE_ITERABLE, chunks)
@@ -154,14 +158,14 @@ def test_iterables(tmp_path: Path, batches: list[list[tuple[bytes, bytes]]]) -> 
 
 
 @pytest.mark.parametrize("kind", [BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP])
-def test_a_side_input_of_nothing_is_empty(tmp_path: Path, kind: BufferKind) -> None:
+def test_side_input_without_elements_is_empty(tmp_path: Path, kind: BufferKind) -> None:
     reader = reader_of(tmp_path, kind, [])
     assert reader.iterable(TRANSFORM, TAG, b"w") == b""
     assert whole(reader.keys(TRANSFORM, TAG, b"w")) == b""
     assert whole(reader.groups(TRANSFORM, TAG, b"w")) == b""
 
 
-def test_the_answer_is_the_same_every_time(tmp_path: Path) -> None:
+def test_side_input_pages_have_the_same_order_every_time(tmp_path: Path) -> None:
     """Pages are asked for one by one: they must be pages of the same order."""
     batch = [(W1, bytes([n % 7]), bytes([n])) for n in range(50)]
     reader = reader_of(tmp_path, BufferKind.SIDE_MULTIMAP, [chunk_of(batch, one_window=True)])

@@ -49,7 +49,7 @@ BeamRunPythonPipelineOperator(
     ("runner", "ends"),
     [("beam_spark_executor.BeamSparkRunner", 0), ("beam_spark_executor.BeamSparkRuner", 1)],
 )
-def test_airflows_operator(
+def test_airflow_operator_runs_a_pipeline(
     program: Any, monkeypatch: pytest.MonkeyPatch, runner: str, ends: int
 ) -> None:
     program.write("words.py", WORDS)

@@ -45,7 +45,7 @@ print("again", sorted(ib.collect(sums | beam.Values() | "Half" >> beam.Map(lambd
 
 @pytest.mark.slow
 @pytest.mark.timeout(500)
-def test_what_a_notebook_asks_of_it(program: Any) -> None:
+def test_interactive_runner_shows_and_collects_pcollections(program: Any) -> None:
     program.write("main.py", SCRIPT)
     code, told = program.run("main.py")
     assert code == 0, told

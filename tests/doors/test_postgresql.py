@@ -142,7 +142,7 @@ def port() -> Iterator[int]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_each_row_is_there_once(program: Any, port: int) -> None:
+def test_postgresql_rows_are_written_exactly_once(program: Any, port: int) -> None:
     _ask(port, TABLES)
     program.write("main.py", SCRIPT)
     url = f"jdbc:postgresql://127.0.0.1:{port}/postgres?user=postgres"

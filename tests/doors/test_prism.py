@@ -26,7 +26,7 @@ with beam.Pipeline(options=PipelineOptions(sys.argv[1:])) as pipeline:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_beams_own_client(program: Any) -> None:
+def test_prism_client_of_beam_runs_on_the_server(program: Any) -> None:
     program.write("main.py", SCRIPT)
     server = Path(sys.executable).with_name("beam-spark-jobserver")
     code, told = program.run("main.py", "--runner=PrismRunner", f"--prism_location={server}")

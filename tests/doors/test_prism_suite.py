@@ -57,5 +57,5 @@ class TestPrismRunner(prism_runner_test.PrismRunnerTest):
             request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
 
 
-def test_the_list_names_only_tests_that_exist() -> None:
+def test_prism_suite_list_names_only_existing_tests() -> None:
     assert not [name for name in LISTED if not hasattr(TestPrismRunner, name)]

@@ -85,7 +85,7 @@ def master(request: pytest.FixtureRequest, program: Any) -> Iterator[str]:
             process.communicate(timeout=60)
 
 
-def test_a_script(program: Any, master: str) -> None:
+def test_spark_submit_to_a_cluster_runs_a_script(program: Any, master: str) -> None:
     _write(program)
     of_spark = ("--master", master, "--py-files", "words.zip")
     data = f"--beam_spark_data_dir={program.folder}/data"
@@ -94,7 +94,7 @@ def test_a_script(program: Any, master: str) -> None:
     assert (program.folder / "out").read_text().splitlines() == DONE
 
 
-def test_the_server(program: Any, master: str) -> None:
+def test_spark_submit_to_a_cluster_runs_the_server(program: Any, master: str) -> None:
     _write(program)
     script = subprocess.run(
         [BIN / "beam-spark-jobserver", "--spark-submit-script"], capture_output=True, text=True

@@ -38,7 +38,7 @@ def blocks() -> list[Block]:
     return [Block(*found) for found in _BLOCK.findall(PAGE.read_text(encoding="utf-8"))]
 
 
-def test_every_block_has_a_role_that_is_followed() -> None:
+def test_tutorial_code_blocks_have_a_known_role() -> None:
     found = blocks()
     assert len(found) > 15
     for block in found:
@@ -53,7 +53,7 @@ def test_every_block_has_a_role_that_is_followed() -> None:
             assert block.role in roles[block.language], block
 
 
-def test_what_is_to_be_installed_is_there() -> None:
+def test_tutorial_installs_only_existing_packages() -> None:
     (install,) = [block.text for block in blocks() if block.role == "install"]
     (pattern,) = re.findall(r"\./(\S+)", install)
     folders = list(ROOT.glob(pattern))
@@ -61,7 +61,7 @@ def test_what_is_to_be_installed_is_there() -> None:
     assert all((folder / "pyproject.toml").exists() for folder in folders)
 
 
-def test_files_are_shown_before_they_are_run() -> None:
+def test_tutorial_files_are_shown_before_they_are_run() -> None:
     known: set[str] = set()
     for block in blocks():
         if block.language == "python":
@@ -72,7 +72,7 @@ def test_files_are_shown_before_they_are_run() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-def test_the_tutorial_from_its_beginning_to_its_end(program: Any) -> None:
+def test_tutorial_commands_run_in_order(program: Any) -> None:
     ports = dict(zip(("8099", "8074"), map(str, free_ports(2)), strict=True))
     last, server = "", None
     try:

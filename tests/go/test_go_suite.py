@@ -35,16 +35,18 @@ def run(program: Path, name: str, server: JobServerProcess, *flags: str) -> str:
 
 
 @pytest.mark.timeout(900)
-def test_the_program_has_all_pipelines(program: Path) -> None:
+def test_go_program_contains_all_listed_pipelines(program: Path) -> None:
     listed = subprocess.run([str(program)], capture_output=True, text=True, timeout=60, check=True)
     assert listed.stdout.split() == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != OF_TWO_SDKS])
-def test_of_go(server: JobServerProcess, program: Path, name: str) -> None:
+def test_go_suite(server: JobServerProcess, program: Path, name: str) -> None:
     assert run(program, name, server) == ""
 
 
-def test_go_and_python_in_one_job(server: JobServerProcess, program: Path, expansion: str) -> None:
+def test_job_with_go_and_python_steps_is_exact(
+    server: JobServerProcess, program: Path, expansion: str
+) -> None:
     """A DataFrame of Python's, embedded, in the middle of a Go pipeline."""
     assert run(program, OF_TWO_SDKS, server, f"--expansion={expansion}") == ""

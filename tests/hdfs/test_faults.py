@@ -54,9 +54,7 @@ StoreSpec(sys.argv[1]).open().put("file", Path("any"))
 """
 
 
-def test_nobody_sees_a_part_of_a_file_whose_writer_is_killed(
-    spec: StoreSpec, tmp_path: Path
-) -> None:
+def test_partial_file_of_a_killed_writer_is_invisible(spec: StoreSpec, tmp_path: Path) -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", _WRITER, spec.url], stdout=subprocess.PIPE, text=True
     )
@@ -77,7 +75,7 @@ def test_nobody_sees_a_part_of_a_file_whose_writer_is_killed(
     assert list(store.names()) == ["file"]
 
 
-def test_a_namenode_that_was_killed_is_waited_for(
+def test_killed_namenode_is_retried_until_it_is_back(
     hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path
 ) -> None:
     store = spec.open(_PATIENCE_SECONDS)
@@ -102,7 +100,7 @@ def test_a_namenode_that_was_killed_is_waited_for(
 
 
 @pytest.mark.parametrize("program", [NAMENODE, DATA_NODE], ids=["namenode", "data node"])
-def test_who_says_nothing_is_not_waited_for_without_end_and_may_come_back(
+def test_unresponsive_namenode_is_retried_for_a_limited_time(
     hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path, program: str
 ) -> None:
     patience = 3.0
@@ -120,7 +118,7 @@ def test_who_says_nothing_is_not_waited_for_without_end_and_may_come_back(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_answers_that_get_lost_lose_and_double_nothing(
+def test_lost_responses_lose_and_duplicate_no_data(
     hdfs: HdfsServers,
     spec: StoreSpec,
     tmp_path: Path,
@@ -160,7 +158,7 @@ def test_answers_that_get_lost_lose_and_double_nothing(
     store.delete(names)
 
 
-def test_a_name_service_whose_first_namenode_says_nothing_is_of_use(
+def test_name_service_with_an_unresponsive_first_namenode_works(
     hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:

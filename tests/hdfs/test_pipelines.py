@@ -44,7 +44,9 @@ def _has_begun(job: Job) -> bool:
 
 @pytest.mark.timeout(900, func_only=True)
 @pytest.mark.parametrize("victim", [bounded, unbounded], ids=lambda victim: victim.__name__)
-def test_every_element_arrives_once(hdfs: HdfsServers, running: Lives, victim: Victim) -> None:
+def test_elements_arrive_exactly_once_with_data_on_hdfs(
+    hdfs: HdfsServers, running: Lives, victim: Victim
+) -> None:
     job = submit(Pipelines(running.address, "embedded", []), victim, _COUNT, Path("/nowhere"))
     wait_until(lambda: _has_begun(job), 120, "the job begins")
     hdfs.kill(NAMENODE)

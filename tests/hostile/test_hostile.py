@@ -118,7 +118,7 @@ def serve_a_good_job(address: str, pipeline: bytes) -> float:
 
 
 @pytest.mark.timeout(14_400)
-def test_nothing_that_is_sent_harms_the_server(
+def test_hostile_requests_leave_the_server_working(
     request: pytest.FixtureRequest, server: Attacked
 ) -> None:
     count, seed = request.config.getoption("--requests"), request.config.getoption("--seed")

@@ -65,7 +65,7 @@ def java_transform(service: str, name: str, **config: object) -> SchemaAwareExte
     )
 
 
-def test_sequence_of_java_is_summed_by_python(service: str, options: PipelineOptions) -> None:
+def test_java_sequence_is_summed_by_python(service: str, options: PipelineOptions) -> None:
     with beam.Pipeline(options=options) as pipeline:
         sums = (
             pipeline

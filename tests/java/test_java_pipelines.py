@@ -47,7 +47,7 @@ def run(
     return "" if done.returncode == 0 else f"{program}: {done.stderr[-4000:]}"
 
 
-def test_words_are_counted(
+def test_java_wordcount_is_exact(
     server: JobServerProcess, class_path: str, environment: Sequence[str], tmp_path: Path
 ) -> None:
     files = (f"--input={TEXT}", f"--output={tmp_path / 'counts'}")
@@ -58,7 +58,7 @@ def test_words_are_counted(
     assert counts == {word: str(count) for word, count in collections.Counter(words).items()}
 
 
-def test_all_arrives_of_a_bundle_that_is_split_while_it_runs(
+def test_java_bundle_split_while_running_loses_no_element(
     server: JobServerProcess, class_path: str, environment: Sequence[str]
 ) -> None:
     assert run("LongBundle", class_path, server, environment) == ""

@@ -44,7 +44,7 @@ _OUTCOME = re.compile(
 
 @pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.parametrize("name", CLASSES)
-def test_of_java(server: JobServerProcess, class_path: str, name: str) -> None:
+def test_java_suite(server: JobServerProcess, class_path: str, name: str) -> None:
     options = (
         "--runner=ServerRunner",
         f"--jobEndpoint={server.address}",
@@ -69,5 +69,5 @@ def test_of_java(server: JobServerProcess, class_path: str, name: str) -> None:
     assert failed == LISTED.keys() & outcomes.keys(), done.stdout[-20_000:]
 
 
-def test_every_test_that_is_listed_is_run() -> None:
+def test_java_suite_list_matches_the_executed_tests() -> None:
     assert all(test.rpartition(".")[0] in CLASSES for test in LISTED)

@@ -66,7 +66,7 @@ def pipelines() -> Iterator[Pipelines]:
         yield Pipelines(one.address, "embedded", [])
 
 
-def test_a_topic_is_read_to_its_end(broker: KafkaBroker, pipelines: Pipelines) -> None:
+def test_kafka_topic_is_read_to_its_end(broker: KafkaBroker, pipelines: Pipelines) -> None:
     topic = made(broker, "bounded")
     send(broker, topic, range(100))
     with pipelines.new() as p:
@@ -86,7 +86,7 @@ def said(job: Job) -> str:
 
 
 @pytest.mark.parametrize("read", [ReadFromSpark, ReadStreamFromSpark])
-def test_what_is_wrong_is_told_soon(
+def test_kafka_configuration_error_is_reported_within_seconds(
     broker: KafkaBroker, pipelines: Pipelines, read: type[beam.PTransform]
 ) -> None:
     nobody = {**of(broker, "some"), "kafka.bootstrap.servers": "127.0.0.1:1,127.0.0.1:2"}
@@ -100,7 +100,7 @@ def test_what_is_wrong_is_told_soon(
         assert told in said(pipelines.job(p))
 
 
-def test_a_spark_that_does_not_know_kafka_is_told_what_it_lacks(
+def test_spark_without_kafka_connector_reports_the_missing_package(
     broker: KafkaBroker, temporary: Path
 ) -> None:
     with job_server(temporary, "--spark-master-url=local[1]") as server:
@@ -141,7 +141,7 @@ def rage(running: Lives, broker: KafkaBroker, topic: str, job: Job, chance: rand
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_each_record_arrives_once(
+def test_kafka_records_arrive_exactly_once(
     broker: KafkaBroker, temporary: Path, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)

@@ -54,7 +54,7 @@ def pipeline_of(pipelines: Pipelines, folder: Path) -> beam.Pipeline:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("environment", ["embedded", "LOOPBACK", "PROCESS"])
-def test_a_commit_that_fails(
+def test_failed_commit_fails_the_job_without_callbacks(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf, environment: str
 ) -> None:
     """The job ends FAILED, with the bundle done and its callbacks not called."""
@@ -77,7 +77,7 @@ def test_a_commit_that_fails(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("point", "tries"), [(BEFORE, 2), (AFTER, 1)])
-def test_a_server_that_dies(
+def test_callbacks_of_a_killed_server_run_only_for_uncommitted_bundles(
     temporary: Path,
     tmp_path: Path,
     points: Points,

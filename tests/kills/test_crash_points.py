@@ -34,7 +34,7 @@ PipelinesOf = Callable[[Lives, str], Pipelines]
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_server_that_dies_at_every_point(
+def test_stream_with_server_killed_at_every_crash_point_is_exact(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf
 ) -> None:
     """Life after life of one stream, each ended at another point; at last the stream ends."""
@@ -60,7 +60,7 @@ def test_a_server_that_dies_at_every_point(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_server_that_dies_as_a_job_ends(
+def test_job_with_server_killed_at_its_end_is_resumed(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf
 ) -> None:
     """Also before it has begun: once Run was answered, or the job is in the list, it goes on."""

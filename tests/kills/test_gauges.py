@@ -41,7 +41,7 @@ def growing(**last: float) -> list[str]:
     return [f.name for f, factor, slack in trends(samples(**last), []) if f.grows(factor, slack)]
 
 
-def test_what_is_flat() -> None:
+def test_flat_gauge_is_not_reported_as_growing() -> None:
     assert growing() == []
 
 
@@ -57,5 +57,5 @@ def test_what_is_flat() -> None:
         ("file_megabytes", 120, "MB of files"),
     ],
 )
-def test_what_grows(figure: str, last: float, name: str) -> None:
+def test_growing_gauge_is_reported(figure: str, last: float, name: str) -> None:
     assert growing(**{figure: last}) == [name]

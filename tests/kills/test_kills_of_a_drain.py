@@ -31,7 +31,7 @@ PipelinesOf = Callable[[Lives, str], Pipelines]
 @pytest.mark.slow
 @pytest.mark.timeout(ROUND_SECONDS)
 @pytest.mark.parametrize("environment", KINDS)
-def test_it_ends_drained(
+def test_drain_with_killed_processes_ends_drained(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, environment: str, seed: int
 ) -> None:
     chance = random.Random(seed)

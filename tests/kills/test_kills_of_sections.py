@@ -130,7 +130,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[RunningSpark]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("phase", PHASES)
-def test_nothing_is_lost_or_doubled(
+def test_section_with_killed_processes_loses_and_duplicates_no_element(
     phase: str, seed: int, spark: RunningSpark, tmp_path: Path
 ) -> None:
     chance = random.Random(f"{seed} {phase}")
@@ -183,7 +183,7 @@ def test_nothing_is_lost_or_doubled(
 
 @pytest.mark.slow
 @pytest.mark.timeout(ROUND_SECONDS)
-def test_servers_and_workers_die_under_one(
+def test_section_with_killed_servers_and_workers_is_exact(
     temporary: Path,
     tmp_path: Path,
     pipelines_of: Callable[[Lives, str], Pipelines],

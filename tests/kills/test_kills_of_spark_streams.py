@@ -63,7 +63,7 @@ def arrives(folder: Path, number: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(ROUND_SECONDS)
-def test_each_row_arrives_once(
+def test_spark_stream_rows_arrive_exactly_once_with_killed_processes(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, seed: int
 ) -> None:
     chance = random.Random(seed)

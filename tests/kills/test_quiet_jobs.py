@@ -31,7 +31,7 @@ def good(pipeline: beam.Pipeline) -> None:
     assert_that(sums, equal_to([4951]))
 
 
-def test_good_jobs_are_not_heard_of(
+def test_successful_jobs_log_no_warning(
     temporary: Path,
     tmp_path: Path,
     pipelines_of: Callable[[Lives, str], Pipelines],

@@ -22,7 +22,7 @@ CPU_SECONDS = 15.0
 """It takes ten on a busy machine."""
 
 
-def test_three_streams_move_again(
+def test_restarted_server_resumes_three_streams(
     temporary: Path, tmp_path: Path, pipelines_of: Callable[[Lives, str], Pipelines]
 ) -> None:
     with lives(temporary, tmp_path / "state") as running:

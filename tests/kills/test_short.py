@@ -47,7 +47,7 @@ def running(module_points: Points, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.parametrize("victim", [bounded, unbounded], ids=lambda victim: victim.__name__)
-def test_workers_that_die_at_every_point(
+def test_worker_killed_at_every_crash_point_loses_no_element(
     running: Lives,
     module_points: Points,
     tmp_path: Path,
@@ -64,7 +64,7 @@ def test_workers_that_die_at_every_point(
         assert [point for point in passed if not module_points.is_hit(point)] == []
 
 
-def test_workers_that_die_in_a_loop(
+def test_workers_killed_in_a_loop_fail_the_job(
     running: Lives, module_points: Points, tmp_path: Path, pipelines_of: PipelinesOf
 ) -> None:
     for point in IN_A_LOOP:
@@ -74,7 +74,7 @@ def test_workers_that_die_in_a_loop(
         assert module_points.is_hit(point), point
 
 
-def test_a_server_that_dies_in_a_commit_and_then_loses_spark(
+def test_server_killed_in_a_commit_and_then_without_spark_is_exact(
     running: Lives, module_points: Points, tmp_path: Path, pipelines_of: PipelinesOf
 ) -> None:
     count = NUMBERS_WHILE_A_SERVER_DIES

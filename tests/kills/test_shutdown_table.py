@@ -146,7 +146,7 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def test_table_of_kills_is_covered_by_tests() -> None:
+def test_kill_table_is_covered_by_tests() -> None:
     here = {
         *(WorkerState.STANDING_BY, WorkerState.ENDING),
         *(LaneState.BUNDLE, LaneState.LOOP, LaneState.IDLE, LaneState.STARTING),
@@ -160,7 +160,7 @@ def test_table_of_kills_is_covered_by_tests() -> None:
 
 
 @pytest.mark.parametrize("state", [LaneState.STARTING, WorkerState.STANDING_BY])
-def test_killed_worker_that_stands_by_is_replaced(server: JobServerProcess, state: object) -> None:
+def test_killed_standby_worker_is_replaced(server: JobServerProcess, state: object) -> None:
     """The first lane of a job starts in that process: a lane is in the same place while it starts."""
     wait_until(lambda: workers_of(server), SECONDS, "a process stands by")
     since, workers = len(server.log), workers_of(server)
@@ -171,7 +171,7 @@ def test_killed_worker_that_stands_by_is_replaced(server: JobServerProcess, stat
 
 
 @pytest.mark.parametrize("state", [LaneState.LOOP, LaneState.BUNDLE])
-def test_killed_worker_at_work_is_noticed_and_its_bundle_runs_again(
+def test_killed_busy_worker_is_detected_and_its_bundle_runs_again(
     state: LaneState, tmp_path: Path
 ) -> None:
     program = WITHOUT_LOOP if state is LaneState.BUNDLE else LIMITED
@@ -183,7 +183,7 @@ def test_killed_worker_at_work_is_noticed_and_its_bundle_runs_again(
         assert job.wait(SECONDS) is JobState.DONE
 
 
-def test_killed_worker_with_an_idle_lane_is_noticed(
+def test_killed_worker_with_an_idle_lane_is_detected(
     server: JobServerProcess, tmp_path: Path
 ) -> None:
     pipelines = Pipelines(server.address, "", ["--streaming"])
@@ -200,7 +200,7 @@ def test_killed_worker_with_an_idle_lane_is_noticed(
     assert job.wait(SECONDS) is JobState.CANCELLED
 
 
-def test_killed_worker_in_teardown_is_noticed_and_the_job_ends(tmp_path: Path) -> None:
+def test_killed_worker_in_teardown_is_detected_and_the_job_finishes(tmp_path: Path) -> None:
     with running(teardown_seconds=NEVER) as server:
         job = submit(server, WaitOnce(tmp_path, "teardown"))
         worker, since = waiting_process(tmp_path, "teardown"), len(server.log)
@@ -212,7 +212,7 @@ def test_killed_worker_in_teardown_is_noticed_and_the_job_ends(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("state", "where"), [(HarnessState.WORKING, "process"), (HarnessState.ENDING, "teardown")]
 )
-def test_killed_harness_is_noticed_by_its_worker(
+def test_killed_harness_is_detected_by_its_worker(
     server: JobServerProcess, boot: Path, tmp_path: Path, state: HarnessState, where: str
 ) -> None:
     since = len(server.log)
@@ -223,7 +223,7 @@ def test_killed_harness_is_noticed_by_its_worker(
     assert not noticed(server, since) & {Detector.CHANNEL, Detector.WORKER_EXIT, Detector.TEARDOWN}
 
 
-def test_harness_that_is_killed_before_it_connects_is_started_again(
+def test_harness_killed_before_it_connects_is_restarted(
     server: JobServerProcess, boot: Path, tmp_path: Path
 ) -> None:
     command = tmp_path / "command"
@@ -255,7 +255,7 @@ job.wait(600)
 """
 
 
-def test_killed_program_of_loopback_fails_its_job(server: JobServerProcess, tmp_path: Path) -> None:
+def test_killed_loopback_program_fails_its_job(server: JobServerProcess, tmp_path: Path) -> None:
     here = Path(__file__).parent
     text = PROGRAM.format(
         kills=str(here),
@@ -291,7 +291,7 @@ def test_killed_fork_server_is_replaced_and_bundles_run_again(
         assert job.wait(SECONDS) is JobState.DONE
 
 
-def test_killed_server_that_serves_leaves_no_process(boot: Path, tmp_path: Path) -> None:
+def test_killed_running_server_leaves_no_process(boot: Path, tmp_path: Path) -> None:
     """The reaper waits for ten minutes here: so workers end because they notice the loss by themselves."""
     with running(orphan_seconds=NEVER) as server:
         submit(server, WaitOnce(tmp_path, "process"), *environment_flags(boot)["PROCESS"])
@@ -305,7 +305,7 @@ def test_killed_server_that_serves_leaves_no_process(boot: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     "state", [ServerState.STOPPING, ReaperState.ENDING, ForkServerState.STOPPING]
 )
-def test_killed_process_of_a_server_that_stops_leaves_no_process(
+def test_killed_process_of_a_stopping_server_leaves_no_process(
     state: object, tmp_path: Path
 ) -> None:
     """User code in `teardown` keeps the server from its end."""
@@ -327,7 +327,7 @@ def test_killed_process_of_a_server_that_stops_leaves_no_process(
         wait_until(lambda: not server.processes(), SECONDS, lambda: f"{server.processes()}")
 
 
-def test_killed_server_that_starts_leaves_no_process() -> None:
+def test_killed_starting_server_leaves_no_process() -> None:
     """The fork server exists before the server serves."""
     mark = uuid.uuid4().hex
     command = [sys.executable, "-m", "beam_spark_executor.cli", "--job-port", "0", *FLAGS]

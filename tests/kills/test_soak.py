@@ -139,7 +139,7 @@ def trends(samples: list[Sample], arrived: list[Arrival]) -> list[tuple[Trend, f
 
 @pytest.mark.slow
 @pytest.mark.timeout(3 * 3600)
-def test_streams_and_batches_under_fire(
+def test_streams_and_batches_under_repeated_kills_are_exact(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, request: pytest.FixtureRequest
 ) -> None:
     minutes = request.config.getoption("--minutes")

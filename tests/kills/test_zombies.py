@@ -29,7 +29,7 @@ def losses(lives: Lives) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", ["before files", "before state", "before reply"])
-def test_attempts_that_were_cut_off(
+def test_disconnected_attempts_that_write_on_have_no_effect(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf, point: str
 ) -> None:
     """Three in a row lose their connection, notice nothing, and write on for seconds."""
@@ -47,7 +47,7 @@ def test_attempts_that_were_cut_off(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", ["before files", "before reply"])
-def test_a_process_that_was_stopped_goes_on(
+def test_stopped_process_that_continues_has_no_effect(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf, point: str
 ) -> None:
     """It is silent for so long that its bundle is tried again; then it writes, and answers."""

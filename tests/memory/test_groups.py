@@ -67,7 +67,7 @@ def megabytes(pipeline: beam.Pipeline, size: int) -> beam.PCollection[int]:
 
 
 @pytest.mark.parametrize("pipelines", ["embedded"], indirect=True)
-def test_more_groups_than_memory(pipelines: Pipelines, part: float) -> None:
+def test_grouping_of_more_groups_than_memory_is_exact(pipelines: Pipelines, part: float) -> None:
     size = int(3 * 1024 * part)
     with pipelines.new() as p:
         made = megabytes(p, size) | beam.FlatMap(spread).with_output_types(tuple[bytes, bytes])
@@ -76,7 +76,9 @@ def test_more_groups_than_memory(pipelines: Pipelines, part: float) -> None:
         assert_that(counts, equal_to([(min(rows, KEYS), rows)]))
 
 
-def test_one_key_with_more_values_than_memory(pipelines: Pipelines, part: float) -> None:
+def test_grouping_of_one_key_with_more_values_than_memory_is_exact(
+    pipelines: Pipelines, part: float
+) -> None:
     size = int(1024 * part)
     with pipelines.new() as p:
         made = megabytes(p, size) | beam.FlatMap(hot).with_output_types(tuple[str, bytes])

@@ -38,7 +38,9 @@ def side_input(p: beam.Pipeline, size: int) -> beam.PCollection:
     return numbers | beam.FlatMap(entries).with_output_types(tuple[int, bytes])
 
 
-def test_looking_up_in_more_than_memory(pipelines: Pipelines, part: float) -> None:
+def test_side_input_lookup_in_more_data_than_memory_is_exact(
+    pipelines: Pipelines, part: float
+) -> None:
     size = int(4 * 1024 * part)
     keys = random.Random(1).choices(range(size * IN_MEGABYTE), k=LOOKUPS)
     with pipelines.new() as p:
@@ -47,7 +49,9 @@ def test_looking_up_in_more_than_memory(pipelines: Pipelines, part: float) -> No
         assert_that(found | beam.CombineGlobally(sum), equal_to([LOOKUPS]))
 
 
-def test_reading_all_of_what_does_not_fit(pipelines: Pipelines, part: float) -> None:
+def test_side_input_scan_of_more_data_than_memory_is_exact(
+    pipelines: Pipelines, part: float
+) -> None:
     size = int(4 * 1024 * part)
     with pipelines.new() as p:
         main = p | "main" >> beam.Create([1])

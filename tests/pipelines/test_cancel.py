@@ -99,7 +99,7 @@ class Count(beam.DoFn):
         BlockInC,
     ],
 )
-def test_cancel_within_five_seconds(
+def test_batch_job_is_cancelled_within_five_seconds(
     everywhere: Pipelines,
     server: JobServerProcess,
     tmp_path: Path,
@@ -116,7 +116,7 @@ def test_cancel_within_five_seconds(
 
 
 @pytest.mark.parametrize("sleeps", [False, True], ids=["at work", "blocked"])
-def test_a_stream_is_cancelled_within_five_seconds(
+def test_stream_is_cancelled_within_five_seconds(
     embedded: Pipelines,
     server: JobServerProcess,
     tmp_path: Path,
@@ -148,7 +148,7 @@ def test_a_stream_is_cancelled_within_five_seconds(
     server.wait_until_idle()
 
 
-def test_other_jobs_go_on(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_cancel_leaves_other_jobs_running(pipelines: Pipelines, tmp_path: Path) -> None:
     pipeline = pipelines.new()
     waited = (
         pipeline | beam.Create([7]) | beam.ParDo(WaitFor(tmp_path / "go on", tmp_path / "waiting"))
@@ -163,7 +163,7 @@ def test_other_jobs_go_on(pipelines: Pipelines, tmp_path: Path) -> None:
     assert other.wait() is JobState.DONE
 
 
-def test_cancel_at_once_and_again(pipelines: Pipelines) -> None:
+def test_cancel_right_after_start_and_repeated_cancel_succeed(pipelines: Pipelines) -> None:
     pipeline = pipelines.new()
     pipeline | beam.Create([1]) | beam.Map(str)
     job = pipelines.job(pipeline)
@@ -174,14 +174,16 @@ def test_cancel_at_once_and_again(pipelines: Pipelines) -> None:
     assert job.state() in (JobState.CANCELLED, JobState.DONE)
 
 
-def test_what_wait_until_finish_says(embedded: Pipelines, tmp_path: Path) -> None:
+def test_wait_until_finish_of_a_cancelled_job_returns_cancelled(
+    embedded: Pipelines, tmp_path: Path
+) -> None:
     job = begin(embedded, Sleep(tmp_path / "begun"), tmp_path / "begun")
     job.result.cancel()
     with pytest.raises(RuntimeError, match="CANCELLED"):
         job.result.wait_until_finish(30_000)
 
 
-def test_the_clients_own_process_stops_working(loopback: Pipelines, tmp_path: Path) -> None:
+def test_loopback_client_stops_user_code_after_cancel(loopback: Pipelines, tmp_path: Path) -> None:
     """Nobody may kill it, so its user code would go on for as long as the program does."""
     told = tmp_path / "told"
     pipeline = loopback.new("--streaming")

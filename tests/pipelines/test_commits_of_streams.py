@@ -122,7 +122,7 @@ def run(pipelines: Pipelines, source: beam.DoFn, folder: Path, until: Any, *opti
 
 @pytest.mark.slow_in("LOOPBACK")
 @pytest.mark.parametrize("ranges", [Offsets(), Whole()], ids=["any fraction", "no fractions"])
-def test_a_backlog_is_committed_every_second_from_the_first_on(
+def test_stream_with_a_backlog_commits_every_second_from_the_start(
     pipelines: Pipelines,
     server: JobServerProcess,
     tmp_path: Path,
@@ -145,7 +145,7 @@ def test_a_backlog_is_committed_every_second_from_the_first_on(
     server.wait_until_idle()
 
 
-def test_what_a_polling_source_gives_is_handed_on_at_once(
+def test_elements_of_a_polling_source_are_passed_on_immediately(
     embedded: Pipelines, server: JobServerProcess, tmp_path: Path
 ) -> None:
     """Turn after turn, each of which ends since it waits: its time would be over in an hour.

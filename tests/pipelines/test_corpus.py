@@ -65,7 +65,7 @@ def runner_in(
 
 
 @pytest.mark.parametrize(("environment", "topic"), [case(*one, *one) for one in CASES])
-def test_outputs_are_those_of_beams_runner(
+def test_corpus_outputs_equal_those_of_the_beam_runner(
     runner_in: Callable[[str], Server],
     oracle: Callable[[str], Outputs],
     environment: str,
@@ -80,7 +80,7 @@ def test_outputs_are_those_of_beams_runner(
     ("topic", "environment"),
     [case(environment, topic, topic, environment) for topic, environment in STREAM_CASES],
 )
-def test_panes_of_a_stream_are_those_of_the_engine(
+def test_corpus_stream_panes_equal_those_of_the_engine(
     runner_in: Callable[[str], Server], environment: str, topic: str
 ) -> None:
     assert stream_difference(topic, STREAMS[topic], runner_in(environment)) is None

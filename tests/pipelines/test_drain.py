@@ -88,7 +88,9 @@ def drained(job: Job, begun: Path) -> None:
     assert job.wait() is JobState.DRAINED
 
 
-def test_what_an_endless_source_has_given_comes_out(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_drain_emits_all_read_elements_of_an_endless_source(
+    pipelines: Pipelines, tmp_path: Path
+) -> None:
     """Also of the last window, which the source has not come to the end of."""
     pipeline = pipelines.new("--streaming")
     counted(pipeline, ENDLESS, begun=tmp_path / "begun")
@@ -97,7 +99,7 @@ def test_what_an_endless_source_has_given_comes_out(pipelines: Pipelines, tmp_pa
     assert job.counter("counted") == job.counter("given") >= 10
 
 
-def test_what_has_an_end_goes_on_to_it(embedded: Pipelines, tmp_path: Path) -> None:
+def test_drain_processes_bounded_sources_to_their_end(embedded: Pipelines, tmp_path: Path) -> None:
     pipeline = embedded.new("--streaming")
     counted(pipeline, 61, begun=tmp_path / "begun")
     job = embedded.job(pipeline)
@@ -129,7 +131,7 @@ class Polls(beam.DoFn):
             number += 1
 
 
-def test_what_polls_goes_on_at_its_own_pace(embedded: Pipelines, tmp_path: Path) -> None:
+def test_drain_keeps_the_pace_of_a_polling_source(embedded: Pipelines, tmp_path: Path) -> None:
     there = tmp_path / "there"
     pipeline = embedded.new("--streaming")
     pipeline | beam.Create([5]) | beam.ParDo(Polls(there))
@@ -167,7 +169,9 @@ class Reminders(beam.DoFn):
 
 
 @pytest.mark.parametrize("windows", [GlobalWindows(), FixedWindows(10)], ids=["global", "fixed"])
-def test_a_drain_waits_for_no_clock(embedded: Pipelines, tmp_path: Path, windows: WindowFn) -> None:
+def test_drain_fires_processing_time_timers_without_waiting(
+    embedded: Pipelines, tmp_path: Path, windows: WindowFn
+) -> None:
     """A timer that is an hour ahead rings when its window ends; set again by itself it doesn't."""
     begun = tmp_path / "begun"
     pipeline = embedded.new("--streaming")
@@ -219,7 +223,7 @@ class Flushing(beam.DoFn):
     [(GlobalWindows(), 1), (FixedWindows(10), 1), (SlidingWindows(10, 5), 2), (Sessions(2), 1)],
     ids=["global", "fixed", "sliding", "sessions"],
 )
-def test_drain_keeps_timers_for_the_clock_that_event_time_timers_set(
+def test_drain_fires_clock_timers_that_event_time_timers_set(
     pipelines: Pipelines, tmp_path: Path, windows: WindowFn, times: int
 ) -> None:
     begun = tmp_path / "begun"

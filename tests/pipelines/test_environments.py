@@ -53,7 +53,7 @@ class Note(beam.DoFn):
         yield (*pairs, os.getpid())
 
 
-def test_several_environments_in_one_pipeline(
+def test_pipeline_with_several_environments_is_exact(
     embedded: Pipelines, boot: Path, tmp_path: Path
 ) -> None:
     """Data goes from a process of one to one of another and back, within one stage or by grouping."""

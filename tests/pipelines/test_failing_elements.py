@@ -89,7 +89,7 @@ def failed(pipelines: Pipelines, case: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_user_code_was_at(pipelines: Pipelines, case: str) -> None:
+def test_failure_reports_the_element_in_process(pipelines: Pipelines, case: str) -> None:
     (line,) = re.findall("^The element: (.*)$", failed(pipelines, case), re.MULTILINE)
     _, embedded = CASES[case]
     if pipelines.environment == "embedded":
@@ -113,7 +113,7 @@ def hiding(placement: tuple[str, ...]) -> Iterator[str]:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("environment", ["embedded", "LOOPBACK"])
-def test_nothing_of_it_is_told_where_elements_are_hidden(
+def test_failure_omits_the_element_if_elements_are_hidden(
     hiding: str, flags_of: Callable[[str], list[str]], environment: str, case: str
 ) -> None:
     error = failed(Pipelines(hiding, environment, flags_of(environment)), case)

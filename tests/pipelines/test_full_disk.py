@@ -70,7 +70,7 @@ def group(pipeline: beam.Pipeline, megabytes: int) -> None:
     groups | beam.MapTuple(lambda _, values: sum(map(len, values)))
 
 
-def test_a_disk_that_stays_full_fails_a_bounded_job_and_not_the_server(
+def test_permanently_full_disk_fails_a_bounded_job_and_not_the_server(
     pipelines: Pipelines, small_disk: Path
 ) -> None:
     too_much = pipelines.new()
@@ -96,7 +96,7 @@ def fill(disk: Path) -> Path:
     return balloon
 
 
-def test_stream_whose_disk_is_full_for_a_while_gives_the_exact_result(
+def test_stream_with_a_temporarily_full_disk_is_exact(
     pipelines: Pipelines, small_disk: Path, tmp_path: Path
 ) -> None:
     go_on = tmp_path / "go-on"

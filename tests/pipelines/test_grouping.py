@@ -14,7 +14,7 @@ from beam_runner_model.jobs import JobState
 from jobs import Pipelines
 
 
-def test_keys_are_equal_if_their_encodings_are(pipelines: Pipelines) -> None:
+def test_keys_with_equal_encodings_are_grouped_together(pipelines: Pipelines) -> None:
     """Python says 1 == 1.0 == True; Beam's model compares encoded keys."""
     with pipelines.new() as p:
         counts = (
@@ -75,7 +75,7 @@ def combine(p: beam.Pipeline) -> None:
     assert_that(grouped | beam.CombineValues(Mean()), equal_to([("k", "45/10")]), label="values")
 
 
-def test_combine_that_arrives_lifted(embedded: Pipelines) -> None:
+def test_combine_lifted_by_the_client_is_exact(embedded: Pipelines) -> None:
     """A client that optimizes by itself sends precombine, merge and extract as transforms."""
     pipeline = embedded.new()
     combine(pipeline)
@@ -108,7 +108,7 @@ def environment_of(pipelines: Pipelines) -> Any:
     return PortableRunner._create_environment(pipelines.new().options)
 
 
-def test_all_values_go_through_groupings_in_a_row(embedded: Pipelines) -> None:
+def test_consecutive_groupings_lose_no_value(embedded: Pipelines) -> None:
     """More of them than go along with a report, where machines share no place for data."""
     value = "x" * 1000
     with embedded.new() as p:

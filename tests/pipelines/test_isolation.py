@@ -112,7 +112,7 @@ class Program:
     ],
 )
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_two_programs_of_the_same_name(
+def test_programs_with_the_same_module_name_stay_separate(
     server: JobServerProcess, tmp_path: Path, variant: str, concurrently: bool
 ) -> None:
     dill = "dill" in variant

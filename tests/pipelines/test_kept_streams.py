@@ -42,7 +42,7 @@ def folder_of(lives: ServerLives, job: Job) -> Path:
 
 
 @pytest.mark.timeout(240)
-def test_stream_whose_bundle_waits_goes_on_with_the_next_server(
+def test_stream_with_a_waiting_bundle_resumes_on_the_next_server(
     lives: ServerLives, tmp_path: Path
 ) -> None:
     mended = tmp_path / "mended"
@@ -68,7 +68,7 @@ def test_stream_whose_bundle_waits_goes_on_with_the_next_server(
 
 
 @pytest.mark.timeout(240)
-def test_state_of_streams_that_ended_is_kept_by_the_next_server_for_as_long_as_it_says(
+def test_state_of_failed_streams_is_retained_by_the_next_server(
     lives: ServerLives,
 ) -> None:
     def fail(number: int) -> int:

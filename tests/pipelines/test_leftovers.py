@@ -60,7 +60,7 @@ class ForkAndBlock(beam.DoFn):
         *("the server is killed", "what runs it is killed"),
     ],
 )
-def test_no_process_and_no_folder_is_left(
+def test_stopped_server_leaves_no_process_and_no_folder(
     ends: str,
     placement: tuple[str, ...],
     flags_of: Callable[[str], list[str]],

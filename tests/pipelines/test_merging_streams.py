@@ -57,7 +57,7 @@ class Packed(beam.PTransform):
         return visits | beam.CombinePerKey(sum), visits | beam.CombinePerKey(max)
 
 
-def test_sessions_of_packed_combiners_are_whole(embedded: Pipelines) -> None:
+def test_sessions_of_packed_combiners_are_complete(embedded: Pipelines) -> None:
     """Beam's client itself lifts them, and leaves no CombinePerKey around them."""
     with embedded.new() as p:
         visits = p | beam.Create([SESSIONS * LENGTH]) | beam.ParDo(Visits())

@@ -69,7 +69,7 @@ class Changing(beam.DoFn):
 @pytest.mark.parametrize(
     "streaming", [False, pytest.param(True, marks=pytest.mark.slow_in("PROCESS"))]
 )
-def test_timers_that_change_others_fire_once(
+def test_timers_that_change_other_timers_fire_once(
     everywhere: Pipelines, tmp_path: Path, streaming: bool
 ) -> None:
     path = tmp_path / "called"
@@ -87,7 +87,7 @@ def test_timers_that_change_others_fire_once(
     assert Counter(path.read_text().split()) == Counter(expected)
 
 
-def test_a_job_tells_how_many_bundles_were_begun(pipelines: Pipelines) -> None:
+def test_job_reports_its_number_of_started_bundles(pipelines: Pipelines) -> None:
     p = pipelines.new()
     grouped = p | beam.Create([(n % 3, n) for n in range(30)]) | beam.GroupByKey()
     grouped | beam.Map(len)

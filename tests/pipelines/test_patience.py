@@ -88,7 +88,7 @@ def texts(job: Job) -> list[str]:
 
 
 @pytest.mark.slow_in("LOOPBACK")
-def test_stream_whose_step_raises_for_a_while_gives_the_exact_result(
+def test_stream_with_a_temporarily_failing_step_is_exact(
     streams: Pipelines, tmp_path: Path
 ) -> None:
     fails = FailsUntil(COUNT // 2, tmp_path / "mended")
@@ -108,9 +108,7 @@ def test_stream_whose_step_raises_for_a_while_gives_the_exact_result(
 
 
 @pytest.mark.slow_in("LOOPBACK")
-def test_state_after_a_step_that_raised_behind_it_is_exact(
-    streams: Pipelines, tmp_path: Path
-) -> None:
+def test_state_before_a_fused_failing_step_is_exact(streams: Pipelines, tmp_path: Path) -> None:
     """The failing step is fused behind the stateful one, whose bundle is given up and runs again."""
     fails = FailsUntil(COUNT // 2, tmp_path / "mended")
     pipeline = streams.new("--streaming")
@@ -127,7 +125,7 @@ def test_state_after_a_step_that_raised_behind_it_is_exact(
     assert job.wait() is JobState.DONE
 
 
-def test_other_keys_and_steps_go_on_while_a_bundle_waits(
+def test_waiting_bundle_leaves_other_keys_and_steps_running(
     streams: Pipelines, tmp_path: Path
 ) -> None:
     noted = tmp_path / "noted"
@@ -150,7 +148,7 @@ def test_other_keys_and_steps_go_on_while_a_bundle_waits(
     assert job.wait(60) is JobState.CANCELLED
 
 
-def test_stream_with_a_limit_fails_after_so_many_attempts_and_keeps_its_state(
+def test_stream_with_an_attempt_limit_fails_and_keeps_its_state(
     streams: Pipelines, patient: JobServerProcess, state_dir: Path
 ) -> None:
     pipeline = streams.new("--streaming", "--beam_spark_task_attempts=2")
@@ -172,7 +170,7 @@ def test_stream_with_a_limit_fails_after_so_many_attempts_and_keeps_its_state(
     assert (state_dir / "jobs" / job.job_id).is_dir()
 
 
-def test_script_and_flag_alone_make_no_stream_that_is_patient(streams: Pipelines) -> None:
+def test_test_stream_or_streaming_flag_alone_does_not_retry_failures(streams: Pipelines) -> None:
     """Beam's own tests expect that an assertion which fails ends the job."""
     scripted = streams.new("--streaming")
     assert_that(
@@ -184,7 +182,7 @@ def test_script_and_flag_alone_make_no_stream_that_is_patient(streams: Pipelines
     assert streams.job(bounded).wait() is JobState.FAILED
 
 
-def test_stream_outlives_a_worker_that_dies_again_and_again(
+def test_stream_survives_a_repeatedly_killed_worker(
     patient: JobServerProcess, flags_of: Callable[[str], list[str]], tmp_path: Path
 ) -> None:
     """More often than a bounded job would have it."""

@@ -78,7 +78,9 @@ class Rest(beam.DoFn):
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["bounded", "stream"])
-def test_a_window_that_expires_calls_back(pipelines: Pipelines, stream: bool) -> None:
+def test_window_expiry_callback_runs_once_for_each_key_and_window(
+    pipelines: Pipelines, stream: bool
+) -> None:
     """Nobody sets the timer; it rings once for each key and window that has seen something."""
 
     def expires(payload: Payload) -> None:
@@ -106,7 +108,9 @@ class Previous(beam.DoFn):
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["bounded", "stream"])
-def test_elements_come_in_order_of_time(pipelines: Pipelines, stream: bool) -> None:
+def test_time_sorted_input_is_delivered_in_timestamp_order(
+    pipelines: Pipelines, stream: bool
+) -> None:
     def sort(payload: Payload) -> None:
         payload.requires_time_sorted_input = True
 
@@ -124,9 +128,7 @@ def test_elements_come_in_order_of_time(pipelines: Pipelines, stream: bool) -> N
         assert_that(seen, equal_to([(key, *two) for key in "ab" for two in pairs_in_order]))
 
 
-def test_stable_input_is_the_same_when_it_is_seen_again(
-    embedded: Pipelines, tmp_path: Path
-) -> None:
+def test_stable_input_is_identical_on_retry(embedded: Pipelines, tmp_path: Path) -> None:
     """The process dies after it has told what it saw; the next one is given the same."""
     told = tmp_path / "told"
 
@@ -163,7 +165,7 @@ class InOrder(beam.DoFn):
         yield f"{key}: rest", [name for _, name in names.read()]
 
 
-def test_ordered_lists_are_kept_from_bundle_to_bundle(everywhere: Pipelines) -> None:
+def test_ordered_lists_persist_between_bundles(everywhere: Pipelines) -> None:
     script = Stream()
     for name, time in (("d", 4), ("b", 2), ("a", 1), ("c", 3), ("end", 9)):
         script = script.add_elements([("k", (name, time)), ("l", (name, time))])

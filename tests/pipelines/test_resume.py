@@ -109,7 +109,7 @@ class Follower:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_a_server_that_can_not_begin_leaves_jobs_to_the_next_one(
+def test_server_that_cannot_start_leaves_jobs_to_the_next_server(
     lives: ServerLives, tmp_path: Path
 ) -> None:
     pipelines = lives.embedded
@@ -128,7 +128,7 @@ def test_a_server_that_can_not_begin_leaves_jobs_to_the_next_one(
 
 
 @pytest.mark.timeout(240)
-def test_jobs_go_on(
+def test_running_jobs_resume_on_the_next_server(
     lives: ServerLives, flags_of: Callable[[str], list[str]], tmp_path: Path
 ) -> None:
     """In every environment. Their clients hear of it all: what was said before, that the job goes
@@ -159,7 +159,7 @@ def test_jobs_go_on(
 
 
 @pytest.mark.timeout(240)
-def test_the_history_survives(
+def test_job_history_survives_a_restart(
     new_lives: ServerLives,
     tmp_path: Path,
     limit: Callable[[float], float],
@@ -241,7 +241,7 @@ class Gaps(beam.DoFn):
 
 
 @pytest.mark.timeout(240)
-def test_what_a_source_has_given_has_no_gap_if_a_server_dies_in_a_drain(
+def test_source_output_has_no_gap_if_the_server_is_killed_in_a_drain(
     lives: ServerLives, tmp_path: Path
 ) -> None:
     """The first part of a restriction is not committed when the server dies, and a later part is."""
@@ -287,7 +287,7 @@ p.run().wait_until_finish()
 
 
 @pytest.mark.timeout(240)
-def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
+def test_loopback_job_with_a_vanished_client_fails_with_that_reason(
     lives: ServerLives, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
@@ -321,7 +321,7 @@ def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
 @pytest.mark.parametrize(
     "name", ["journal.sqlite", pytest.param("jobs.sqlite", marks=pytest.mark.slow)]
 )
-def test_a_damaged_store_is_set_aside_and_told(
+def test_damaged_state_file_is_moved_aside_and_reported(
     new_lives: ServerLives, tmp_path: Path, name: str
 ) -> None:
     pipelines = new_lives.embedded

@@ -81,7 +81,9 @@ class MeetAt(beam.DoFn):
         pytest.param(True, id="streaming", marks=pytest.mark.slow_in("LOOPBACK")),
     ],
 )
-def test_elements_of_a_bundle(pipelines: Pipelines, tmp_path: Path, streaming: bool) -> None:
+def test_elements_of_a_bundle_are_split_among_bundles(
+    pipelines: Pipelines, tmp_path: Path, streaming: bool
+) -> None:
     """Sentinels that came in one bundle; more of them than bundles were opened at first."""
     pipeline = pipelines.new()
     pipeline.options.view_as(StandardOptions).streaming = streaming
@@ -127,7 +129,9 @@ class MeetOnTheWay(beam.DoFn):
     ],
     ids=str,
 )
-def test_one_restriction(pipelines: Pipelines, tmp_path: Path, sentinels: tuple[int, ...]) -> None:
+def test_restriction_of_one_element_is_split_into_parallel_parts(
+    pipelines: Pipelines, tmp_path: Path, sentinels: tuple[int, ...]
+) -> None:
     """Positions of one element: primary and residual run at the same time, also if adjacent."""
     pipeline = pipelines.new()
     meeting = Meeting(tmp_path, len(sentinels))
@@ -138,7 +142,9 @@ def test_one_restriction(pipelines: Pipelines, tmp_path: Path, sentinels: tuple[
 
 
 @pytest.mark.slow_in("LOOPBACK")
-def test_restrictions_of_a_bundle(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_restrictions_of_a_bundle_are_split_among_bundles(
+    pipelines: Pipelines, tmp_path: Path
+) -> None:
     """Elements of a splittable stage, which are fewer bundles than sentinels, then parts of them."""
     lengths = [4, 5, 6]
     pipeline = pipelines.new()
@@ -174,7 +180,7 @@ def too_close(moments: Iterable[tuple[int, float]], delay: float) -> list[tuple[
     return [(position, gap) for position, gap in enumerate(gaps, 1) if gap < delay]
 
 
-def test_deferred_with_a_delay(pipelines: Pipelines) -> None:
+def test_deferred_restriction_resumes_after_its_delay(pipelines: Pipelines) -> None:
     delay = 0.3
     pipeline = pipelines.new()
     seen = pipeline | beam.Create([8]) | beam.ParDo(OneAtATime(delay))
@@ -190,7 +196,7 @@ def test_deferred_with_a_delay(pipelines: Pipelines) -> None:
     finish(pipelines, pipeline)
 
 
-def test_many_deferred_side_by_side(pipelines: Pipelines) -> None:
+def test_deferred_restrictions_wait_in_parallel(pipelines: Pipelines) -> None:
     """Each waits for its own time; together they take no longer than one."""
     pipeline = pipelines.new()
     elements = list(range(1, 6))
@@ -241,7 +247,7 @@ def has_no_gap(numbers: list[int]) -> None:
     assert sorted(numbers) == list(range(len(numbers)))
 
 
-def test_an_endless_restriction_is_checkpointed(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_endless_restriction_is_checkpointed(pipelines: Pipelines, tmp_path: Path) -> None:
     """It ends when a stage behind it has seen something, to which only a checkpoint can lead."""
     stop = tmp_path / "stop"
     pipeline = pipelines.new("--streaming")

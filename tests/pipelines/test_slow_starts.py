@@ -62,7 +62,7 @@ def told(job: Job) -> str:
     return "\n".join(message.text for message in job.messages())
 
 
-def test_a_harness_that_is_at_work_is_waited_for(
+def test_slowly_starting_harness_with_cpu_use_is_awaited(
     impatient: JobServerProcess, tmp_path: Path
 ) -> None:
     job, starts = run_with(impatient, tmp_path, f"{sys.executable} -c '{BURN}'")
@@ -71,7 +71,7 @@ def test_a_harness_that_is_at_work_is_waited_for(
     assert starts <= (os.cpu_count() or 1), "each lane has started its own, once"
 
 
-def test_a_harness_that_does_nothing_is_told_by_name(
+def test_idle_harness_that_does_not_connect_is_reported_by_name(
     impatient: JobServerProcess, tmp_path: Path
 ) -> None:
     job, _ = run_with(impatient, tmp_path, "echo I wait for something; sleep 600")
@@ -84,7 +84,7 @@ def test_a_harness_that_does_nothing_is_told_by_name(
     assert "I wait for something" in text
 
 
-def test_a_harness_that_ends_is_told_with_its_exit_code(
+def test_exited_harness_is_reported_with_its_exit_code(
     impatient: JobServerProcess, tmp_path: Path
 ) -> None:
     job, _ = run_with(impatient, tmp_path, "echo there is no python; exit 3")

@@ -84,7 +84,7 @@ def drained(job: Job) -> None:
     assert job.wait() is JobState.DRAINED
 
 
-def test_files_that_arrive_are_read_and_close_windows_by_a_column(
+def test_spark_stream_reads_new_files_and_closes_windows_by_a_column(
     pipelines: Pipelines, tmp_path: Path
 ) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
@@ -104,7 +104,9 @@ def test_files_that_arrive_are_read_and_close_windows_by_a_column(
     assert windows(out) == {0: ["[0, 1, 2, 3, 4, 9]"], 10: ["[12, 13, 14]"], 20: ["[25]"]}
 
 
-def test_a_stream_without_times_goes_on_with_the_clock(embedded: Pipelines, tmp_path: Path) -> None:
+def test_spark_stream_without_timestamps_uses_the_clock(
+    embedded: Pipelines, tmp_path: Path
+) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
     arrives(folder, [1])
     p = embedded.new()
@@ -123,7 +125,9 @@ def test_a_stream_without_times_goes_on_with_the_clock(embedded: Pipelines, tmp_
     assert job.wait() is JobState.CANCELLED
 
 
-def test_a_cancelled_job_ends_at_once(embedded: Pipelines, limit: Callable[[float], float]) -> None:
+def test_spark_stream_is_cancelled_immediately(
+    embedded: Pipelines, limit: Callable[[float], float]
+) -> None:
     p = embedded.new()
     counted = Metrics.counter("test", "counted")
     rows = p | ReadStreamFromSpark("rate", options={"rowsPerSecond": 10}, poll_seconds=0)
@@ -146,7 +150,7 @@ def test_a_cancelled_job_ends_at_once(embedded: Pipelines, limit: Callable[[floa
     ],
     ids=["not a stream", "no format", "no column", "no time", "no condition"],
 )
-def test_what_is_wrong_is_told_by_the_transforms_name(
+def test_spark_stream_error_names_the_transform(
     embedded: Pipelines, read: ReadStreamFromSpark, said: str
 ) -> None:
     p = embedded.new()

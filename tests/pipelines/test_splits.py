@@ -68,7 +68,7 @@ def groups(p: beam.Pipeline) -> beam.PCollection:
     ],
     ids=lambda build: build.__name__,
 )
-def test_idle_lanes_take_the_rest_of_a_long_bundle(
+def test_long_bundle_is_split_among_idle_lanes(
     pipelines: Pipelines, tmp_path: Path, long: Any
 ) -> None:
     if (os.cpu_count() or 1) < 2:
@@ -128,7 +128,7 @@ class Sip(beam.DoFn):
 
 
 @pytest.mark.slow_in("LOOPBACK")
-def test_a_source_waits_for_those_who_cannot_keep_up(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_source_waits_for_slow_consumers(pipelines: Pipelines, tmp_path: Path) -> None:
     def check(sips: Iterable[tuple[float, int]]) -> list[int]:
         """How many of them were when the source was far ahead."""
         made = [made for _, made in sorted(sips)]

@@ -38,7 +38,7 @@ class LettersInPieces(beam.DoFn):
             position += 1
 
 
-def test_restrictions_are_split_first(pipelines: Pipelines) -> None:
+def test_restrictions_are_split_before_processing(pipelines: Pipelines) -> None:
     text = "abcdefghij"
     with pipelines.new() as p:
         letters = p | beam.Create([text]) | beam.ParDo(LettersInPieces())

@@ -23,7 +23,9 @@ def windowed_sums(numbers: beam.PCollection, size: int = 10) -> beam.PCollection
     )
 
 
-def test_windows_are_closed_while_the_source_goes_on(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_windows_close_while_the_unbounded_source_continues(
+    pipelines: Pipelines, tmp_path: Path
+) -> None:
     """The source waits for what comes out of the first window: it would never come in a batch."""
     seen = tmp_path / "seen"
 
@@ -38,7 +40,7 @@ def test_windows_are_closed_while_the_source_goes_on(pipelines: Pipelines, tmp_p
         assert_that(sums, equal_to([(10, 45), (20, 145), (30, 110)]))
 
 
-def test_panes_after_processing_time_come_by_themselves(
+def test_processing_time_panes_fire_without_new_elements(
     pipelines: Pipelines, tmp_path: Path
 ) -> None:
     """In real time: no watermark moves, and the clock alone lets the pane out."""

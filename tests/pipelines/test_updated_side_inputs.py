@@ -43,7 +43,7 @@ class Endless(beam.DoFn):
         pytest.param(True, id="combined", marks=pytest.mark.slow_in("LOOPBACK")),
     ],
 )
-def test_a_new_value_is_seen_soon(
+def test_updated_side_input_value_is_seen_within_seconds(
     pipelines: Pipelines, tmp_path: Path, limit: Callable[[float], float], *, combined: bool
 ) -> None:
     log = tmp_path / "log"

@@ -97,7 +97,7 @@ def in_an_open_window() -> Stream:
         pytest.param(in_an_open_window, [("a", [1, 2, 3], 18, 25)], id="in an open window"),
     ],
 )
-def test_windows_that_merge(
+def test_merging_windows_are_exact(
     pipelines: Pipelines, source: Callable[[], beam.PTransform], expected: list[Any]
 ) -> None:
     made = source()
@@ -105,7 +105,7 @@ def test_windows_that_merge(
         assert_that(grouped(p | made), equal_to(expected))
 
 
-def test_the_earliest_and_the_latest_time(pipelines: Pipelines) -> None:
+def test_elements_at_the_minimum_and_maximum_timestamp_are_grouped(pipelines: Pipelines) -> None:
     with pipelines.new() as p:
         edges = (
             p
@@ -132,7 +132,7 @@ def test_the_earliest_and_the_latest_time(pipelines: Pipelines) -> None:
 
 
 @pytest.mark.parametrize("flags", [(), ("--streaming",)], ids=["batch", "stream"])
-def test_flatten_of_other_windows_keeps_the_windows_of_each_element(
+def test_flatten_of_different_windowings_keeps_the_window_of_each_element(
     pipelines: Pipelines, flags: tuple[str, ...]
 ) -> None:
     """As Beam's own runner does it: Python's client only warns, and says fixed windows."""

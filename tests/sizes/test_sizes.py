@@ -34,7 +34,7 @@ def run(tmp_path: Path, name: str, environment: str, count: int) -> dict[str, An
         pytest.param("EXTERNAL", 5000, marks=SLOW),
     ],
 )
-def test_a_chain_of_maps(tmp_path: Path, environment: str, count: int) -> None:
+def test_long_chain_of_maps_is_exact(tmp_path: Path, environment: str, count: int) -> None:
     """With a stage cut at 100 transforms the stack of no SDK ends: that of embedded ones did at 190."""
     ran = run(tmp_path, "chain", environment, count)
     assert ran["failure"] == ""
@@ -49,7 +49,7 @@ def test_a_chain_of_maps(tmp_path: Path, environment: str, count: int) -> None:
         pytest.param("embedded", 100_000, marks=SLOW),
     ],
 )
-def test_timers_of_one_key(tmp_path: Path, environment: str, count: int) -> None:
+def test_many_timers_of_one_key_fire_exactly(tmp_path: Path, environment: str, count: int) -> None:
     """Over the Fn API each timer needs an SDK bundle, since it can change the next one."""
     ran = run(tmp_path, "timers", environment, count)
     assert ran["failure"] == ""
@@ -60,7 +60,9 @@ def test_timers_of_one_key(tmp_path: Path, environment: str, count: int) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", ["embedded", "EXTERNAL"])
 @pytest.mark.parametrize(("name", "count"), [("branches", 2000), ("side_inputs", 1000)])
-def test_many_of_a_kind(tmp_path: Path, name: str, count: int, environment: str) -> None:
+def test_pipeline_with_many_similar_transforms_is_exact(
+    tmp_path: Path, name: str, count: int, environment: str
+) -> None:
     """Beam's client alone would take minutes to build them; here they are copied."""
     assert run(tmp_path, name, environment, count)["failure"] == ""
 
@@ -75,10 +77,12 @@ def test_many_of_a_kind(tmp_path: Path, name: str, count: int, environment: str)
         pytest.param("outputs", 1000, marks=SLOW),
     ],
 )
-def test_many_windows_keys_and_outputs(tmp_path: Path, name: str, count: int) -> None:
+def test_pipeline_with_many_windows_keys_and_outputs_is_exact(
+    tmp_path: Path, name: str, count: int
+) -> None:
     assert run(tmp_path, name, "embedded", count)["failure"] == ""
 
 
 @pytest.mark.slow
-def test_millions_of_elements_that_the_pipeline_brings(tmp_path: Path) -> None:
+def test_create_with_millions_of_elements_is_exact(tmp_path: Path) -> None:
     assert run(tmp_path, "create", "embedded", 2_000_000)["failure"] == ""

@@ -121,7 +121,7 @@ def text_of(result: unittest.TestResult) -> str:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("test", "environment"), parameters())
-def test_of_beam(
+def test_beam_suite(
     address: str, test: BeamTest, environment: str, pytestconfig: pytest.Config
 ) -> None:
     check(test, Endpoint(address, environment), pytestconfig.getoption("--bulk"))
@@ -129,7 +129,7 @@ def test_of_beam(
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("test", "environment", "way"), parameters_in_ways())
-def test_of_beam_that_the_client_leaves_as_it_is(
+def test_beam_suite_with_other_client_options(
     address: str,
     test: BeamTest,
     environment: str,
@@ -158,7 +158,7 @@ def check(test: BeamTest, endpoint: Endpoint, bulk: str) -> None:
     pytest.xfail(f"refused by name: {feature}")
 
 
-def test_each_module_has_a_test_that_is_run() -> None:
+def test_beam_suite_modules_each_run_a_test() -> None:
     """A class that has the mark as a whole leaves nothing to those who look for tests without it."""
     found = {(test.suite, test.case.__module__) for test in all_tests()}
     looked_for = {("validates_runner", name) for name in MARKED_MODULES}
@@ -166,7 +166,7 @@ def test_each_module_has_a_test_that_is_run() -> None:
     assert looked_for <= found
 
 
-def test_the_list_names_only_tests_that_exist() -> None:
+def test_beam_suite_list_names_only_existing_tests() -> None:
     names = {(test.suite, test.name) for test in all_tests()}
     listed = {
         (suite, name)

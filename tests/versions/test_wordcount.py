@@ -30,7 +30,7 @@ def counted(prefix: Path) -> collections.Counter[str]:
     return found
 
 
-def test_wordcount(server: JobServerProcess, tmp_path: Path) -> None:
+def test_beam_wordcount_counts_words_exactly(server: JobServerProcess, tmp_path: Path) -> None:
     output = tmp_path / "counts"
     arguments = ("--input", str(TEXT / "a*.py"), "--output", str(output))
     endpoint = ("--runner=PortableRunner", f"--job_endpoint={server.address}")

@@ -44,7 +44,7 @@ class Reduce(beam.DoFn):
 
 
 @pytest.mark.timeout(300)
-def test_every_element_arrives_once(
+def test_elements_arrive_exactly_once_if_executors_are_lost(
     embedded: Pipelines, server: JobServerProcess, tmp_path: Path
 ) -> None:
     begun, go_on = tmp_path / "begun", tmp_path / "go-on"
