@@ -1,8 +1,9 @@
-"""Writes docs/capabilities.md from what tests came to: ``python tools/capabilities.py --write RESULTS.xml ...``.
+"""Writes docs/capabilities.md from test results: ``python tools/capabilities.py --write RESULTS.xml
+...``.
 
-The results are JUnit files of sessions that ran whole pipelines. ``tests/capabilities.toml`` says which
-tests show which part of the Beam model; a name there that no test has is an error, and so is, without
-``--write``, a page that says something else than the results.
+The results are JUnit files of sessions that ran pipelines. ``tests/capabilities.toml`` maps parts
+of the Beam model to tests. A pattern that matches no test is an error. Without ``--write``, a page
+that differs from the results is an error.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "capabilities.toml"
 PAGE = ROOT / "docs" / "capabilities.md"
 PASSES = "passes"
-# Where pipelines ran: user code in Spark's workers, in the process that submitted, in a process of its own, Go's SDK over
-# LOOPBACK; bundles on lanes only, without the loop inside a task; on two executors.
+# Environments of the pipelines: Spark's workers, the submitting process, a separate process, and
+# Go's SDK over LOOPBACK;
+# bundles on lanes only, without the loop inside a task; a cluster.
 COLUMNS = ("embedded", "LOOPBACK", "PROCESS", "Go", "lanes", "cluster")
 _OF_FILE = {"go": "Go", "lanes": "lanes", "cluster": "cluster"}
 _OF_ENVIRONMENT = {"LOOPBACK": "LOOPBACK", "PROCESS": "PROCESS"}
@@ -33,24 +35,32 @@ _GO = re.compile(r"test_go_suite\[(\w+)\]")
 _INTRODUCTION = """\
 # Capabilities
 
-What of the Beam model works, and the tests that show it: each runs whole pipelines against the server. Suites of others, and what depends on
-whose processes run it, run on Spark; the rest of `tests/pipelines` runs here on [plain processes](adr/0019-placements.md), and on Spark by `nox -s pipelines`.
-`fn_runner`, `test_stream`, `validates_runner`, `userstate`, `trigger` and `transforms_of_beam` are suites of Beam's own, `go` is its Go SDK's; the
-other names are files in `tests/pipelines`. A column says how many of the tests pass in one kind of environment: *embedded* in the runner's own workers, over
-*LOOPBACK*, in a *PROCESS* of the SDK, *Go* over LOOPBACK, embedded with the loop inside a task switched off (*lanes*), and on a *cluster* of two executors.
+This page lists the supported parts of the Beam model, and the tests that show the support. Each test runs complete pipelines on a server.
+Third-party suites, and tests that depend on the kind of processes, run on Spark. The rest of `tests/pipelines` runs on
+[plain processes](adr/0019-placements.md) in these figures, and on Spark by `nox -s pipelines`.
 
-CI compares this page with what its own sessions came to (`nox -s capabilities`); `nox -s capabilities -- --write` writes it. Which
-test shows what is said in `tests/capabilities.toml`.
+`fn_runner`, `test_stream`, `validates_runner`, `userstate`, `trigger` and `transforms_of_beam` are suites of Beam, and `go` is a suite of its Go SDK.
+The other names are files in `tests/pipelines`. A column has the number of passed tests in one kind of environment:
+
+- *embedded*: in the runner's own workers
+- *LOOPBACK*: in the process that submits the job
+- *PROCESS*: in an SDK process
+- *Go*: in a Go program over LOOPBACK
+- *lanes*: embedded, without the loop inside a task
+- *cluster*: embedded, on a cluster of three executors
+
+CI compares this page with the results of its sessions (`nox -s capabilities`). The command `nox -s capabilities -- --write` writes the page.
+`tests/capabilities.toml` maps the parts of the model to tests.
 """
 
 
 @dataclass(frozen=True)
 class Capability:
-    """A part of the Beam model.
+    """Part of the Beam model.
 
     Attributes:
-        tests: patterns of names of tests.
-        gap: what is missing, in words; empty if nothing is known to be.
+        tests: patterns of test names.
+        gap: description of the missing parts; empty if no gap is known.
     """
 
     name: str
@@ -59,7 +69,7 @@ class Capability:
 
 
 def capabilities(text: str) -> list[Capability]:
-    """What the list names, in its order."""
+    """Returns the listed capabilities in the order of the file."""
     return [
         Capability(entry["name"], tuple(entry.get("tests", ())), entry.get("gap", ""))
         for entry in tomllib.loads(text)["capability"]
@@ -67,14 +77,14 @@ def capabilities(text: str) -> list[Capability]:
 
 
 Outcomes = dict[str, dict[str, str]]
-"""What became of every test, by its name without environments and parameters, in each column."""
+"""Outcome of every test in each column, by test name without environments and parameters."""
 
 
 def results(paths: Iterable[Path]) -> Outcomes:
-    """What the files tell.
+    """Returns the outcomes in the files.
 
-    Of a test that ran several times in a column, what is not a pass counts. Tests that were skipped
-    are left out.
+    If a test ran several times in a column, an outcome other than a pass takes precedence. Skipped
+    tests are left out.
     """
     found: Outcomes = {}
     for path in paths:
@@ -118,10 +128,10 @@ def _outcome(case: Any) -> str:
 
 
 def shown_by(capability: Capability, outcomes: Outcomes) -> Outcomes:
-    """The tests of a capability with what became of them, in the order of the patterns.
+    """Returns the tests of a capability with their outcomes, in the order of the patterns.
 
     Raises:
-        SystemExit: a pattern is no test's name.
+        SystemExit: a pattern matches no test.
     """
     shown: Outcomes = {}
     for pattern in capability.tests:
@@ -133,7 +143,7 @@ def shown_by(capability: Capability, outcomes: Outcomes) -> Outcomes:
 
 
 def page(listed: list[Capability], outcomes: Outcomes) -> str:
-    """The whole page."""
+    """Returns the text of the page."""
     heads = ("part of the model", *COLUMNS, "else")
     table = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     details = []
@@ -153,7 +163,7 @@ def page(listed: list[Capability], outcomes: Outcomes) -> str:
 
 
 def _cell(shown: Outcomes, column: str) -> str:
-    """How many pass of those that ran there; nothing where none did."""
+    """Returns the number of passed tests, or ``passed of run``; empty if no test ran in the column."""
     ran = [columns[column] for columns in shown.values() if column in columns]
     passed = ran.count(PASSES)
     if not ran:
