@@ -1,4 +1,4 @@
-"""What a distribution lacks, or has too much of, is named."""
+"""The release check reports missing and additional files of a distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of versions finds names that are not there, and calls that do not fit, in sources that nobody imports."""
+"""The version check finds missing names and wrong calls in sources without an import."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BEAM = {
 
 
 def complaints(tmp_path: Path, code: str, **more: str) -> list[str]:
-    """What the check says of a module of ours."""
+    """Returns the problems of one of our modules."""
     folder = tmp_path / "one" / "src" / "ours"
     folder.mkdir(parents=True)
     for name, text in {"module": code, **more}.items():

@@ -1,4 +1,4 @@
-"""A class name that stands for two classes is found."""
+"""The class name check finds a name of two classes."""
 
 from __future__ import annotations
 

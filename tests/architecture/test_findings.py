@@ -12,7 +12,7 @@ NAMED = re.findall(r"`([\w/.]+\.py)(?:::(\w+))?`", (ROOT / "docs/findings.md").r
 
 
 def missing(path: str, test: str) -> str:
-    """What is not there of a test, or nothing."""
+    """Returns the missing file or test name; empty if both exist."""
     if not (ROOT / path).is_file():
         return path
     return "" if re.search(rf"^def {test}\b", (ROOT / path).read_text("utf-8"), re.M) else test

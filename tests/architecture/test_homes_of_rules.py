@@ -1,4 +1,4 @@
-"""What docs say of where things are: each rule has one home, and each word a place."""
+"""The locations in the documents are correct: each rule has one module, and each glossary term a path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HEADING = "## Where each rule is\n"
 
 
 def homes() -> list[str]:
-    """The names in the page's table, with their modules."""
+    """Returns the names in the page's table, with their modules."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     rows = page.partition(_HEADING)[2].partition("\n## ")[0].splitlines()
     return [
@@ -21,7 +21,7 @@ def homes() -> list[str]:
 
 
 def definitions() -> Iterator[tuple[str, str]]:
-    """The functions, classes, methods and constants of all packages: their modules, and their names there."""
+    """Returns the functions, classes, methods and constants of all packages, with their modules."""
     for source in ROOT.glob("packages/*/src"):
         for file in source.rglob("*.py"):
             module = ".".join(file.relative_to(source).with_suffix("").parts)

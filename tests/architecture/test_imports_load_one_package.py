@@ -1,4 +1,4 @@
-"""To import a package, or a folder of modules in it, loads nothing else: modules do, when they are imported."""
+"""An import of a package or folder of modules loads no other module. Only imports of modules load modules."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Every rule between the layers is broken once, on purpose: the session that guards it must fail and name the culprit.
+"""A test breaks every rule between the layers on purpose: the session that checks the rule must fail
+and name the module.
 
-All violations that one command has to find are planted together, each in a module of its own.
+All violations that one command must find are planted together, each in a separate module.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ WORKER_TESTS = "packages/worker/tests/planted{}.py"
 
 @attrs.frozen
 class Plant:
-    """A violation: what is written where, and what the guard has to say.
+    """Violation: file, source text, and expected message.
 
     Attributes:
-        file: its path, with a place for a number.
-        named: what is to be said, with a place for the number where it names the file.
+        file: path, with a placeholder for a number.
+        named: expected message, with a placeholder for the number if the message names the file.
     """
 
     file: str
@@ -52,7 +53,7 @@ class Plant:
 
 
 def planted_import(file: str, code: str) -> Plant:
-    """An import that the package's list of allowed imports lacks."""
+    """Returns an import that the package's list of allowed imports lacks."""
     package = file.split("/")[3]
     root = code.split()[1].partition(".")[0]
     return Plant(file, code, "planted{}:5: " + f"`{code}`: {package} may not import `{root}`")
@@ -253,7 +254,7 @@ def test_repository_passes_the_purity_check(repository: Repository) -> None:
 
 
 def planted(pristine: Path, folder: Path, plants: list[Plant], session: str) -> str:
-    """What a session, which must fail, says of a copy in which all these are planted."""
+    """Plants violations in a copy, runs a session that must fail, and returns its output."""
     repository = Repository(shutil.copytree(pristine, folder / "copy"))
     for number, plant in enumerate(plants):
         spaced = "\n" if plant.code.startswith("def ") else ""

@@ -1,4 +1,4 @@
-"""The listings of public names hold what others use, and no more."""
+"""The listings of public names contain exactly the names that other packages use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FILES = {
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A repository of two packages with their listings."""
+    """Returns a repository of two packages with their listings."""
     for name, text in FILES.items():
         put(tmp_path, name, text)
     assert list(complaints(tmp_path, rewrite=True)) == []

@@ -18,7 +18,7 @@ REASONS: Mapping[str, str] = {
     "web/html/rendering.py": "the templates of this package",
     "web/texts.py": "control characters that would harm a page",
 }
-"""By module, whose texts its regular expressions read."""
+"""Module -> origin of the texts that its regular expressions read."""
 
 
 def users_of_regular_expressions(packages: Path) -> set[str]:

@@ -96,7 +96,7 @@ def release(root: Path, name: str, version: str, *needed: str) -> None:
 
 @pytest.fixture
 def released(tmp_path: Path) -> Path:
-    """A repository with releases of two packages, below one that is in the works."""
+    """Returns a repository with releases of two packages, below an unreleased version."""
     git(tmp_path, "init", "-q")
     for version in ("0.1.0", "0.2.0", "0.2.10", "0.2.9"):
         release(tmp_path, "urns", version)

@@ -1,4 +1,6 @@
-"""Threads of the worker, the job services and the server start in one module each, which says what their end comes to."""
+"""The worker, the job services and the server start their threads in one module each, which documents
+their shutdown.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _GAP = "\0"
 
 
 def texts() -> Iterator[str]:
-    """All texts in the sources but docstrings; what is filled in is a gap."""
+    """Returns all string literals of the sources except docstrings. Formatted values are gaps."""
     for file in ROOT.glob("packages/*/src/**/*.py"):
         nodes = list(ast.walk(ast.parse(file.read_text())))
         docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
@@ -28,7 +28,7 @@ def texts() -> Iterator[str]:
 
 
 def messages() -> list[str]:
-    """What the page's table quotes."""
+    """Returns the messages in the page's table."""
     page = (ROOT / "docs" / "troubleshooting.md").read_text()
     return re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""The pairs of versions that sessions run are the ends of what the packages' files allow, and their tables keep other rows."""
+"""The tested version pairs are the ends of the declared ranges, and updates of the tables retain other rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Other text.
 
 
 def junit(folder: Path, cases: dict[str, str]) -> Path:
-    """A file of results: test -> element of what became of it, empty if it has passed."""
+    """Returns a results file from test -> outcome element, empty for a pass."""
     path = folder / "results.xml"
     tests = (
         f'<testcase name="{name}">{f"<{what}/>" if what else ""}</testcase>'

@@ -28,7 +28,7 @@ def jobs_of(workflow: str) -> dict[str, Any]:
 
 
 def sessions_of(workflow: str) -> Iterator[str]:
-    """Yields the sessions that the jobs of a workflow name, with those of their matrices."""
+    """Yields the sessions in the jobs of a workflow, also from their matrices."""
     for job in jobs_of(workflow).values():
         matrix = job.get("strategy", {}).get("matrix", {})
         named = (

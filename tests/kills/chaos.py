@@ -15,13 +15,13 @@ MOST_WORKERS = 3
 
 
 class Chaos:
-    """Kills, a few to a round.
+    """Random kills, a few in each round.
 
     Args:
-        lives: of the server.
-        seed: the same one waits as long and chooses the same kinds.
-        kinds: what to kill.
-        most: kills at most.
+        lives: server processes.
+        seed: seed of the delays and of the killed kinds.
+        kinds: kinds of processes to kill.
+        most: maximum number of kills.
     """
 
     def __init__(self, lives: Lives, seed: int, kinds: tuple[str, ...], most: int) -> None:

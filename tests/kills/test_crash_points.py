@@ -37,7 +37,7 @@ PipelinesOf = Callable[[Lives, str], Pipelines]
 def test_stream_with_server_killed_at_every_crash_point_is_exact(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf
 ) -> None:
-    """Life after life of one stream, each ended at another point; at last the stream ends."""
+    """Each server process of one stream is killed at another point. The last process finishes the stream."""
     stop = tmp_path / "stop"
     with with_points(temporary, tmp_path / "state", points) as running:
         job = submit(pipelines_of(running, "embedded"), unbounded, 10**6, stop)
@@ -63,7 +63,7 @@ def test_stream_with_server_killed_at_every_crash_point_is_exact(
 def test_job_with_server_killed_at_its_end_is_resumed(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf
 ) -> None:
-    """Also before it has begun: once Run was answered, or the job is in the list, it goes on."""
+    """A job also resumes before its start, once `Run` has returned or the job is in the list."""
     with with_points(temporary, tmp_path / "state", points) as running:
         for point in AT_THE_END:
             points.set(point)

@@ -1,4 +1,4 @@
-"""Trends tell growth from noise."""
+"""Trends separate growth from noise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEADY = {"server": 130.0, "java": 380.0, "python": 200.0}
 
 
 def samples(**last: float) -> list[Sample]:
-    """Of an hour, each figure of which grows steadily up to what is given here."""
+    """Returns the samples of an hour, in which each figure grows steadily up to the given value."""
     draw = random.Random(1)
     found = []
     for number in range(720):

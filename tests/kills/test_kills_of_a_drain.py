@@ -1,4 +1,4 @@
-"""Whatever is killed while a job drains: it ends drained, and all that its source has given counts once."""
+"""A drain ends drained and counts each read element once, whichever process is killed."""
 
 from __future__ import annotations
 

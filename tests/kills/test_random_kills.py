@@ -51,7 +51,7 @@ def test_random_kills_on_a_cluster_keep_the_result_exact(
 def test_next_server_resumes_from_the_contents_of_a_store(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, victim: Victim, seed: int
 ) -> None:
-    """The next server has nothing of the last one but the contents of a store."""
+    """The next server gets nothing from the previous server but the contents of a store."""
     store = f"file://{tmp_path}/store"
     with lives(temporary, f"{store}/state", f"--data-dir={store}/data") as running:
         rage(running, pipelines_of(running, "embedded"), victim, KINDS_WITH_A_STORE, seed)

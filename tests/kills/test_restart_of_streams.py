@@ -1,4 +1,4 @@
-"""What a restart with several streams costs until all of them move again."""
+"""Time from a restart with several streams until all streams make progress."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_restarted_server_resumes_three_streams(
 
 
 def _moved(streams: list[Stream], since: float) -> bool:
-    """Whether a number of each has come to its end since then."""
+    """Returns True if a number of each stream has reached its end since this time."""
     return all(
         stream.latencies.exists() and any(one.at > since for one in arrivals(stream.latencies))
         for stream in streams

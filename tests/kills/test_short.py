@@ -1,6 +1,6 @@
-"""What CI sees of kills: workers at every point of the commit protocol, a server in a commit, and Spark.
+"""Kills in CI: workers at every point of the commit protocol, a server in a commit, and Spark.
 
-All on one server. The sessions that take longer kill everything everywhere.
+All tests share one server. Longer sessions kill every process at every point.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def module_points(tmp_path_factory: pytest.TempPathFactory) -> Points:
 
 @pytest.fixture(scope="module")
 def running(module_points: Points, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
-    """A server whose processes look out for the points."""
+    """Yields a server whose processes check the crash points."""
     with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as temporary:
         state = tmp_path_factory.mktemp("server") / "state"
         with with_points(Path(temporary), state, module_points) as lives:
@@ -90,5 +90,5 @@ def test_server_killed_in_a_commit_and_then_without_spark_is_exact(
 
 
 def quick(pipeline: beam.Pipeline, count: int, stop: Path) -> None:
-    """A stream so small that it is done in one loop."""
+    """Builds a stream that is small enough for one loop."""
     unbounded(pipeline, count, stop, seconds=0.0)

@@ -1,8 +1,10 @@
-"""Kills each kind of process in each state, on plain processes, and compares detectors and outcomes with the table.
+"""Kills each kind of process in each state, on plain processes, and compares detectors and outcomes
+with the table.
 
-The table is `beam_runner_runtime.shutdown.kills`. States that only the channel tells apart are in
-``packages/runtime/tests/shutdown/test_killed_workers.py``. No test judges a duration: a limit of a component that must not detect
-the loss is raised to ten minutes instead, which `server_with_limits.py` does.
+The table is `beam_runner_runtime.shutdown.kills`.
+``packages/runtime/tests/shutdown/test_killed_workers.py`` covers states that differ only in the
+channel. No test checks a duration. Instead, `server_with_limits.py` raises the limit of a component
+that must not detect the loss to ten minutes.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ def forked(server: JobServerProcess) -> list[int]:
 
 
 def reaper_of(server: JobServerProcess) -> int:
-    """The only forked process whose parent is the server."""
+    """Returns the only forked process whose parent is the server."""
     (found,) = [pid for pid in forked(server) if parent(pid) == server.process.pid]
     return found
 
@@ -161,7 +163,7 @@ def test_kill_table_is_covered_by_tests() -> None:
 
 @pytest.mark.parametrize("state", [LaneState.STARTING, WorkerState.STANDING_BY])
 def test_killed_standby_worker_is_replaced(server: JobServerProcess, state: object) -> None:
-    """The first lane of a job starts in that process: a lane is in the same place while it starts."""
+    """The first lane of a job starts in the standby process, and a starting lane is in the same process."""
     wait_until(lambda: workers_of(server), SECONDS, "a process stands by")
     since, workers = len(server.log), workers_of(server)
     for worker in workers:
@@ -292,7 +294,7 @@ def test_killed_fork_server_is_replaced_and_bundles_run_again(
 
 
 def test_killed_running_server_leaves_no_process(boot: Path, tmp_path: Path) -> None:
-    """The reaper waits for ten minutes here: so workers end because they notice the loss by themselves."""
+    """The reaper has a limit of ten minutes in this test, so workers must detect the loss themselves."""
     with running(orphan_seconds=NEVER) as server:
         submit(server, WaitOnce(tmp_path, "process"), *environment_flags(boot)["PROCESS"])
         harness = waiting_process(tmp_path, "process")
@@ -308,7 +310,7 @@ def test_killed_running_server_leaves_no_process(boot: Path, tmp_path: Path) -> 
 def test_killed_process_of_a_stopping_server_leaves_no_process(
     state: object, tmp_path: Path
 ) -> None:
-    """User code in `teardown` keeps the server from its end."""
+    """User code in `teardown` delays the server's exit."""
     with running(teardown_seconds=NEVER, server_jobs_seconds=NEVER, orphan_seconds=3.0) as server:
         submit(server, WaitOnce(tmp_path, "teardown"))
         waiting_process(tmp_path, "teardown")

@@ -1,4 +1,4 @@
-"""Cancel ends a job within five seconds, whatever user code does, and nothing else."""
+"""Cancel ends a job within five seconds, for any user code, and leaves other jobs alone."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_stream_is_cancelled_within_five_seconds(
     limit: Callable[[float], float],
     sleeps: bool,
 ) -> None:
-    """At work means: in the loop inside a task, for nearly all of the time."""
+    """The busy stream spends nearly all of its time in the loop inside a task."""
     begun = tmp_path / "begun"
 
     def see(key: str, ticks: list[object]) -> None:
@@ -184,7 +184,7 @@ def test_wait_until_finish_of_a_cancelled_job_returns_cancelled(
 
 
 def test_loopback_client_stops_user_code_after_cancel(loopback: Pipelines, tmp_path: Path) -> None:
-    """Nobody may kill it, so its user code would go on for as long as the program does."""
+    """The server must not kill the client's process, so the SDK in the process must stop the user code."""
     told = tmp_path / "told"
     pipeline = loopback.new("--streaming")
     pipeline | beam.Create([sys.maxsize]) | beam.ParDo(Count(told))

@@ -51,7 +51,7 @@ def check_alive(pipelines: Pipelines) -> None:
 def test_vanished_client_fails_only_its_loopback_job(
     embedded: Pipelines, server: JobServerProcess, tmp_path: Path, environment: str
 ) -> None:
-    """Embedded, the job goes on; with LOOPBACK its user code is gone, and so it fails in time."""
+    """An embedded job continues. A LOOPBACK job has lost its user code, and fails within its limit."""
     (tmp_path / "client.py").write_text(CLIENT)
     begun, go_on, done = (tmp_path / name for name in ("begun", "go-on", "done"))
     flags = ["--runner=PortableRunner", f"--job_endpoint={server.address}"]
@@ -97,7 +97,7 @@ def test_malformed_pipelines_are_refused(embedded: Pipelines, server: JobServerP
 
 
 def broken_pardo(pipelines: Pipelines, payload: bytes) -> bytes:
-    """A pipeline with a ParDo of another payload."""
+    """Returns a pipeline whose ParDo has another payload."""
     pipeline = pipelines.new()
     pipeline | beam.Create([1]) | "Broken" >> beam.Map(str)
     proto = pipeline.to_runner_api(default_environment=EmbeddedPythonEnvironment.default())

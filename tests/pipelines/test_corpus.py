@@ -24,7 +24,7 @@ from sink import Outputs
 
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Callable[[str], Outputs]]:
-    """Returns what Beam's FnApiRunner makes of a topic, in a process of its own."""
+    """Returns the outputs of Beam's FnApiRunner for a topic, from a separate process."""
     with Mortals(make_haste) as mortals:
 
         @functools.cache
@@ -50,7 +50,7 @@ IN_CI = {
 
 
 def case(environment: str, topic: str, *parameters: str) -> object:
-    """Returns the parameters of a test, which is slow where CI leaves the topic out."""
+    """Returns the parameters of a test, marked as slow if CI leaves the topic out."""
     everywhere = topic in IN_CI.get(environment, {topic})
     marks = () if everywhere else (pytest.mark.slow,)
     return pytest.param(*parameters, marks=marks, id="-".join(parameters))

@@ -1,4 +1,4 @@
-"""Drain ends the sources of a job; all that they have given is processed to the end."""
+"""Drain ends the sources of a job, and the job processes all read elements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ENDLESS = 10**9
 
 
 class Ranges(Offsets):
-    """The numbers up to the element; a drain ends those that would take for ever."""
+    """Restriction provider of the numbers below the element. A drain truncates endless restrictions."""
 
     def truncate(self, element: int, restriction: OffsetRange) -> OffsetRange | None:
         return None if restriction.stop == ENDLESS else restriction
@@ -61,7 +61,7 @@ class Numbers(beam.DoFn):
 
 
 def counted(pipeline: beam.Pipeline, *elements: int, begun: Path) -> None:
-    """Counts what comes out of windows in the end."""
+    """Counts the final output of windows."""
 
     def count(key: str, numbers: Iterable[int]) -> None:
         Metrics.counter("test", "counted").inc(len(list(numbers)))
@@ -91,7 +91,7 @@ def drained(job: Job, begun: Path) -> None:
 def test_drain_emits_all_read_elements_of_an_endless_source(
     pipelines: Pipelines, tmp_path: Path
 ) -> None:
-    """Also of the last window, which the source has not come to the end of."""
+    """The last window is included, though the source hasn't reached its end."""
     pipeline = pipelines.new("--streaming")
     counted(pipeline, ENDLESS, begun=tmp_path / "begun")
     job = pipelines.job(pipeline)
@@ -172,7 +172,7 @@ class Reminders(beam.DoFn):
 def test_drain_fires_processing_time_timers_without_waiting(
     embedded: Pipelines, tmp_path: Path, windows: WindowFn
 ) -> None:
-    """A timer that is an hour ahead rings when its window ends; set again by itself it doesn't."""
+    """A timer one hour ahead fires when its window ends. A timer that sets itself again doesn't."""
     begun = tmp_path / "begun"
     pipeline = embedded.new("--streaming")
     (
@@ -190,7 +190,7 @@ def test_drain_fires_processing_time_timers_without_waiting(
 
 
 class Flushing(beam.DoFn):
-    """Keeps numbers until a timer at the end of time sets another for the clock, which flushes them."""
+    """DoFn that buffers numbers until an event-time timer sets a processing-time timer, which flushes them."""
 
     BAG = userstate.BagStateSpec("bag", VarIntCoder())
     END = userstate.TimerSpec("end", TimeDomain.WATERMARK)

@@ -1,4 +1,4 @@
-"""A failing user function fails its job at once, and tells who failed, why and where."""
+"""A failing user function fails its job at once, and the error names step, cause and location."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_dofn_method_that_raises_fails_the_job_with_its_error(
         assert f"OddlyNamedError: failed in {method}" in text
         assert "Traceback (most recent call last)" in text
         assert "burst" in text  # the line of user code
-        # Beam itself names no transform where setup fails: the stage is named then.
+        # Beam names no transform if setup fails, so the error names the stage.
         assert "Outer/Inner" in text
     assert job.state() is JobState.FAILED
 
@@ -162,7 +162,7 @@ def test_bundles_beside_a_failure_stop_without_a_crash_report(
 
 
 def test_process_exit_fails_the_job_after_retries_as_a_runner_error(embedded: Pipelines) -> None:
-    """What kills its process every time is tried a few times, then the job fails and says so."""
+    """The server retries a bundle that kills its process a few times; then the job fails with this reason."""
 
     def die(_: int) -> None:
         os._exit(3)
@@ -203,7 +203,8 @@ def test_error_that_cannot_be_encoded_fails_the_job(pipelines: Pipelines) -> Non
     job = pipelines.job(pipeline)
     assert job.wait(120) is JobState.FAILED
     text = job.messages()[-1].text
-    # Over LOOPBACK it is another program's SDK that can't send it, and goes on without a word.
+    # Over LOOPBACK, the SDK of another program can't send the error, and continues without a
+    # message.
     known = (
         "half a pair: \\ud800 1" if pipelines.environment == "embedded" else "given up the bundle"
     )

@@ -1,4 +1,4 @@
-"""Callbacks of bundles run once each, when what their bundle has done is committed, else never."""
+"""Callbacks of a bundle run once after the commit of the bundle, and never without a commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waiting import wait_until
 
 
 class Register(beam.DoFn):
-    """Registers a callback for every element; fails at one, if told so."""
+    """DoFn that registers a callback for every element, and fails at one element on request."""
 
     def __init__(self, folder: Path, fails_at: int | None = None) -> None:
         self._folder = folder

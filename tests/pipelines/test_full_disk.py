@@ -1,4 +1,4 @@
-"""A state folder whose disk is full: a bounded job waits for a time, a stream for as long as it takes."""
+"""State folder on a full disk: a bounded job waits for a limited time, a stream without a limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEGABYTE = 1 << 20
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder with little room."""
+    """Yields a folder with little free space."""
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(folder)]
@@ -41,7 +41,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def pipelines(small_disk: Path, placement: tuple[str, ...]) -> Iterator[Pipelines]:
-    """Pipelines of a server whose state is on the small disk."""
+    """Yields pipelines of a server whose state is on the small disk."""
     with (
         tempfile.TemporaryDirectory(prefix="t") as temporary,
         job_server(
@@ -52,7 +52,7 @@ def pipelines(small_disk: Path, placement: tuple[str, ...]) -> Iterator[Pipeline
 
 
 def megabyte(number: int) -> bytes:
-    """Nothing that can be compressed."""
+    """Returns a megabyte of incompressible data."""
     return random.Random(number).randbytes(MEGABYTE)
 
 

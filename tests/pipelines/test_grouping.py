@@ -15,7 +15,7 @@ from jobs import Pipelines
 
 
 def test_keys_with_equal_encodings_are_grouped_together(pipelines: Pipelines) -> None:
-    """Python says 1 == 1.0 == True; Beam's model compares encoded keys."""
+    """In Python, 1 == 1.0 == True; Beam's model compares encoded keys."""
     with pipelines.new() as p:
         counts = (
             p
@@ -43,7 +43,7 @@ def test_iterables_of_every_type_are_grouped(pipelines: Pipelines, value_type: A
 
 
 class Mean(beam.CombineFn):
-    """A mean whose accumulator is of another type than input and output."""
+    """Mean with an accumulator of another type than input and output."""
 
     def create_accumulator(self) -> tuple[int, int]:
         return 0, 0
@@ -76,7 +76,7 @@ def combine(p: beam.Pipeline) -> None:
 
 
 def test_combine_lifted_by_the_client_is_exact(embedded: Pipelines) -> None:
-    """A client that optimizes by itself sends precombine, merge and extract as transforms."""
+    """A client that optimizes pipelines sends precombine, merge and extract as transforms."""
     pipeline = embedded.new()
     combine(pipeline)
     proto = pipeline.to_runner_api(default_environment=environment_of(embedded))
@@ -109,7 +109,7 @@ def environment_of(pipelines: Pipelines) -> Any:
 
 
 def test_consecutive_groupings_lose_no_value(embedded: Pipelines) -> None:
-    """More of them than go along with a report, where machines share no place for data."""
+    """The values exceed the size of a report, on machines without a shared data location."""
     value = "x" * 1000
     with embedded.new() as p:
         pairs = p | beam.Create(range(20)) | beam.FlatMap(lambda n: [(k, value) for k in range(97)])

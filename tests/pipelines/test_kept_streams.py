@@ -1,4 +1,4 @@
-"""What a restart of the server leaves of a stream that waits, and of one that ended before its time."""
+"""State of a waiting stream, and of a failed stream, after a restart of the server."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_stream_with_a_waiting_bundle_resumes_on_the_next_server(
             try:
                 failed = client.execution(job.job_id).failed
             except JobApiError:
-                return 0  # The next server has not begun to run the job yet.
+                return 0  # The next server has not started the job yet.
             return max((one.attempts for one in failed), default=0)
 
     wait_until(attempts, 60, "a bundle waits")

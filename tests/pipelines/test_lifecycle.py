@@ -45,7 +45,7 @@ class Diary(beam.DoFn):
 
 
 def events(folder: Path) -> dict[str, Counter[str]]:
-    """Per instance how often each thing happened."""
+    """Returns the number of calls of each method for each instance."""
     found: dict[str, Counter[str]] = {}
     for file in folder.iterdir():
         name, event, _ = file.name.split("-")

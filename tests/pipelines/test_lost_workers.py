@@ -1,4 +1,4 @@
-"""A worker process that dies in every stage once: the job goes on, and nothing counts twice."""
+"""A worker process is killed in every stage once: the job continues, and counts nothing twice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def killable(
     server: JobServerProcess,
     flags_of: Callable[[str], list[str]],
 ) -> Pipelines:
-    """Environments whose user code is in a process that may be killed."""
+    """Returns pipelines in environments whose user-code process may be killed."""
     return Pipelines(server.address, request.param, flags_of(request.param))
 
 

@@ -1,4 +1,4 @@
-"""Elements whose classes the user's script itself defines, run as its user runs it."""
+"""Elements of classes that the user's script defines, run as a user runs the script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows that merge, in streams whose watermark is as far as it may be."""
+"""Merging windows in streams with the furthest possible watermark."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Packed(beam.PTransform):
 
 
 def test_sessions_of_packed_combiners_are_complete(embedded: Pipelines) -> None:
-    """Beam's client itself lifts them, and leaves no CombinePerKey around them."""
+    """Beam's client itself lifts packed combiners, without a CombinePerKey transform around them."""
     with embedded.new() as p:
         visits = p | beam.Create([SESSIONS * LENGTH]) | beam.ParDo(Visits())
         sums, most = visits | beam.WindowInto(Sessions(GAP)) | Packed()

@@ -56,7 +56,7 @@ def test_metrics_of_every_kind_are_exact(everywhere: Pipelines) -> None:
         assert set(paths.flattened()) == {("all", "odd", False), ("all", "even", False)}
     with JobClient(job.address) as client:
         metrics = client.metrics(job.job_id)
-    # Of histograms Python's SDK tells nothing as of Beam 2.77.
+    # Python's SDK doesn't report histograms as of Beam 2.77.
     for infos in (metrics.committed, metrics.attempted):
         times = [info for info in infos if info.urn.endswith("process_bundle_msecs:v1")]
         assert any("Measure" in info.labels["PTRANSFORM"] for info in times)
@@ -64,7 +64,7 @@ def test_metrics_of_every_kind_are_exact(everywhere: Pipelines) -> None:
 
 
 class CountAndWait(beam.DoFn):
-    """Counts what it gets, then waits until a file appears."""
+    """DoFn that counts its elements, then waits for a file."""
 
     def __init__(self, go_on: Path) -> None:
         self._go_on = go_on
@@ -128,7 +128,7 @@ def test_late_values_are_counted_as_dropped(pipelines: Pipelines) -> None:
 
 
 class Passing(beam.DoFn):
-    """Passes elements on; keeps state, so that late elements are dropped."""
+    """Stateful DoFn that passes elements on; late elements are dropped because of its state."""
 
     LAST = userstate.ReadModifyWriteStateSpec("last", VarIntCoder())
 
@@ -143,7 +143,7 @@ class Passing(beam.DoFn):
 def test_late_elements_of_a_stateful_step_are_processed_or_counted(
     pipelines: Pipelines,
 ) -> None:
-    """Several late elements of a key come together, directly and by way of a Reshuffle."""
+    """Several late elements of a key arrive together, directly and through a Reshuffle."""
     late = [TimestampedValue(("k", time), time) for time in range(6)]
     timely = [TimestampedValue(("k", time), time) for time in (13, 14)]
     stream = Stream().advance_watermark_to(10).add_elements(late).add_elements(timely)
@@ -161,7 +161,7 @@ def test_late_elements_of_a_stateful_step_are_processed_or_counted(
 
 
 def test_element_count_is_reported_for_each_pcollection(embedded: Pipelines) -> None:
-    """What the runner's own pages show: each PCollection has a count."""
+    """The runner's web pages show the count of each PCollection."""
     pipeline = embedded.new()
     pipeline | beam.Create(range(5)) | beam.Map(lambda n: (n % 2, n)) | beam.GroupByKey()
     job = embedded.job(pipeline)

@@ -1,4 +1,4 @@
-"""Few elements keep their order, as they do on other runners, and are one bundle unless they are slow."""
+"""Few elements retain their order, as on other runners, and are one bundle unless they are slow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNT = 50
 
 
 class Before(beam.DoFn):
-    """Each value with the one that came before it with its key."""
+    """Stateful DoFn that emits each value with the previous value of its key."""
 
     LAST = ReadModifyWriteStateSpec("last", VarIntCoder())
 

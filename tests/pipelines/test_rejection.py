@@ -1,4 +1,4 @@
-"""What is not supported is refused when the job is run, by the names of feature and transform."""
+"""`Run` refuses unsupported features with the names of feature and transform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server with a state folder that dies: what becomes of its jobs, its folder and its clients."""
+"""A killed server with a state folder: its jobs, its folder and its clients after the restart."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from waiting import wait_until
 def lives(
     tmp_path_factory: pytest.TempPathFactory, placement: tuple[str, ...]
 ) -> Iterator[ServerLives]:
-    """A server whose jobs of earlier tests have ended."""
+    """Yields a server without running jobs."""
     with server_lives(tmp_path_factory.mktemp("resume") / "state", placement) as running:
         yield running
 
 
 @pytest.fixture
 def new_lives(tmp_path: Path, placement: tuple[str, ...]) -> Iterator[ServerLives]:
-    """A server that has run no job."""
+    """Yields a server that has run no job."""
     with server_lives(tmp_path / "state", placement) as running:
         yield running
 
@@ -70,7 +70,9 @@ class Count(beam.DoFn):
 
 
 def waiting(pipeline: beam.Pipeline, folder: Path) -> tuple[Path, Path]:
-    """Two stages, the second of which waits; the files by which it says so, and may go on."""
+    """Builds two stages, the second of which waits; returns the files that signal its start and its
+    permission to continue.
+    """
     begun, go_on = folder / "begun", folder / "go-on"
     _ = (
         pipeline
@@ -131,8 +133,8 @@ def test_server_that_cannot_start_leaves_jobs_to_the_next_server(
 def test_running_jobs_resume_on_the_next_server(
     lives: ServerLives, flags_of: Callable[[str], list[str]], tmp_path: Path
 ) -> None:
-    """In every environment. Their clients hear of it all: what was said before, that the job goes
-    on, and its end.
+    """Jobs of every environment resume. Their clients get the earlier messages, the notice of the
+    resume, and the end of the job.
     """
     jobs: list[Job] = []
     for environment in ("embedded", "LOOPBACK", "PROCESS"):
@@ -164,7 +166,7 @@ def test_job_history_survives_a_restart(
     tmp_path: Path,
     limit: Callable[[float], float],
 ) -> None:
-    """Jobs that had ended are as they were; those that are cancelled later end so."""
+    """Finished jobs stay unchanged. Jobs that are cancelled after the restart become CANCELLED."""
     pipelines = new_lives.embedded
     done, failed, running = (pipelines.new() for _ in range(3))
     _, go_on = waiting(done, tmp_path)
@@ -188,7 +190,7 @@ def test_job_history_survives_a_restart(
 
 
 class Endless(Offsets):
-    """A drain leaves nothing of it, however little is asked about."""
+    """Restriction provider whose truncation returns nothing."""
 
     def truncate(self, element: int, restriction: OffsetRange) -> None:
         return None
@@ -232,7 +234,7 @@ class HoldFirstBundle(beam.DoFn):
 
 
 class Gaps(beam.DoFn):
-    """Counts the numbers that have come, and those that are missing between them."""
+    """DoFn that counts the arrived numbers, and the missing numbers between them."""
 
     def process(self, element: tuple[None, Iterable[int]]) -> None:
         numbers = list(element[1])
@@ -244,7 +246,7 @@ class Gaps(beam.DoFn):
 def test_source_output_has_no_gap_if_the_server_is_killed_in_a_drain(
     lives: ServerLives, tmp_path: Path
 ) -> None:
-    """The first part of a restriction is not committed when the server dies, and a later part is."""
+    """When the server is killed, the first part of a restriction is not committed, and a later part is committed."""
     go_on = tmp_path / "go-on"
     pipelines = lives.embedded
     pipeline = pipelines.new("--streaming")

@@ -1,4 +1,4 @@
-"""Stages of bounded data run together as one Spark job, where a job asks for it."""
+"""Stages of bounded data run together as one Spark job if the job requests it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ PROMISED_SECONDS = 5.0
 
 @pytest.fixture(params=["embedded", "PROCESS"])
 def spanned(request: pytest.FixtureRequest, pipelines_in: Callable[[str], Pipelines]) -> Pipelines:
-    """Environments of which each task of a section may have a harness of its own."""
+    """Returns pipelines in environments in which each section task can have a separate harness."""
     return pipelines_in(request.param)
 
 
 @pytest.fixture
 def sections(server: JobServerProcess, placement: tuple[str, ...]) -> Callable[[str], None]:
-    """Makes sure that stages of a job were run as a section, or refused where there is no Spark."""
+    """Checks that stages of a job ran as a section, or were refused without Spark."""
 
     def check(job_name: str) -> None:
         told = [line for line in server.log if f" job {job_name}-" in line and "section" in line]
@@ -112,7 +112,7 @@ def test_section_failure_in_user_code_names_the_step(spanned: Pipelines) -> None
 
 
 def test_section_with_a_killed_process_is_exact(spanned: Pipelines, tmp_path: Path) -> None:
-    """An SDK's that user code runs in, or the worker's; nothing is lost or doubled."""
+    """The killed process is an SDK process with user code, or the worker. The job loses and duplicates nothing."""
 
     def die_once(group: tuple[int, Iterable[int]]) -> tuple[int, int]:
         try:

@@ -1,8 +1,8 @@
-"""Separation: pipelines that can end only if the runner takes work apart while it is being done.
+"""Separation: pipelines that can end only if the runner splits work in process.
 
-Some elements, or positions of a restriction, are *sentinels*: whoever processes one waits until a
-number of sentinels are being processed at the same time. They run in several processes, so they meet
-in a folder.
+Some elements, or positions of a restriction, are *sentinels*: the process of a sentinel waits until
+a number of sentinels are in process at the same time. Sentinels run in several processes, so they
+meet in a folder.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ MEETING_SECONDS = 60.0
 
 @attrs.frozen
 class Meeting:
-    """Where sentinels wait for each other.
+    """Barrier of sentinels.
 
     Attributes:
-        folder: where each leaves a file.
-        size: how many must be there.
+        folder: folder in which each sentinel creates a file.
+        size: required number of sentinels.
     """
 
     folder: Path
@@ -58,7 +58,7 @@ def finish(pipelines: Pipelines, pipeline: beam.Pipeline) -> Job:
 
 
 class MeetAt(beam.DoFn):
-    """Gives numbers back; those for which ``is_sentinel`` holds meet first."""
+    """DoFn that emits its numbers; numbers for which ``is_sentinel`` is true wait at the barrier first."""
 
     def __init__(self, meeting: Meeting, is_sentinel: Callable[[int], bool]) -> None:
         self._meeting = meeting
@@ -84,7 +84,7 @@ class MeetAt(beam.DoFn):
 def test_elements_of_a_bundle_are_split_among_bundles(
     pipelines: Pipelines, tmp_path: Path, streaming: bool
 ) -> None:
-    """Sentinels that came in one bundle; more of them than bundles were opened at first."""
+    """The sentinels arrive in one bundle, and exceed the number of initial bundles."""
     pipeline = pipelines.new()
     pipeline.options.view_as(StandardOptions).streaming = streaming
     seen = (
@@ -174,7 +174,7 @@ class OneAtATime(beam.DoFn):
 
 
 def too_close(moments: Iterable[tuple[int, float]], delay: float) -> list[tuple[int, float]]:
-    """The positions that came less than ``delay`` seconds after the one before, and how many."""
+    """Returns the positions that came less than ``delay`` seconds after their predecessor, and the total count."""
     times = [moment for _, moment in sorted(moments)]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     return [(position, gap) for position, gap in enumerate(gaps, 1) if gap < delay]
@@ -197,7 +197,7 @@ def test_deferred_restriction_resumes_after_its_delay(pipelines: Pipelines) -> N
 
 
 def test_deferred_restrictions_wait_in_parallel(pipelines: Pipelines) -> None:
-    """Each waits for its own time; together they take no longer than one."""
+    """Each restriction waits for its own delay; together they take no longer than one restriction."""
     pipeline = pipelines.new()
     elements = list(range(1, 6))
     seen = pipeline | beam.Create(elements) | beam.ParDo(OneAtATime(0.2))
@@ -232,7 +232,7 @@ class Endless(beam.DoFn):
 
 
 class Touch(beam.DoFn):
-    """Leaves a file once something has come so far, and gives it back."""
+    """DoFn that creates a file for each element, and emits the element."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -243,12 +243,12 @@ class Touch(beam.DoFn):
 
 
 def has_no_gap(numbers: list[int]) -> None:
-    """Where its parts end is a matter of time; they begin one after the other."""
+    """Checks that no number is missing; the positions of the splits depend on time."""
     assert sorted(numbers) == list(range(len(numbers)))
 
 
 def test_endless_restriction_is_checkpointed(pipelines: Pipelines, tmp_path: Path) -> None:
-    """It ends when a stage behind it has seen something, to which only a checkpoint can lead."""
+    """The restriction ends when a later stage has seen an element, which requires a checkpoint."""
     stop = tmp_path / "stop"
     pipeline = pipelines.new("--streaming")
     seen = (

@@ -1,4 +1,6 @@
-"""SDK harnesses that take longer to start than their limit: who works is waited for, who does not is told by name."""
+"""SDK harnesses that start slower than their limit: the server waits for a busy harness, and reports
+an idle harness by name.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ BURN = "import time\nwhile time.process_time() < 3: pass"
 
 @pytest.fixture(scope="module")
 def impatient(placement: tuple[str, ...]) -> Iterator[JobServerProcess]:
-    """A server of which the limit is two seconds."""
+    """Yields a server with a limit of two seconds."""
     environment = {
         "BEAM_RUNNER_IMPORTS": "short_starts",
         "PYTHONPATH": os.pathsep.join((str(SUPPORT), os.environ.get("PYTHONPATH", ""))),
@@ -37,7 +39,7 @@ def impatient(placement: tuple[str, ...]) -> Iterator[JobServerProcess]:
 
 
 def run_with(impatient: JobServerProcess, folder: Path, first: str) -> tuple[Job, int]:
-    """A job whose harnesses are started by a script that does something first; and how often it was."""
+    """Runs a job whose harnesses are started by a script with a prelude; returns the job and the number of starts."""
     boot, starts = boot_command(folder), folder / "starts"
     command = folder / "slow-boot"
     command.write_text(f'#!/bin/sh\necho >>{starts}\n{first}\nexec {boot} "$@"\n')

@@ -1,4 +1,4 @@
-"""Bounded splittable DoFns: split before they run, and resumed where they defer the rest."""
+"""Bounded splittable DoFns: split before they run, and resumed after they defer the rest."""
 
 from __future__ import annotations
 

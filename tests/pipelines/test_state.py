@@ -99,7 +99,7 @@ class AtTheEnd(beam.DoFn):
 def test_timer_beyond_its_window_fires_when_the_window_expires(
     pipelines: Pipelines, stream: bool, seconds: int
 ) -> None:
-    """It gets the time it was set for, as on Beam's own runners for Python."""
+    """The timer fires with the time it was set for, as on Beam's own Python runners."""
     pairs = [("a", 1), ("a", 2), ("b", 3)]
     source = (
         Stream()
@@ -123,7 +123,7 @@ def test_timer_beyond_its_window_fires_when_the_window_expires(
 def test_timer_at_the_last_timestamp_of_a_window_sees_all_elements(
     pipelines: Pipelines,
 ) -> None:
-    """While the watermark is at that time, an element of the last millisecond is on time."""
+    """While the watermark is at this time, an element of the last millisecond is on time."""
     last = Timestamp(micros=9_999_000)
     stream = (
         Stream()
@@ -156,7 +156,7 @@ def test_timers_follow_the_clock_of_a_test_stream(pipelines: Pipelines) -> None:
 
 
 def test_timer_holds_the_watermark_of_its_output(pipelines: Pipelines) -> None:
-    """What the timers of a window give is on time in the next stage."""
+    """Output of a window's timers is on time in the next stage."""
     stream = (
         Stream()
         .add_elements(at(1, ("a", 1)))

@@ -1,4 +1,4 @@
-"""Panes, watermarks, side inputs and transforms of streams, told by TestStream step by step."""
+"""Panes, watermarks, side inputs and transforms of streams, driven step by step by TestStream."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_combined_panes_are_exact(pipelines: Pipelines) -> None:
             )
             | beam.CombinePerKey(sum)
         )
-        # Elements that come together make a pane; those of the ends have what there was.
+        # Elements that arrive together form a pane; final panes accumulate earlier elements.
         early = [("a", 1), ("b", 10), ("a", 3), ("a", 4)]
         assert_that(sums, equal_to([*early, ("a", 3), ("b", 10), ("a", 4)]))
 
@@ -80,7 +80,7 @@ def test_combined_panes_are_exact(pipelines: Pipelines) -> None:
 def test_windows_wait_for_their_side_inputs_independently(
     everywhere: Pipelines, tmp_path: Path
 ) -> None:
-    """Elements in several windows, too: each window goes on when it can, and no sooner."""
+    """Each window of an element in several windows continues as soon as its side input is ready."""
     log = tmp_path / "log"
     stream = (
         Stream(output_tags={"main", "side", "marks"})
@@ -149,7 +149,7 @@ def test_singleton_side_input_has_its_latest_value(pipelines: Pipelines, mode: A
 
 
 def test_test_stream_without_a_final_watermark_ends(pipelines: Pipelines) -> None:
-    """When the script is over nothing can come any more, and what is open is closed."""
+    """After the last event of the TestStream no element can arrive, so all open windows close."""
     with pipelines.new("--streaming") as p:
         values = p | Stream().add_elements(at(1, 1, 2)).advance_watermark_to(5)
         found = panes(values, FixedWindows(10), trigger.AfterWatermark(), DISCARDING)
@@ -219,7 +219,7 @@ def test_flattened_streams_and_batch_are_exact(pipelines: Pipelines) -> None:
 def test_group_into_batches_emits_at_size_time_and_window_end(
     pipelines: Pipelines, seconds: float | None
 ) -> None:
-    """What waits too long goes before its window ends and before its batch is full."""
+    """Elements that wait too long leave before their window ends and before their batch is full."""
     events = (
         stream()
         .add_elements(at(1, *((A, n) for n in range(4))))

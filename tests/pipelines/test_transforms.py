@@ -18,7 +18,7 @@ from jobs import Pipelines
 
 @pytest.mark.slow_in("LOOPBACK")
 def test_long_chain_of_transforms_is_exact(pipelines: Pipelines) -> None:
-    """Longer than Python's stack lets one bundle processor be."""
+    """The chain is longer than Python's stack allows for one bundle processor."""
     with pipelines.new() as p:
         numbers = p | beam.Create([0, 1])
         for link in range(450):
@@ -47,7 +47,7 @@ def test_sink_without_outputs_receives_every_element(pipelines: Pipelines, tmp_p
             | beam.Keys()
             | "behind groups" >> beam.ParDo(WriteDown(tmp_path / "behind-groups"))
         )
-        # What comes out is read by nobody.
+        # No transform reads the output.
         numbers | "unread" >> beam.ParDo(WriteDown(tmp_path / "unread")) | beam.Map(str)
     for folder in tmp_path.iterdir():
         assert {int(file.name) for file in folder.iterdir()} == set(range(20)), folder
@@ -68,7 +68,7 @@ def test_empty_pipeline_and_empty_create_succeed(pipelines: Pipelines) -> None:
 
 
 def test_pcollections_can_be_side_inputs_of_each_other(pipelines: Pipelines) -> None:
-    """Beam's FnApiRunner can't run this beside other steps."""
+    """Beam's FnApiRunner can't run this pipeline beside other steps."""
     with pipelines.new() as p:
         left = p | "left" >> beam.Create([1, 2])
         right = p | "right" >> beam.Create([3, 4])
@@ -125,7 +125,7 @@ def test_redistributed_elements_keep_their_metadata(pipelines: Pipelines) -> Non
 
 
 def test_windowed_value_subclass_is_passed_on(pipelines: Pipelines) -> None:
-    """Types without a coder of their own are pickled, beside those that have one."""
+    """Types without a coder are pickled, beside types with a coder."""
     with pipelines.new() as p:
         odd = p | beam.Create([Timestamp(1), {"a": {1}}, None, PaneInfo(True, True, 0, 0, 0)])
         assert_that(

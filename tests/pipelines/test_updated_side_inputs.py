@@ -1,4 +1,4 @@
-"""A new value of a side input is seen soon, also where the main input is one bundle without end."""
+"""A new value of a side input is visible within seconds, even if the main input is one endless bundle."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_updated_side_input_value_is_seen_within_seconds(
             file.write(f"{made_at} {time.time()}\n")
 
     def delays() -> list[float]:
-        """How long after it was made each value was seen first; those of the beginning don't count."""
+        """Returns the delay from the creation of each value to its first use, without the start."""
         first: dict[str, float] = {}
         for line in log.read_text().splitlines() if log.exists() else ():
             made_at, seen_at = line.split()

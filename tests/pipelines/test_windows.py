@@ -28,7 +28,7 @@ Pair = tuple[str, int]
 
 
 class TouchingGaps(WindowFn):
-    """Sessions with a gap of five, that end where an element of a hundred and more comes."""
+    """Sessions with a gap of five that end at an element of at least 100."""
 
     def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
         length = 1 if context.element[1] >= 100 else 5
@@ -135,7 +135,7 @@ def test_elements_at_the_minimum_and_maximum_timestamp_are_grouped(pipelines: Pi
 def test_flatten_of_different_windowings_keeps_the_window_of_each_element(
     pipelines: Pipelines, flags: tuple[str, ...]
 ) -> None:
-    """As Beam's own runner does it: Python's client only warns, and says fixed windows."""
+    """Beam's own runner behaves the same. Python's client only warns, and declares fixed windows."""
     with pipelines.new(*flags) as p:
         both = [
             p
