@@ -1,6 +1,8 @@
-"""By hand, with PySpark's RDDs, what the cost of is measured: ``rdd_jobs.py FILE [KEY=VALUE...]`` runs a job for each line of its input.
+"""Handwritten PySpark RDD jobs of the cost measurements: ``rdd_jobs.py FILE [KEY=VALUE...]`` runs a
+job for each input line.
 
-The file is the module with the work. A line is a job's name and its size in pieces; its answer goes to standard output.
+The file is the module with the workloads. A line is a job's name and its size in pieces; the result
+goes to standard output.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ def group(job: cost_work.Grouping, context: SparkContext, pieces: int) -> tuple[
 
 
 def join(context: SparkContext, pieces: int) -> tuple[int, int]:
-    """Two collections of values, by their keys."""
+    """Joins two collections of values by key."""
     one, other = (
         context.parallelize(half, _PARTS).flatMap(cost_work.values)
         for half in (range(0, pieces, 2), range(1, pieces, 2))

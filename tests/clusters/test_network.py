@@ -1,4 +1,6 @@
-"""A job learns where executors run: what can't work there is said at once, by name; machines that come are used, and those that go are not waited for."""
+"""A job adapts to the executors' machines: unusable environments are refused by name at once, new
+machines are used, and lost machines don't block.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def test_loopback_job_is_refused_at_submission_by_a_remote_cluster(running: Live
 
 
 class Slow(beam.DoFn):
-    """Takes its time, and leaves a file on the machine where it begins."""
+    """Slow DoFn that creates a file on the machine of its start."""
 
     def start_bundle(self) -> None:
         Path(os.environ["HOME"], _FILE).touch()
@@ -48,7 +50,7 @@ class Slow(beam.DoFn):
 
 
 def has_begun(machine: Machine) -> bool:
-    """Whether a bundle has ever begun there."""
+    """Returns True if a bundle has started on the machine."""
     return (machine.disk / _FILE).exists()
 
 

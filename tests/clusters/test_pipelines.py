@@ -70,7 +70,7 @@ def test_words_are_counted_from_object_store_to_object_store(
 
 
 class Make(beam.DoFn):
-    """Values whose sum is known, each with a key and as many bytes as all others."""
+    """DoFn that emits values of equal size with keys and a known sum."""
 
     def process(self, piece: int) -> Iterator[tuple[int, bytes]]:
         for number in range(piece * _PIECE, (piece + 1) * _PIECE):
@@ -113,7 +113,7 @@ def test_grouping_of_many_small_elements_is_exact(embedded: Pipelines) -> None:
 
 @pytest.mark.timeout(300, func_only=True)
 def test_section_started_on_one_machine_spreads_to_all_machines(running: Lives) -> None:
-    """What its first task sends is little: there is no point in waiting to be where that lies."""
+    """The first task sends little data, so waiting for data locality isn't worthwhile."""
     sections = Pipelines(running.address, "embedded", ["--beam_spark_bulk=always"])
     pipeline = sections.new()
     _ = pipeline | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(TakeTime(0.5))

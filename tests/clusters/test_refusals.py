@@ -1,4 +1,6 @@
-"""What is wrong with a cluster is told when a server starts there: one sentence that names it, and the host if it is wrong there."""
+"""A server reports cluster problems at its start: one sentence names the problem, and the host if the
+problem is on one host.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _COUNT = 600
 
 
 def refusal(site: Site, folder: Path, *flags: str, **environment: str) -> str:
-    """What a server says that does not start: a line."""
+    """Returns the error line of a server that doesn't start."""
     return _refusal(folder, (*site.flags("refused"), *flags), {**site.environment, **environment})
 
 

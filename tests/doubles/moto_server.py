@@ -1,4 +1,4 @@
-"""A server of S3's protocol in this process, and what clients need to find it."""
+"""S3 server in this process, and the environment variables of its clients."""
 
 from __future__ import annotations
 

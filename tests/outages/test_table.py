@@ -1,4 +1,4 @@
-"""The table counts what became of jobs, and tells what is right from what isn't."""
+"""The table counts the outcomes of jobs, and separates correct from wrong outcomes."""
 
 from __future__ import annotations
 

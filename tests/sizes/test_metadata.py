@@ -1,4 +1,4 @@
-"""A job of a terabyte: what the server keeps of it, and what its thread does, are printed."""
+"""Job of a terabyte: the test prints the size of the server's metadata, and the CPU time of its thread."""
 
 from __future__ import annotations
 
