@@ -1,7 +1,9 @@
-"""What is used of Beam and PySpark that they promise nobody, and that `tools/check_versions.py` can't see in source text.
+"""Internal APIs of Beam and PySpark that the runner uses, and that `tools/check_versions.py` can't
+find in source text.
 
-Names and signatures are that tool's. Here are attributes that instances have, names that Beam looks up anew at each use, so that ours
-can take their place, and what pickled functions have in them. Each has a test of its name; several would break without a word.
+The tool checks names and signatures. These tests check attributes of instances, names that Beam
+looks up at each use, so that the runner can replace them, and contents of pickled functions.
+Several of these would break without an error.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class NoSideInputs:
 
 
 def processors(build: Any) -> list[Processor]:
-    """Beam's execution trees of all stages of a pipeline, as the embedded harness makes them."""
+    """Returns Beam's execution trees of all stages of a pipeline, as the embedded harness makes them."""
     options = PipelineOptions(["--environment_type=beam:env:embedded_python:v1"])
     pipeline = beam.Pipeline(options=options)
     build(pipeline)
@@ -185,7 +187,7 @@ class Finalized(beam.DoFn):
 
 @pytest.fixture
 def finalized() -> operations.DoOperation:
-    """The operation of a DoFn, set up."""
+    """Returns the operation of a DoFn after its setup."""
     found = []
     for processor in processors(lambda p: p | beam.Create([1]) | "here" >> beam.ParDo(Finalized())):
         processor.set_up()
@@ -248,7 +250,7 @@ def test_beam_instance_has_the_used_attribute(where: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("method", "names"),
     [
-        # How a section's rows cross the shuffle is what partitionBy does, without batches.
+        # A section's rows cross the shuffle as in partitionBy, without batches.
         (RDD.partitionBy, {"_bypass_serializer", "_jrdd", "_jvm", "PairwiseRDD"}),
         (RDD.partitionBy, {"PythonPartitioner", "asJavaPairRDD", "PythonRDD", "valueOfPair"}),
         (PipelinedRDD._jrdd.fget, {"_bypass_serializer", "_jrdd_val"}),

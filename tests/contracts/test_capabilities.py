@@ -1,4 +1,4 @@
-"""The table of capabilities says what tests came to, and notices what no longer exists."""
+"""The table of capabilities shows the test outcomes, and refuses names of missing tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every Python example of a README or a page of the docs does what the page says.
+"""Every Python example of a README or a documentation page behaves as the page says.
 
-Those that need a host around them have one here; an example that is new is run as it stands. Some are looked at more closely by
-tests of their package.
+Examples that need a host get a host in these tests; a new example runs unchanged. Tests of the
+packages check some examples in more detail.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ WITH_A_HOST = {
     "packages/jobservices/README.md",
     "packages/worker/README.md",
 }
-"""Pages whose examples are run by a test of their own; those of ways in by the executor's, with what they need of pandas."""
+"""Pages with a separate test; the executor's tests run the examples for submission, which need pandas."""
 
 
 def run(page: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Runs a page's examples, one after the other, and tells what they have named."""
+    """Runs a page's examples in order, and returns their global names."""
     known = {} if names is None else names
     for block in EXAMPLES[page]:
         exec(compile(block, page, "exec"), known)
@@ -69,7 +69,7 @@ def test_small_host_runs_a_fused_stage(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_fn_api_example_names_only_existing_attributes() -> None:
-    """It needs an SDK beside it; the tests of the package run such stages."""
+    """The example needs an SDK; the tests of the package run such stages."""
     (_, example) = EXAMPLES["packages/worker/README.md"]
     fnapi = importlib.import_module("beam_runner_worker.fnapi")
     code = compile(example, "README.md", "exec")

@@ -1,4 +1,4 @@
-"""The executor behind the real Job API, without worker processes: what happens before and after any of them."""
+"""Executor behind the real Job API, without worker processes: behavior before the first and after the last worker."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Idle:
     host, cores, slots, interface, loss, is_alive = "127.0.0.1", 2, 2, "", "", True
 
     def attach(self, endpoints: object) -> None:
-        """Nobody needs to know it."""
+        """Does nothing."""
 
     def order(self, number: int) -> StandByOrder:
-        """Nobody asks."""
+        """Does nothing."""
         return StandDown()
 
     def job(self, job_id: str, name: str) -> Idle:
@@ -49,16 +49,16 @@ class Idle:
         return Tasks()
 
     def cancel(self) -> None:
-        """There is nothing to cancel."""
+        """Does nothing."""
 
     def close(self, *, workers_gone: bool) -> None:
-        """There is nothing to close."""
+        """Does nothing."""
 
     def job_ended(self) -> None:
-        """Nothing is to be got ready."""
+        """Does nothing."""
 
     def stand_down(self) -> None:
-        """Nobody stands by."""
+        """Does nothing."""
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""Every port takes the chunks that a harness gives for the edge that the plan made for it.
+"""Every output port accepts the chunks that a harness writes for the edge of its plan.
 
-And what becomes of them tells the scheduler all that it must know of the data of that buffer.
+The resulting data contains all metadata that the scheduler needs for the buffer.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def edges(plan: JobPlan) -> Iterator[tuple[OutputEdge, BufferPlan]]:
 
 
 def chunk_for(edge: OutputEdge, buffer: BufferPlan) -> OutputChunk:
-    """What a harness writes to such an edge: two elements."""
+    """Returns a chunk of two elements, as a harness writes it to such an edge."""
     if edge.kind is OutputKind.KEYED:
         is_global = buffer.strategy is None or buffer.strategy.window_coder is WindowCoder.GLOBAL
         window = encode_window(GLOBAL_WINDOW if is_global else IntervalWindow(0, 10_000))

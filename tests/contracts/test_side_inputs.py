@@ -1,4 +1,4 @@
-"""Side inputs: what is written through the ports is what `SideInputReader` promises."""
+"""`SideInputReader` returns the side inputs that were written through the ports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ BUFFER = BufferPlan("buffer", BufferKind.SIDE_MULTIMAP, WindowingStrategy(Opaque
 
 
 def reader_of(folder: Path, kind: BufferKind, chunks: Sequence[KeyedChunk]) -> SideInputReader:
-    """A reader of what two bundles have written to a side input, some of them nothing."""
+    """Returns a reader of the outputs of two bundles for a side input, some of them empty."""
     shown: dict[Window, list[Data]] = {}
     for bundle in range(2):
         name = f"{next(NUMBERS)}"
@@ -81,7 +81,7 @@ def _where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture(autouse=True, params=["in memory", "indexed"])
 def _how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an index in many small partitions, and values in many small pieces."""
+    """Reduces limits, so that an index has many small partitions, and values have many small pieces."""
     if request.param == "indexed":
         monkeypatch.setattr(side_inputs, "IN_MEMORY_BYTES", -1)
         monkeypatch.setattr(side_index_build, "PARTITION_BYTES", 300)
@@ -90,7 +90,7 @@ def _how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def whole(values: bytes | ValuePieces) -> bytes:
-    """All of it, once in one piece."""
+    """Returns all data, read in one piece."""
     if isinstance(values, bytes):
         return values
     pieces = [values.piece(number) for number in range(values.pieces)]
@@ -100,7 +100,7 @@ def whole(values: bytes | ValuePieces) -> bytes:
 
 
 def groups_in(data: bytes) -> list[tuple[bytes, int, bytes]]:
-    """Keys, counts and values of groups whose keys and values begin with their length."""
+    """Returns keys, counts and values of groups with length-prefixed keys and values."""
     groups, position = [], 0
     while position < len(data):
         middle = position + 1 + data[position]

@@ -143,14 +143,14 @@ class Seen:
             self._client.wait_until_finish(self.job.job_id, SECONDS)
 
     def execution(self) -> Execution:
-        """What it does now; nothing before it has begun."""
+        """Returns the current execution; empty before the start of the job."""
         try:
             return self._client.execution(self.job.job_id)
         except JobApiError:
             return Execution()
 
     def until(self, find: Callable[[Execution], Found | None], what: str) -> Found:
-        """Waits until something is found in what it does."""
+        """Waits until a function finds a result in the execution."""
         found: list[Found] = []
 
         def is_found() -> bool:
@@ -162,13 +162,13 @@ class Seen:
         return found[0]
 
     def wait(self, kind: WaitKind) -> Wait:
-        """Its first wait of a kind, as soon as there is one."""
+        """Waits for the first wait of a kind, and returns it."""
         return self.until(
             lambda now: next((one for one in now.waits if one.kind is kind), None), kind
         )
 
     def kinds(self) -> set[str]:
-        """The kinds of the sentences about it."""
+        """Returns the kinds of the job's reported waits."""
         told = self._web.get(f"/api/v1/jobs/{self.job.job_id}").json()["causes"]
         return {cause["kind"] for cause in told}
 

@@ -1,4 +1,6 @@
-"""Each package is found in a zip without entries for folders, as a wheel is and as Spark ships archives, and tells that it is typed."""
+"""Each package can be imported from a zip without folder entries, like a wheel or a Spark archive, and
+declares its types.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Airflow's operator, which is given a runner as a string, runs a program by our name."""
+"""Airflow's operator runs a program with this runner by name."""
 
 from __future__ import annotations
 

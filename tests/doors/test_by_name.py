@@ -1,4 +1,4 @@
-"""Where Beam takes the name of a runner: its YAML, its TestPipeline."""
+"""Beam APIs that take a runner by name: YAML and TestPipeline."""
 
 from __future__ import annotations
 

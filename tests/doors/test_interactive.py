@@ -1,4 +1,6 @@
-"""Beam's interactive runner on top of this one: what is bounded is computed on Spark, and streams are recorded and replayed."""
+"""Beam's interactive runner on this runner: Spark computes bounded PCollections, and streams are
+recorded and replayed.
+"""
 
 from __future__ import annotations
 

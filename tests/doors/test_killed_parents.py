@@ -1,4 +1,4 @@
-"""Whoever started something of ours may be killed: nothing of it runs ten seconds later."""
+"""After a kill of a parent process, no process of the runner runs ten seconds later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if sys.platform != "linux":
 
 SERVER = str(Path(sys.executable).with_name("beam-spark-jobserver"))
 GONE_SECONDS = 10.0
-# Runs a stream, whose worker tells that it is at work, until it is killed.
+# Runs a stream, whose worker signals its start, until the kill.
 STREAM = """
 import sys
 import time
@@ -33,7 +33,7 @@ pipeline = beam.Pipeline(options=PipelineOptions([*options, "--streaming"]))
 _ = pipeline | PeriodicImpulse(fire_interval=1) | beam.Map(tell)
 pipeline.run().wait_until_finish()
 """
-# Starts the server as Go's and Python's SDKs start Prism, and reads what it says.
+# Starts the server as Go's and Python's SDKs start Prism, and reads its output.
 PARENT = """
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Prism's door: Beam's own client starts this server where it looks for Prism."""
+"""Prism's client of Beam starts this server in place of Prism."""
 
 from __future__ import annotations
 

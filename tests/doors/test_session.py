@@ -1,4 +1,4 @@
-"""`BeamSparkRunner` in programs that have a SparkSession of their own: notebooks, and scripts that made one."""
+"""`BeamSparkRunner` in programs with an existing SparkSession: notebooks and scripts."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_existing_spark_session_is_used_and_not_stopped(program: Any) -> None:
     found = json.loads(told.splitlines()[-1])
     assert found["endpoints"][0] == found["endpoints"][1]
     assert found["states"] == ["DONE", "DONE"]
-    assert found["seen"] == ""  # what the program itself has Spark run is in no worker of ours
+    assert found["seen"] == ""  # the program's own Spark tasks run in no worker of the runner
     assert found["handled"]
     assert "PYTHONPATH" not in found["environment"]
     assert told.count("give it spark.scheduler.mode=FAIR") == 1

@@ -1,4 +1,4 @@
-"""docs/tutorial.md as somebody follows it: each file is written, each command run, each output compared."""
+"""Execution of docs/tutorial.md: writes each file, runs each command, compares each output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FILES = re.compile(r"\b[a-z]+\.py\b")
 
 @attrs.frozen
 class Block:
-    """A piece of code on the page: `role` is what stands behind its language."""
+    """Code block of the page: `role` is the text after its language."""
 
     language: str
     role: str
@@ -98,7 +98,7 @@ def test_tutorial_commands_run_in_order(program: Any) -> None:
 
 
 def _shell(program: Any) -> tuple[str, ...]:
-    """A shell in which this environment is the active one."""
+    """Starts a shell in which this virtual environment is active."""
     folder = Path(sys.executable).parent
     path = f"PATH={folder}{os.pathsep}{os.environ['PATH']}"
     return ("env", path, f"PYSPARK_PYTHON={sys.executable}", "bash")

@@ -1,6 +1,6 @@
-"""Pipelines of Beam's Go SDK: a fixed part of its own integration tests, each sent over LOOPBACK.
+"""Pipelines of Beam's Go SDK: a fixed part of its integration tests over LOOPBACK.
 
-Their elements are checked in the pipeline, which fails where they are others.
+The pipelines check their elements, and fail if an element is wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECONDS = 60
 
 
 def run(program: Path, name: str, server: JobServerProcess, *flags: str) -> str:
-    """Runs a pipeline to its end; what it has written, empty if all went well."""
+    """Runs a pipeline to its end; returns its error output, empty after success."""
     endpoint = f"--endpoint={server.address}"
     done = subprocess.run(
         [str(program), "--pipeline", name, endpoint, "--environment_type=LOOPBACK", *flags],
@@ -48,5 +48,5 @@ def test_go_suite(server: JobServerProcess, program: Path, name: str) -> None:
 def test_job_with_go_and_python_steps_is_exact(
     server: JobServerProcess, program: Path, expansion: str
 ) -> None:
-    """A DataFrame of Python's, embedded, in the middle of a Go pipeline."""
+    """The Go pipeline contains an embedded DataFrame transform of Python."""
     assert run(program, OF_TWO_SDKS, server, f"--expansion={expansion}") == ""

@@ -1,4 +1,4 @@
-"""What every store does, a real HDFS does, too, by a namenode and by a table of mounts."""
+"""A real HDFS fulfills the contract of stores, through a namenode and through a mount table."""
 
 from __future__ import annotations
 

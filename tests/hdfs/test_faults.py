@@ -1,4 +1,4 @@
-"""Whatever HDFS does meanwhile, what was taken is there, whole and once, and what was not is nowhere."""
+"""During HDFS faults, accepted data exists completely and once, and refused data doesn't exist."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MEGABYTES = 20
 
 @pytest.fixture
 def spec(hdfs: HdfsServers) -> Iterator[StoreSpec]:
-    """A folder that nobody else has, and that is gone after the test when its files are."""
+    """Yields a separate folder, which disappears after the test when its files are removed."""
     made = StoreSpec(f"{hdfs.url}/faults/{secrets.token_hex(8)}")
     yield made
     store = made.open()
@@ -125,7 +125,7 @@ def test_lost_responses_lose_and_duplicate_no_data(
     seed: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # A block of which the namenode alone knows keeps a file open for good, so a call for as long as it is waited for.
+    # A block that only the namenode knows keeps a file open, so that each call waits for its limit.
     monkeypatch.setattr(hdfs_calls, "_ANSWER_SECONDS", 2.0)
     line = CutLine(hdfs.port, seed, share=0.03)
     cut = StoreSpec(spec.url.replace(f":{hdfs.port}/", f":{line.port}/"))
@@ -136,7 +136,7 @@ def test_lost_responses_lose_and_duplicate_no_data(
         taken: list[bool | None] = []
         for name in names:
             contents = f"{number} has {name}".encode()
-            # As the log does it: who is told that it was not the first looks whether it was.
+            # As in the log: a writer that gets "already exists" checks whether the file is its own.
             taken.append(store.create(name, contents) or store.read(name) == contents)
             source = tmp_path / f"{number}"
             source.write_bytes(contents)

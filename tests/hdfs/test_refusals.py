@@ -1,4 +1,4 @@
-"""What HDFS refuses is told in a line, with what to do, and as soon as it is known."""
+"""Refusals of HDFS are reported at once, in one line, with the fix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SOON = 20.0
 
 
 def refusal(url: str) -> str:
-    """What a server says that starts there, in a line."""
+    """Returns the error line of a server that starts with this URL."""
     began = time.monotonic()
     with pytest.raises(StoreError) as told:
         probe(StoreSpec(url))

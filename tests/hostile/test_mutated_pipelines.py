@@ -29,7 +29,7 @@ SHAPES = [(build, flags) for build in samples.ALL for flags in (samples.EMBEDDED
 
 
 def attempt(pipeline: bytes) -> JobPlan | str:
-    """The plan, or why there is none."""
+    """Returns the plan, or the reason of the refusal."""
     job = attrs.evolve(samples.job_of(samples.built(samples.without_a_source)), pipeline=pipeline)
     began = time.thread_time()
     try:

@@ -18,7 +18,7 @@ SECONDS = 120
 
 @pytest.fixture(params=["LOOPBACK", "PROCESS"])
 def environment(request: pytest.FixtureRequest, class_path: str, tmp_path: Path) -> tuple[str, ...]:
-    """The options that name the environment; a PROCESS becomes the harness of the same class path."""
+    """Returns the options of the environment; a PROCESS becomes the harness with the same class path."""
     options = [f"--defaultEnvironmentType={request.param}"]
     if request.param == "PROCESS":
         boot = tmp_path / "boot"
@@ -35,7 +35,7 @@ def run(
     environment: Sequence[str],
     *options: str,
 ) -> str:
-    """Runs a program to its end; what it has written if it failed, else nothing."""
+    """Runs a program to its exit; returns its output if it failed, and an empty text otherwise."""
     to = ("--runner=PortableRunner", f"--jobEndpoint={server.address}", *environment)
     done = subprocess.run(
         ["java", "-cp", class_path, program, *to, *options],

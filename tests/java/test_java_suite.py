@@ -1,6 +1,7 @@
-"""Beam's own tests for runners, in Java: those of its classes that run pipelines of the whole model, over LOOPBACK.
+"""Beam's Java tests for runners: test classes with pipelines of the complete model, over LOOPBACK.
 
-What can't pass stands in ``tests/validates_runner/unsupported.toml``; what of it passes now must leave that file.
+``tests/validates_runner/unsupported.toml`` lists the tests that can't pass; a listed test that
+passes is an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The second runner, whose jobs run on Dask: what it has of the packages is enough for the whole of Beam's model."""
+"""Second runner, whose jobs run on Dask: its part of the packages supports the complete Beam model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _send_along() -> None:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the second runner's server."""
+    """Yields the address of the second runner's server."""
     file = tmp_path_factory.mktemp("second") / "port"
     program = str(ROOT / "examples" / "second_runner" / "serve.py")
     flags = ("--job-port=0", f"--port-file={file}", "--cores=2", "--max-stream-attempts=2")
@@ -62,7 +62,7 @@ def test_second_runner_counts_words(address: str) -> None:
 
 
 class Sums(beam.DoFn):
-    """Adds the values of a key, and gives the sum when the window ends."""
+    """DoFn that sums the values of a key, and emits the sum when the window ends."""
 
     total = userstate.CombiningValueStateSpec("total", sum)
     end = userstate.TimerSpec("end", TimeDomain.WATERMARK)

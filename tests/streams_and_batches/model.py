@@ -48,7 +48,7 @@ class Rows:
         return self.windows.fn == GLOBAL and not self.inside
 
     def each(self, function: Callable[[Row], Iterable[Row]]) -> Rows:
-        """Returns what a function makes of each row."""
+        """Returns the rows that a function returns for each row."""
         rows = tuple(made for row in self.rows for made in function(row))
         return attrs.evolve(self, rows=rows)
 

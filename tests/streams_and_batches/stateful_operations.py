@@ -1,7 +1,7 @@
 """Operations with state and timers, whose output doesn't depend on the order of arrival.
 
-When a timer rings, all elements up to its time have arrived, and no element was late. Elements behind that
-time may have arrived or not, so rows don't have them.
+When a timer fires, all elements up to its time have arrived, and no element was late. Later
+elements may have arrived or not, so the rows don't contain them.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Loop(beam.DoFn):
 
 
 def alarms(stream: Stream) -> Stream:
-    """Returns what two timers of each element do, of which the first clears or moves the second."""
+    """Returns the output of two timers of each element, of which the first clears or moves the second."""
     made = stream.in_intervals(inside=True).apply("Alarms", beam.ParDo(Alarms()))
     return attrs.evolve(made, grouped=False)
 

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _ways(options: argparse.Namespace, address: str, gate: Path | None) -> dict[str, Way]:
-    """Returns how each pipeline is run, by the name of the environment and what else differs."""
+    """Returns the ways to run each pipeline, by the name of the environment and other differences."""
     flags = options.option and tuple(options.option)
     ways = {}
     for name in options.environment or ENVIRONMENTS:
