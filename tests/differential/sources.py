@@ -24,7 +24,7 @@ def random_create(rng: random.Random) -> dict[str, Any]:
     size = rng.choice([0, 1, 2, 5, 10, 30])
     values = [random_value(rng, kind) for _ in range(size)]
     times = [rng.randrange(-5, 40) for _ in values] if rng.random() < 0.7 else None
-    # What is only pickled is no key: Beam does not find the coder of a class within a tuple by itself.
+    # Pickled values can't be keys: Beam doesn't find the coder of a class within a tuple.
     hinted = rng.random() < 0.7 or kind[1:2] == ("parcel",)
     return {"kind": kind, "values": values, "times": times, "hinted": hinted}
 
@@ -72,7 +72,7 @@ def random_bounded(rng: random.Random) -> dict[str, Any]:
 
 
 def bounded(root: Any, label: str, *, count: int) -> Collection:
-    """Numbers of a bounded source, as those that files are read with."""
+    """Reads numbers from a bounded source, as file sources do."""
     pc = root | f"{label}/Read" >> beam.io.Read(Numbers(count))
     return Collection(pc, "int", Windows(), label)
 
@@ -107,7 +107,7 @@ class Read(beam.DoFn):
 
 
 def claimed(tracker: Any, pause: int) -> Iterator[int]:
-    """The numbers of a restriction, up to the next pause."""
+    """Yields the numbers of a restriction, up to the next pause."""
     position = tracker.current_restriction().start
     while tracker.try_claim(position):
         yield position

@@ -1,4 +1,4 @@
-"""What becomes of pipelines that end the process they are run in."""
+"""Treatment of pipelines that kill their process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What mends the oracle."""
+"""Fixes of the oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the model makes of a script is what real state and timers are compared with."""
+"""Model of scripts, with which real state and timers are compared."""
 
 from __future__ import annotations
 
