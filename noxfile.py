@@ -135,9 +135,7 @@ def environment(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Checks style, likely bugs, banned names of each layer, size limits, tests without assertions,
-    class names, and sibling version bounds.
-    """
+    """Checks style, likely bugs, banned names of each layer, size limits, tests without assertions, class names, and sibling version bounds."""
     session.install(*group("lint"))
     session.run("python", "-m", "tools.siblings", env={"PYTHONPATH": ""})
     session.run("python", "tools/check_sizes.py")
@@ -149,9 +147,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(requires=needs("both_pysparks", "wheels"))
 def types(session: nox.Session) -> None:
-    """Checks types of all packages, tools, examples and this file, and the used APIs of each minor
-    version of Beam and of the oldest and newest PySpark.
-    """
+    """Checks types of all packages, tools, examples and this file, and the used APIs of each minor version of Beam and of the oldest and newest PySpark."""
     groups = (*group("types"), *group("test"), *group("layers"), *group("api"))
     everything = f"{distribution('executor')}[hdfs,stores,web]"
     install(session, everything, "nox", "pip", *groups)
@@ -203,9 +199,7 @@ def purity(session: nox.Session, package: str) -> None:
 @nox.session(requires=needs("wheels"))
 @nox.parametrize("suite", SUITES, ids=SUITES)
 def tests(session: nox.Session, suite: str) -> None:
-    """Runs unit tests of one package on its wheel with its declared dependencies only, or the tests
-    between packages.
-    """
+    """Runs unit tests of one package on its wheel with its declared dependencies only, or the tests between packages."""
     if suite in PACKAGES:
         run_unit_tests(session, suite)
     elif suite == "contracts":
@@ -228,9 +222,7 @@ def tests(session: nox.Session, suite: str) -> None:
 
 @nox.session(requires=needs("wheels"))
 def web(session: nox.Session) -> None:
-    """Runs unit tests of the web interface on its wheel, and checks its pages for Beam's job server
-    and, if installed, Prism.
-    """
+    """Runs unit tests of the web interface on its wheel, and checks its pages for Beam's job server and, if installed, Prism."""
     run_unit_tests(session, "web")
 
 
@@ -273,18 +265,14 @@ def cluster(session: nox.Session) -> None:
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def doors(session: nox.Session) -> None:
-    """Tests some ways to start the runner without a separate server, as users start it; `doors_all`
-    runs all of them.
-    """
+    """Tests some ways to start the runner without a separate server, as users start it; `doors_all` runs all of them."""
     selection = session.posargs or ("-m", "not slow")
     run_pytest(session, "tests/doors", *SIDE_BY_SIDE, "--dist=load", *selection)
 
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def validates_runner(session: nox.Session) -> None:
-    """Runs Beam's test suites on a server on Spark, each test in one environment; some tests also as a
-    stream and with ``pre_optimize=none``.
-    """
+    """Runs Beam's test suites on a server on Spark, each test in one environment; some tests also as a stream and with ``pre_optimize=none``."""
     run_beams_suites(session, *results_of(session, "-m", "not slow"))
 
 

@@ -1,4 +1,4 @@
-"""Check that a package's source distribution and wheel contain all of its source and no other files.
+"""Comparison of a package's source distribution and wheel with its source: no missing and no other files::
 
 python -m tools.check_release packages/urns .nox/distributions/beam_runner_urns-0.1.0
 """

@@ -28,17 +28,13 @@ from tools.version_tables import OUTCOMES, PAGE, rows_of_clients, write_row
 
 @nox.session(requires=["wheels"], default=False)
 def clusters(session: nox.Session) -> None:
-    """Tests Spark standalone on namespace machines (needs root) that share only S3. ``-- --gigabytes
-    4``, ``--rounds N`` for more, ``--store=folder``.
-    """
+    """Tests Spark standalone on namespace machines (needs root) that share only S3. ``-- --gigabytes 4``, ``--rounds N`` for more, ``--store=folder``."""
     run_on_machines(session, "tests/clusters", "-s", *session.posargs)
 
 
 @nox.session(requires=needs("wheels"))
 def clusters_part(session: nox.Session) -> None:
-    """Runs embedded pipelines on the machines of `clusters`: bounded jobs through Spark's shuffle, a
-    stream through moto's S3 server.
-    """
+    """Runs embedded pipelines on the machines of `clusters`: bounded jobs through Spark's shuffle, a stream through moto's S3 server."""
     need_machines(session)
     selection = ("-k", "(exactly_once_on_a_cluster and embedded) or small or started_on_one")
     tests = ("tests/clusters/test_pipelines.py", "--store=moto", *selection)
@@ -47,9 +43,7 @@ def clusters_part(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def hdfs(session: nox.Session) -> None:
-    """Tests Hadoop's servers: store contract, refusals, faults; then `clusters` with HDFS instead of
-    S3. Needs Maven, and root for the second part.
-    """
+    """Tests Hadoop's servers: store contract, refusals, faults; then `clusters` with HDFS instead of S3. Needs Maven, and root for the second part."""
     need_maven(session)
     need_java(session)
     tests = (*group("test"), *group(MORE_FOR_TESTS["executor"]))
@@ -60,9 +54,7 @@ def hdfs(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def kafka(session: nox.Session) -> None:
-    """Reads a Kafka topic while workers, Java, the server and the broker are killed; tests refusals.
-    Needs Maven. ``-- --rounds N --seed S`` for more.
-    """
+    """Reads a Kafka topic while workers, Java, the server and the broker are killed; tests refusals. Needs Maven. ``-- --rounds N --seed S`` for more."""
     need_maven(session)
     need_java(session)
     install(session, distribution("executor"), *group("test"), *group("kafka"))
@@ -79,9 +71,7 @@ def airflow(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def java(session: nox.Session) -> None:
-    """Runs pipelines of the Java SDK, Python pipelines with Java transforms, and a part of Java's
-    runner tests. Needs Maven.
-    """
+    """Runs pipelines of the Java SDK, Python pipelines with Java transforms, and a part of Java's runner tests. Needs Maven."""
     if shutil.which("mvn") is None or shutil.which("javac") is None:
         session.skip("NOT RUN: a JDK and Maven were not found: install openjdk-17-jdk and maven")
     install(session, distribution("executor"), *group("test"), *group("kafka"))
@@ -95,9 +85,7 @@ def java(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def clients(session: nox.Session) -> None:
-    """Tests clients with other versions of the Python and Go SDKs in each environment; writes the
-    second table of docs/versions.md.
-    """
+    """Tests clients with other versions of the Python and Go SDKs in each environment; writes the second table of docs/versions.md."""
     need_java(session)
     install(session, distribution("executor"), "uv", *group("test"))
     kept = ROOT / ".nox" / "sdks"

@@ -45,9 +45,7 @@ from tools.version_tables import OUTCOMES, PAGE, outcome, write_row
 
 @nox.session(requires=["wheels"], default=False)
 def damages(session: nox.Session) -> None:
-    """Damages the journal and job list of a closed or killed server 1,200 times each; no damage may
-    pass silently. CI runs a part.
-    """
+    """Damages the journal and job list of a closed or killed server 1,200 times each; no damage may pass silently. CI runs a part."""
     install(session, distribution("executor"), *group("test"))
     count = os.environ.get("BEAM_DAMAGES", "1200")
     suites = ("runtime/tests/driver/test_damage.py", "jobservices/tests/test_damages.py")
@@ -57,9 +55,7 @@ def damages(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def pipelines(session: nox.Session) -> None:
-    """Runs pipelines on servers on Spark, some in parallel. CI runs most of them on plain processes
-    and a part on Spark.
-    """
+    """Runs pipelines on servers on Spark, some in parallel. CI runs most of them on plain processes and a part on Spark."""
     selection = (f"--ignore={CLUSTER}", "--promised-times", *session.posargs)
     run_pytest(session, "tests/pipelines", *SIDE_BY_SIDE, *selection)
 
@@ -72,8 +68,7 @@ def plain_all(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def bulk(session: nox.Session) -> None:
-    """Runs all pipelines that can be sections as sections, on ``local[*]``. A failed part doesn't stop
-    the other three parts.
+    """Runs all pipelines that can be sections as sections, on ``local[*]``. A failed part doesn't stop the other three parts.
 
     The parts are: ``tests/pipelines`` without streams and lane tests; Beam's suites with ``--bulk
     always``; two files of pipelines without a store; and 300 random pipelines compared with the
@@ -107,9 +102,7 @@ def bulk(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def hostile(session: nox.Session) -> None:
-    """Sends 20,000 mutated pipelines and 100,000 hostile requests; CI sends a part. ``-- --requests N
-    --seed S --hypothesis-seed=N`` changes them.
-    """
+    """Sends 20,000 mutated pipelines and 100,000 hostile requests; CI sends a part. ``-- --requests N --seed S --hypothesis-seed=N`` changes them."""
     install(session, distribution("executor"), *group("test"))
     examples = os.environ.get("BEAM_HOSTILE_EXAMPLES", "20000")
     tests = ("tests/hostile", "-s")
@@ -120,9 +113,7 @@ def hostile(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def release_files(session: nox.Session) -> None:
-    """Writes and checks release notes, source distributions and wheels in .nox/distributions. ``--
-    --write`` moves the fragments into CHANGELOG.md.
-    """
+    """Writes and checks release notes, source distributions and wheels in .nox/distributions. ``-- --write`` moves the fragments into CHANGELOG.md."""
     session.install(*group("release"))
     shutil.rmtree(RELEASE, ignore_errors=True)
     for package in PACKAGES:
@@ -160,9 +151,7 @@ def release(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def sizes(session: nox.Session) -> None:
-    """Tests the limits of docs/limits.md that need no Spark, at full size; CI has small sizes. ``-- -k
-    chain`` selects one limit.
-    """
+    """Tests the limits of docs/limits.md that need no Spark, at full size; CI has small sizes. ``-- -k chain`` selects one limit."""
     install(session, distribution("executor"), *group("test"))
     run_pytest(session, "tests/sizes", "-s", *session.posargs)
 
@@ -178,9 +167,7 @@ def web_pictures(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def engine_long(session: nox.Session) -> None:
-    """Runs the engine's random tests 10,000 times each, for at least half an hour. ``--
-    --hypothesis-seed=N`` repeats a seed.
-    """
+    """Runs the engine's random tests 10,000 times each, for at least half an hour. ``-- --hypothesis-seed=N`` repeats a seed."""
     install(session, distribution("engine"), *group("test"), *group("oracle"))
     arguments = list(session.posargs)
     if not any(argument.startswith("--hypothesis-seed") for argument in arguments):
@@ -228,9 +215,7 @@ def cluster_all(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def doors_all(session: nox.Session) -> None:
-    """Tests all ways to start the runner: tutorial, notebook, YAML, ``spark-submit``, Prism's client
-    and suite, PostgreSQL, killed parent processes.
-    """
+    """Tests all ways to start the runner: tutorial, notebook, YAML, ``spark-submit``, Prism's client and suite, PostgreSQL, killed parent processes."""
     need_java(session)
     packages = (distribution("executor"), distribution("web"))
     groups = ("test", "notebook", "postgresql", "validates-runner", "yaml")
@@ -240,49 +225,37 @@ def doors_all(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def validates_runner_all(session: nox.Session) -> None:
-    """Runs Beam's test suites on a server on Spark, each test in both environments, also as a stream
-    and with ``pre_optimize=none``.
-    """
+    """Runs Beam's test suites on a server on Spark, each test in both environments, also as a stream and with ``pre_optimize=none``."""
     run_beams_suites(session, *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench(session: nox.Session) -> None:
-    """Compares this runner with FnApiRunner and, if installed, Prism. ``-- --write`` writes the table;
-    ``-- --pages`` compares runs with and without web pages.
-    """
+    """Compares this runner with FnApiRunner and, if installed, Prism. ``-- --write`` writes the table; ``-- --pages`` compares runs with and without web pages."""
     run_bench(session, "bench", "[web]")
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench_starts(session: nox.Session) -> None:
-    """Measures a new program's first pipeline on several runners, and a pipeline in a warm program.
-    ``-- --prism PATH`` adds Prism.
-    """
+    """Measures a new program's first pipeline on several runners, and a pipeline in a warm program. ``-- --prism PATH`` adds Prism."""
     run_bench(session, "starts")
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench_streams(session: nox.Session) -> None:
-    """Compares stream latency and throughput with Spark's transformWithState and, if installed, Prism.
-    ``-- --write`` writes the table.
-    """
+    """Compares stream latency and throughput with Spark's transformWithState and, if installed, Prism. ``-- --write`` writes the table."""
     run_bench(session, "streams")
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench_tables(session: nox.Session) -> None:
-    """Reads five million rows of Parquet with Spark's readers in a pipeline, with Beam's, and by hand.
-    ``-- --rows N`` changes the number.
-    """
+    """Reads five million rows of Parquet with Spark's readers in a pipeline, with Beam's, and by hand. ``-- --rows N`` changes the number."""
     run_bench(session, "tables")
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def kills_long(session: nox.Session) -> None:
-    """Kills servers, Spark, workers and SDK harnesses at all crash points and at random times. ``--
-    --rounds N --seed S`` for more.
-    """
+    """Kills servers, Spark, workers and SDK harnesses at all crash points and at random times. ``-- --rounds N --seed S`` for more."""
     names = (
         "short",
         "crash_points",
@@ -298,26 +271,20 @@ def kills_long(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def kills_on_a_cluster(session: nox.Session) -> None:
-    """Kills random processes, also executors, on a local cluster of two executors. ``-- --rounds N
-    --seed S`` for more.
-    """
+    """Kills random processes, also executors, on a local cluster of two executors. ``-- --rounds N --seed S`` for more."""
     tests = (KILLS_ON_A_CLUSTER, "tests/kills/test_kills_of_sections.py")
     run_pytest(session, *tests, *session.posargs)
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def memory(session: nox.Session) -> None:
-    """Processes gigabytes on a server with a limit of 2 GB and measures memory, for many minutes. ``--
-    --part 0.1`` for less.
-    """
+    """Processes gigabytes on a server with a limit of 2 GB and measures memory, for many minutes. ``-- --part 0.1`` for less."""
     run_pytest(session, "tests/memory", "-s", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
 def soak(session: nox.Session) -> None:
-    """Runs three streams and a batch every minute for an hour, with kills in the second half, then
-    1,000 jobs. ``-- --minutes N --jobs N`` for less.
-    """
+    """Runs three streams and a batch every minute for an hour, with kills in the second half, then 1,000 jobs. ``-- --minutes N --jobs N`` for less."""
     names = ("soak", "many_small_jobs", "restart_of_streams", "quiet_jobs")
     need_java(session)
     # Beam's client runs pip to list installed packages, and warns if pip is missing.
@@ -328,9 +295,7 @@ def soak(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def differential(session: nox.Session) -> None:
-    """Compares thousands of random pipelines and streams. ``-- --pipelines N --streams N --seed S
-    --environment E`` changes them.
-    """
+    """Compares thousands of random pipelines and streams. ``-- --pipelines N --streams N --seed S --environment E`` changes them."""
     run_python(session, "tests/differential/differential.py", *session.posargs)
 
 
@@ -342,9 +307,7 @@ def streams_and_batches(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def outages(session: nox.Session) -> None:
-    """Takes services away while streams run; writes .nox/outages.md. ``-- --rounds N --seed S
-    --lengths 1,30 --spark`` changes the outages.
-    """
+    """Takes services away while streams run; writes .nox/outages.md. ``-- --rounds N --seed S --lengths 1,30 --spark`` changes the outages."""
     run_outages(session, *session.posargs)
     if not session.posargs:
         run_pytest(session, OUTAGES_BEYOND_THE_LIMIT)
@@ -353,9 +316,7 @@ def outages(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 @nox.parametrize("python,cell", [nox.param(cell.python, cell, id=cell.name) for cell in CELLS])
 def versions(session: nox.Session, cell: Cell) -> None:
-    """Tests the server with one pair of version bounds, and with all lowest versions; writes a row of
-    docs/versions.md each.
-    """
+    """Tests the server with one pair of version bounds, and with all lowest versions; writes a row of docs/versions.md each."""
     need_java(session)
     install_cell(session, cell, *group("test"), *group("pipelines"))
     row = list(versions_of(session))

@@ -252,9 +252,7 @@ def need_machines(session: nox.Session, *tools: str) -> None:
 
 
 def run_on_machines(session: nox.Session, *arguments: str) -> None:
-    """Runs tests on machines made of namespaces, with an S3 server; skips the session if namespaces
-    are not available.
-    """
+    """Runs tests on machines made of namespaces, with an S3 server; skips the session if namespaces are not available."""
     need_machines(session, "go")
     try:
         # Avoid nox's temporary folder: the names of Java's sockets would be too long.
@@ -266,9 +264,7 @@ def run_on_machines(session: nox.Session, *arguments: str) -> None:
 
 
 def results_of(session: nox.Session, *selection: str) -> tuple[str, ...]:
-    """Returns the arguments of pytest: the session's selection with stored results, or the arguments
-    of the command line.
-    """
+    """Returns the arguments of pytest: the session's selection with stored results, or the arguments of the command line."""
     results = f"--junitxml={RESULTS / f'{session.name}.xml'}"
     return tuple(session.posargs) or (*selection, results)
 
@@ -298,9 +294,7 @@ def run_python(session: nox.Session, *arguments: str, **environment: str) -> Non
 
 
 def run_unit_tests(session: nox.Session, package: str) -> None:
-    """Runs the unit tests of a package on its wheel with its declared dependencies only, then again
-    with the oldest allowed siblings.
-    """
+    """Runs the unit tests of a package on its wheel with its declared dependencies only, then again with the oldest allowed siblings."""
     more = group(MORE_FOR_TESTS[package]) if package in MORE_FOR_TESTS else ()
     install(session, distribution(package), *group("test"), *more)
     processes = () if package in IN_ONE_PROCESS else SIDE_BY_SIDE

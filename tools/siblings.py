@@ -1,7 +1,6 @@
-"""Allowed versions of our packages: consistency of bounds, and the oldest release within the bounds.
+"""Allowed versions of our packages: consistency of bounds, and the oldest release within the bounds::
 
-python -m tools.siblings    # prints bounds that contradict each other or the packages; exit status
-1 if there are any
+python -m tools.siblings    # prints bounds that contradict each other or the packages; exit status 1 if there are any
 """
 
 from __future__ import annotations

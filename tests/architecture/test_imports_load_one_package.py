@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = {path.name: path for path in sorted(ROOT.glob("packages/*/src/*")) if path.is_dir()}
 OLD_NAMES = "beam_spark_executor.io"
-"""Pickled pipelines name the modules of this one, so it loads them."""
+"""Pickled pipelines name the modules of this package, so the package loads them."""
 SCRIPT = """
 import importlib, sys
 sys.path[:0] = sys.argv[1].split(":")

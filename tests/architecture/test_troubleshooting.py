@@ -1,4 +1,4 @@
-"""Each message in docs/troubleshooting.md is one that the sources can say."""
+"""Each message in docs/troubleshooting.md exists in the sources."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Line:
 def measure(
     name: str, scale: float, targets: list[Target], rounds: int, seconds: float, base: str
 ) -> Line:
-    """Runs one workload on all targets; one that fails is left out of further rounds."""
+    """Runs one workload on all targets; a failed target is left out of further rounds."""
     elements = max(1, round(WORKLOADS[name].elements * scale))
     outcomes: dict[str, list[Outcome]] = {target.title: [] for target in targets}
     failed: set[str] = set()

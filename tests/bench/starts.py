@@ -49,7 +49,7 @@ def plain_spark() -> None:
 
 
 def warm(endpoint: str) -> None:
-    """Runs pipelines in turns by a server of this program's own and by one that was there; writes a row of each."""
+    """Runs pipelines alternately on this program's server and on an existing server; writes a row for each."""
     ways = {"its own": (RUNNER, ON), "one that was there": (RUNNER, f"--job_endpoint={endpoint}")}
     told: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     for _ in range(WARM + 1):

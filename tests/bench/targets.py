@@ -32,11 +32,12 @@ _FN_API_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 @attrs.frozen
 class Outcome:
-    """One run of a workload.
+    """Run of a workload.
 
     Attributes:
-        seconds: from the submission to the end.
-        latencies: of elements, in seconds, sorted; of workloads that measure them.
+        seconds: time from the submission to the end, seconds.
+        latencies: latencies of elements, sorted, seconds; empty if the workload doesn't measure
+            them.
     """
 
     seconds: float
@@ -134,7 +135,7 @@ class Target:
             raise Failed("its client process died") from None
 
     def close(self) -> None:
-        """Ends the client."""
+        """Stops the client."""
         self._end_client()
 
     def _end_client(self) -> None:

@@ -1,4 +1,4 @@
-"""Clients of other versions get the right answer, or a refusal that names both versions in one sentence."""
+"""Clients of other versions get correct results, or a refusal that names both versions in one sentence."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def join(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
 
 
 def deal(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
-    """Values dealt anew."""
+    """Redistributes values."""
     dealt = values(pipeline, range(pieces)) | "values dealt" >> beam.Reshuffle()
     ones = dealt | beam.Map(cost_work.as_one).with_output_types(tuple[int, int])
     return ones | beam.CombineGlobally(Both()).without_defaults()

@@ -40,7 +40,7 @@ class HdfsMachine:
         self.start()
 
     def start(self) -> None:
-        """Boots it, again if it was killed, and waits until it takes files."""
+        """Starts the machine, also after a kill, and waits until HDFS accepts files."""
         # On these machines /tmp can't be written.
         environment = {"JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={self._layout.private}/tmp"}
         self.machine.start(self._layout, self._command, environment)

@@ -120,7 +120,7 @@ class Machine:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, layout: Layout, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Boots the machine, as a new one if it was killed, and has it run a program."""
+        """Starts the machine, as a new machine after a kill, and runs a program on it."""
         assert not self.is_up
         own = {
             "NAME": self.name,
@@ -251,7 +251,7 @@ class Network:
         """Connects the network namespace of a process."""
         wait_until(lambda: _has_own_network(pid), 60, f"{name} boots")
         inside = ("nsenter", "--target", str(pid), "--net", "ip")
-        # Its card stays the same: others remember for a minute which one has the address.
+        # Retain the MAC address: other machines cache it for a minute.
         card = ":".join(["02", "00", *(f"{int(part):02x}" for part in address.split("."))])
         with self._lock:
             self._at_switch(
@@ -272,7 +272,7 @@ class Network:
         return sum(int((card / f"{way}_bytes").read_text()) for way in ("rx", "tx"))
 
     def close(self) -> None:
-        """Ends the network."""
+        """Removes the network."""
         self._switch.kill()
         self._switch.wait()
 

@@ -33,7 +33,7 @@ def join(context: SparkContext, pieces: int) -> tuple[int, int]:
 
 
 def deal(context: SparkContext, pieces: int) -> tuple[int, int]:
-    """Values dealt anew."""
+    """Redistributes values."""
     made = context.parallelize(range(pieces), _PARTS).flatMap(cost_work.values)
     return made.repartition(_PARTS).map(cost_work.as_one).reduce(cost_work.both)
 
@@ -63,7 +63,7 @@ _JOBS = {
 
 
 def main(arguments: list[str]) -> None:
-    """Runs jobs until the input ends."""
+    """Runs jobs until the end of the input."""
     file, *properties = arguments
     conf = SparkConf().setAll([tuple(each.split("=", 1)) for each in properties])
     with SparkContext(conf=conf) as context:

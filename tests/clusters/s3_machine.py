@@ -108,7 +108,7 @@ class S3Machine:
 
 
 class MotoMachine(S3Machine):
-    """The same with moto, which needs no Go, and forgets all when it ends."""
+    """Machine with moto, which needs no Go, and whose data doesn't survive a stop."""
 
     def start(self) -> None:
         super().start()

@@ -1,4 +1,4 @@
-"""A folder that all machines have under one path, and may write, as one of a server of files that each of them has mounted."""
+"""Folder that all machines can write at the same path, like a mounted network file system."""
 
 from __future__ import annotations
 

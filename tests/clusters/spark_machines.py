@@ -18,7 +18,7 @@ from waiting import wait_until
 CORES = 1
 """Cores of each worker; all workers share the cores of this host."""
 MEMORY = "768m"
-"""Of each executor; a worker has room for one."""
+"""Memory of each executor; a worker has memory for one executor."""
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Java options that halve the CPU time of the start, and reduce the later speed."""
 _PORT = 7077
@@ -83,7 +83,7 @@ class SparkMachines:
         return more
 
     def boot(self, machine: Machine, cores: int = CORES) -> None:
-        """Starts a worker, one that was killed, too; waits for nothing."""
+        """Starts a worker, also after a kill, and doesn't wait for it."""
         host = ("--host", machine.address, "--webui-port", "0")
         size = ("--cores", str(cores), "--memory", "1g")
         self._start(machine, "worker.Worker", *host, *size, self.url)
@@ -120,7 +120,7 @@ class SparkMachines:
         return "\n".join(found)
 
     def stop(self) -> None:
-        """Ends all machines."""
+        """Stops all machines."""
         for machine in (*self.workers, self._master):
             machine.stop()
 

@@ -1,4 +1,4 @@
-"""Jobs that something happens to while they run, and that must come to their end as if nothing had."""
+"""Jobs with failures during their run, which must have the same result as jobs without failures."""
 
 from __future__ import annotations
 

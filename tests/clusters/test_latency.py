@@ -31,7 +31,7 @@ _STEP = 10
 """Resolution of latencies, milliseconds."""
 _KEYS = 100
 _TRIES = 3
-"""Of which one must do: others have this machine's cores, too."""
+"""Number of tries, of which one must succeed, because other processes use the host's cores, too."""
 _LIMITS = {"disk": 250, "store": 500}
 """Latency limits by the location of commits, milliseconds."""
 _WAYS = {"in one task": PROGRAM, "on lanes": WITHOUT_LOOP}
@@ -39,7 +39,7 @@ _PLACES = ("at the source", "behind the shuffle")
 
 
 class Late(beam.DoFn):
-    """Counts by how much later than its time an element comes here, from a moment on."""
+    """DoFn that counts elements by their delay after their due time, from a start time on."""
 
     def __init__(self, place: str, since: float) -> None:
         self._place = place

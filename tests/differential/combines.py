@@ -47,7 +47,7 @@ class Statistics(beam.CombineFn):
 
 
 class NoLift(Statistics):
-    """The same, put on elements as they come after the grouping."""
+    """CombineFn that is applied to elements after the grouping."""
 
 
 class Ordered(beam.CombineFn):

@@ -1,4 +1,4 @@
-"""Compares many pipelines at once with the oracle, and finds the one that differs by halves."""
+"""Compares many pipelines at once with the oracle, and finds a pipeline with a difference by bisection."""
 
 from __future__ import annotations
 

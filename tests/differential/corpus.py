@@ -30,7 +30,7 @@ WINDOWS: tuple[tuple[Any, ...], ...] = (
 
 
 def _create(add: Add, kind: Any, values: list[Any], *, timed: bool = True) -> int:
-    """Adds a source of values, one every three seconds or all at the beginning of time."""
+    """Adds a source of values, one every three seconds or all at the minimum timestamp."""
     times = [3 * number - 3 for number in range(len(values))] if timed else None
     return add("create", kind=kind, values=values, times=times, hinted=True)
 

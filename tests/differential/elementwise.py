@@ -1,4 +1,4 @@
-"""Steps that take elements one by one, with everything that a DoFn may ask for."""
+"""Steps that process elements one by one, with all parameters of a DoFn."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def batch(one: Collection, *, way: str) -> Collection:
     numbers = digits(one, 100)
     do_fn = {"batches": Batches, "to elements": BatchesToElements, "to batches": ElementsToBatches}
     out = numbers.apply("First", beam.ParDo(do_fn[way]()).with_output_types(int), "int")
-    # The next one may take them as they come.
+    # The next step may take elements in any batches.
     return out.apply("Second", beam.ParDo(Batches()), "int")
 
 
@@ -217,7 +217,7 @@ def _part(element: Any, parts: int, kind: Kind) -> int:
 
 
 class Stamp(beam.DoFn):
-    """Shifts times to later ones; an element that has none gets one of the first seconds."""
+    """DoFn that adds to timestamps; an element without a timestamp gets a timestamp in the first seconds."""
 
     def __init__(self, kind: Kind, most: int) -> None:
         self._kind, self._most = kind, most

@@ -111,7 +111,7 @@ class Texts(RestrictionProvider):
 
 
 class Spell(beam.DoFn):
-    """Letters one by one, with a key, to two outputs."""
+    """DoFn that emits letters one by one, with a key, to two outputs."""
 
     def __init__(self, pause: int) -> None:
         self._pause = pause

@@ -129,7 +129,7 @@ def last_moment(combiner: Any, window: Any, unused_time: Any) -> Timestamp:
     """
     if isinstance(window, GlobalWindow):
         return window.max_timestamp()
-    # Windows of the user's are as long, to the oracle, as their coder says: to a millisecond.
+    # The oracle takes the duration of custom windows from their coder, to a millisecond.
     return Timestamp(micros=window.max_timestamp().micros // 1000 * 1000)
 
 

@@ -1,4 +1,4 @@
-"""Runs pipelines that were built of specs: several in one job, built once, on the oracle and on servers."""
+"""Runs pipelines that were built from specs: several in one job, built once, on the oracle and on servers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ERROR = Importance.ERROR
 
 
 class Refused(Exception):
-    """A job failed, or could not be built; the text says why."""
+    """Raised if a job fails, or can't be built; the text names the cause."""
 
 
 @attrs.frozen
@@ -70,7 +70,7 @@ class Built:
 
 
 class Runner(Protocol):
-    """Runs pipelines in one job."""
+    """Runner of pipelines in one job."""
 
     def run(self, built: Built) -> Outputs:
         """Runs the pipelines and returns all outputs; raises :class:`Refused` if the job fails."""
@@ -203,7 +203,7 @@ class Server:
 
 @attrs.frozen
 class Telling:
-    """A runner that says its name before it runs anything, which may end the process."""
+    """Runner that reports its name before each run, because a run may crash the process."""
 
     at: At
     name: str

@@ -47,7 +47,7 @@ def random_impulse(rng: random.Random) -> dict[str, Any]:
 
 
 def impulse(root: Any, label: str, *, count: int) -> Collection:
-    """Numbers at the second that they say, made of one impulse."""
+    """Makes numbers with their value as timestamp (s), from one impulse."""
     pc = root | f"{label}/Impulse" >> beam.Impulse()
     made = beam.FlatMap(_numbers, count).with_output_types(int)
     return Collection(pc | f"{label}/Numbers" >> made, "int", Windows(), label)
@@ -94,7 +94,7 @@ class Ranges(RestrictionProvider):
 
 
 class Read(beam.DoFn):
-    """The numbers up to an element, at the second that each says."""
+    """Splittable DoFn of the numbers up to an element, with their value as timestamp (s)."""
 
     def __init__(self, pause: int) -> None:
         self._pause = pause

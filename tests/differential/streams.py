@@ -48,7 +48,7 @@ _ENGINE_COMBINERS = {
 
 @attrs.frozen
 class Grouping:
-    """How one of the readers groups; times in seconds, triggers as nested tuples."""
+    """Grouping of a reader; times in seconds, triggers as nested tuples."""
 
     fn: tuple[Any, ...]
     trigger: tuple[Any, ...]
@@ -59,7 +59,7 @@ class Grouping:
 
 @attrs.frozen
 class Playing:
-    """How one of the readers plays scripts with state and timers; lateness in seconds."""
+    """Reader that runs scripts with state and timers; lateness in seconds."""
 
     fn: tuple[Any, ...]
     lateness: int = 1_000_000
@@ -70,11 +70,12 @@ Reader: TypeAlias = Grouping | Playing | Combining
 
 @attrs.frozen
 class StreamSpec:
-    """A script and its readers.
+    """Script and its readers.
 
     Attributes:
-        events: ``("element", key, value, time)``, ``("watermark", time)`` or ``("clock", seconds)``.
-        groupings: one for each reader.
+        events: ``("element", key, value, time)``, ``("watermark", time)`` or ``("clock",
+            seconds)``.
+        groupings: one grouping for each reader.
     """
 
     events: tuple[tuple[Any, ...], ...]

@@ -1,4 +1,4 @@
-"""Steps that summarise a whole collection, or all of a key, with the combiners that Beam brings along."""
+"""Steps that summarize a complete collection, or all values of a key, with Beam's own combiners."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ from spec import Spec, Step
 
 
 def test_timers_of_two_transforms_with_the_same_name_are_separate() -> None:
-    # The keys of one are of bytes; the other one's coder made a segmentation fault of them, or an error.
+    # The first transform has keys of bytes; the second coder turned them into a segmentation fault,
+    # or an error.
     strings = {"kind": "str", "values": ["a", "b"], "times": None, "hinted": True}
     specs = {
         f"p{sharded:d}": Spec(
@@ -37,7 +38,8 @@ def test_timers_of_two_transforms_with_the_same_name_are_separate() -> None:
 
 
 def test_side_input_contains_the_output_of_all_bundles() -> None:
-    # Full batches, and one that a timer ends; numbers are below 7, and keys of the multimap below 3.
+    # Full batches, and a batch that a timer ends; numbers are below 7, and keys of the multimap
+    # below 3.
     numbers = {"kind": "int", "values": list(range(9)), "times": None, "hinted": True}
     beside = {"forms": ["multimap", "iter", "list"]}
     spec = Spec(

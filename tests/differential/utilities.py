@@ -124,7 +124,7 @@ def once(one: Collection, *, time: str, keys: bool) -> Collection:
     if keys:
         pairs = here.map("Key", _halved, ("tuple", "int", "int"))
         first = pairs.apply("Once", DeduplicatePerKey(**durations), pairs.kind)
-        # Which of a key's values comes first is up to chance.
+        # The first of a key's values is nondeterministic.
         first = first.apply("Keys", beam.Keys(), "int")
     else:
         first = here.apply("Once", Deduplicate(**durations), "int")
@@ -185,7 +185,9 @@ def flatten_with(one: Collection, other: Collection) -> Collection:
 
 
 class Dealer(beam.DoFn):
-    """Elements to outputs by their names, some of them as the bundle ends, and texts to one of another type."""
+    """DoFn that sends elements to outputs by name, a part of them at the end of the bundle, and texts
+    to a typed output.
+    """
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind

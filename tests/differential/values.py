@@ -42,7 +42,7 @@ _HINTS: dict[str, Any] = {
     "plain": Plain,
     "parcel": Parcel,
     "row": RowTypeConstraint.from_fields([("x", int), ("label", str)]),
-    "colour": Any,  # In a tuple of one Beam takes an enum for parameters of a type.
+    "colour": Any,  # In a tuple of one element, Beam takes an enum for type parameters.
     "big": Any,
     "span": IntervalWindow,
     "message": timestamp_pb2.Timestamp,

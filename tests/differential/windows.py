@@ -96,7 +96,7 @@ class Custom(NonMergingWindowFn):
 
 
 class Some(NonMergingWindowFn):
-    """One second each; elements of every third and fourth second are in no window."""
+    """Windows of one second; elements of every third and fourth second are in no window."""
 
     def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
         second = context.timestamp.micros // 1_000_000

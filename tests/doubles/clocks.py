@@ -8,7 +8,7 @@ import pytest
 
 
 class Clock:
-    """Takes the place of ``time`` in a module; ``now`` is in seconds."""
+    """Replacement for ``time`` in a module; ``now`` is in seconds."""
 
     def __init__(self) -> None:
         self.now = 100.0

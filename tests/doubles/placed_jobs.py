@@ -84,7 +84,7 @@ class PlacedJobs:
         return job
 
     def end(self) -> None:
-        """Ends all lanes of all jobs, and the jobs."""
+        """Ends all jobs and all their lanes."""
         for job in self.jobs.values():
             job.placed.cancel()
             job.placed.close(workers_gone=False)

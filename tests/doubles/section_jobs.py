@@ -58,6 +58,6 @@ def texts(folder: Path, reply: BundleReply) -> list[str]:
 
 
 def goes_to_workers(module: str) -> None:
-    """Has functions and classes of a test module pickled as a whole: workers don't have it."""
+    """Pickles functions and classes of a test module by value, because workers can't import it."""
     known: Any = sys.modules[module]
     cloudpickle.register_pickle_by_value(known)

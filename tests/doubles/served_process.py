@@ -54,7 +54,7 @@ class FakeChannel:
 
     def send(self, message: Any) -> None:
         if isinstance(message, Beat):
-            return  # comes at any time
+            return  # the message can arrive at any time
         self.said.put(message)
 
     def next(self) -> Any:
@@ -63,7 +63,7 @@ class FakeChannel:
 
 @attrs.define(eq=False)
 class FakeEnvironment:
-    """All stages are one harness; building it may fail."""
+    """Environment that returns one harness for all stages; the construction may fail."""
 
     harness: FakeHarness
     error: Exception | None = None

@@ -44,7 +44,7 @@ class SlowStore(ThreadingHTTPServer):
             time.sleep(self._seconds * size / (1 << 20))
 
     def handle_error(self, *_: Any) -> None:
-        """Says nothing of clients that gave up."""
+        """Logs nothing for clients that closed their connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -63,12 +63,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(_COMPLETE.encode())
 
     def do_PUT(self) -> None:
-        """Takes a part."""
+        """Receives a part of an upload."""
         self.server.parts[int(self._query("partNumber"))] = self._body()
         self._answer(b"")
 
     def do_DELETE(self) -> None:
-        """Takes back an upload."""
+        """Aborts an upload."""
         self._answer(b"")
 
     def do_GET(self) -> None:

@@ -119,6 +119,6 @@ def bundle_of(*inputs: Data | Input, shard: int | None = None, **more: Any) -> B
 
 
 def cut(data: Data, first: int, last: int) -> Data:
-    """Elements ``first`` to before ``last`` of some whole data."""
+    """Returns the elements from ``first`` to before ``last`` of some data."""
     ref: RowsRef = attrs.evolve(data.ref, first=first, last=last)
     return Data(ref, attrs.evolve(data.facts, count=last - first))

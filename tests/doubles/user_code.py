@@ -62,7 +62,7 @@ class Row:
 
 
 def batch(*rows: Row) -> pa.RecordBatch:
-    """Rows as a stage writes them for a stateful one."""
+    """Returns rows as a stage writes them for a stateful stage."""
     values = [_coder(row.window).encode_nested(_windowed(row)) for row in rows]
     ends = [len(b"".join(values[: n + 1])) for n in range(len(values))]
     windows: Any = [row.window for row in rows]

@@ -33,7 +33,7 @@ class CutLine:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Takes no more."""
+        """Accepts no further connections."""
         self._listener.close()
 
     def _accept(self) -> None:

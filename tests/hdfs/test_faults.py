@@ -20,7 +20,7 @@ from hdfs_servers import DATA_NODE, NAMENODE, HdfsServers, write_settings
 
 _AWAY_SECONDS = 10.0
 _PATIENCE_SECONDS = 120.0
-"""More than a namenode takes to start, and to hear of all blocks again, on a busy machine."""
+"""Limit in seconds, longer than the start and the block reports of a namenode on a busy machine."""
 _MEGABYTES = 20
 
 

@@ -39,7 +39,7 @@ REFUSED_RIGHTLY = {
     "FAILED_PRECONDITION",
     "UNIMPLEMENTED",
 } | {
-    # Two messages, or none, to a method that takes one; a stream that the client left.
+    # Two messages, or no message, for a unary method; a stream that the client cancelled.
     *("RESOURCE_EXHAUSTED", "CANCELLED", "DEADLINE_EXCEEDED"),
 }
 

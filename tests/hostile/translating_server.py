@@ -43,7 +43,7 @@ def run(job: JobSpec, reporter: JobReporter) -> Done:
 
 
 def main() -> None:
-    """Serves until standard input ends."""
+    """Serves until the standard input closes."""
     logs.configure("info", "text")
     with tempfile.TemporaryDirectory(prefix="hostile") as folder:
         state = Path(folder, "state")

@@ -114,7 +114,7 @@ def test_spark_without_kafka_connector_reports_the_missing_package(
 
 
 def counted(pipeline: beam.Pipeline, options: dict[str, Any]) -> None:
-    """Numbers of a topic, counted as they come by random keys, and in the end all together."""
+    """Counts the numbers of a topic by random keys as they arrive, and all together at the end."""
     pairs = (
         pipeline
         | ReadStreamFromSpark("kafka", options=options, columns=["value"], poll_seconds=0.1)

@@ -1,4 +1,6 @@
-"""How a stream ends that was killed at: all of it is read, it is drained, and each number has arrived once."""
+"""Expected end of a stream with killed processes: the stream is read completely, drained, and each
+number arrived once.
+"""
 
 from __future__ import annotations
 

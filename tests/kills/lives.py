@@ -93,7 +93,9 @@ class Lives:
         raise ValueError(kind)
 
     def kill(self, kind: str, choose: int = 0) -> bool:
-        """Kills one process of a kind; whether there was one. Server and Java need `go_on` then."""
+        """Kills one process of a kind; returns False if no process was found. After a kill of server
+        or Java, `go_on` is needed.
+        """
         found = sorted(self.victims(kind))
         if not found:
             return False

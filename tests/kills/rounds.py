@@ -1,4 +1,4 @@
-"""A round of random kills: one job under fire."""
+"""Round of random kills during one job."""
 
 from __future__ import annotations
 

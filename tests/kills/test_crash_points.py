@@ -26,7 +26,7 @@ IN_A_STREAM = (
 )
 """Passed by a server again and again while a stream runs."""
 AT_THE_START = ("in recovery", "before sweep", "after sweep", "before begin", "after begin")
-"""Passed by a server that takes the job up again."""
+"""Crash points of a server that resumes a job."""
 AT_THE_END = ("before end", "after end", "before delete", "after delete")
 
 PipelinesOf = Callable[[Lives, str], Pipelines]

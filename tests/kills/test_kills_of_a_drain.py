@@ -19,7 +19,7 @@ from victims import ENDLESS, unbounded
 from waiting import wait_until
 
 PAUSE_SECONDS = 0.6
-"""Between the drain and the first kill, and between kills, at most; the first comes at once at times."""
+"""Maximum pause between the drain and the first kill, and between kills, seconds; the first pause can be zero."""
 KINDS = {
     "embedded": ("worker", "server", "java"),
     "PROCESS": ("harness", "worker", "server"),

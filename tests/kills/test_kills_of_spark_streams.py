@@ -32,7 +32,7 @@ PipelinesOf = Callable[[Lives, str], Pipelines]
 
 
 def counted(pipeline: beam.Pipeline, folder: Path) -> None:
-    """Numbers of files, counted as they come by random keys, and in the end all together."""
+    """Counts the numbers of files by random keys as they arrive, and all together at the end."""
     from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
     schema = StructType([StructField("id", LongType()), StructField("at", TimestampType())])

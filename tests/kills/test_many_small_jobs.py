@@ -22,7 +22,7 @@ SLOWER = 1.25
 AT_ONCE = 6
 QUIET_SECONDS = 60
 CPU_SECONDS = 3.0
-# Beam's client lists all that is installed for each job, which takes longer than the job.
+# Beam's client lists all installed packages for each job, which takes longer than the job.
 QUICK = "--experiments=disable_logging_submission_environment"
 
 PipelinesOf = Callable[[Lives, str], Pipelines]

@@ -19,7 +19,7 @@ RATE = 100
 SECONDS = 600
 MOVING_SECONDS = 120
 CPU_SECONDS = 15.0
-"""It takes ten on a busy machine."""
+"""Limit in CPU seconds; the restart takes 10 s on a busy machine."""
 
 
 def test_restarted_server_resumes_three_streams(

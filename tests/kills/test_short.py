@@ -23,7 +23,7 @@ IN_A_WORKER = (
     ("before state", "after state", "after bundle"),
     ("before reply", "after reply"),
 )
-"""A bundle is tried four times, so no more than three of them in one job."""
+"""Crash points of workers. A bundle has four attempts, so a job has three crash points at most."""
 IN_A_LOOP = ("before loop state", "after loop state", "after loop reply")
 HIT_SECONDS = 60.0
 COUNT = 400

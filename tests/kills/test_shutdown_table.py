@@ -120,7 +120,7 @@ def noticed(server: JobServerProcess, since: int) -> set[Detector]:
 def check_notices(
     server: JobServerProcess, since: int, state: object, *, at_least: bool = False
 ) -> None:
-    """Waits until all detectors of the row that log have logged, and checks that no other one has."""
+    """Waits until all logging detectors of the row have logged, and checks that no other detector has logged."""
     expected = {one for one in row_of(state).detectors if one.value.is_logged}
     wait_until(
         lambda: expected <= noticed(server, since),

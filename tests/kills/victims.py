@@ -21,7 +21,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from offsets import WATERMARK, Offsets
 
 WINDOW = 50
-"""In seconds, a number being one."""
+"""Size of windows, seconds; one number per second."""
 ENDLESS = 10**6
 """Count of numbers that a stream never reaches."""
 
@@ -44,7 +44,7 @@ class Count(beam.DoFn):
 
 
 Arrival = tuple[int, int, int]
-"""A number that has come to the end, its key in between, and which one it was of that key."""
+"""Number at the end of the pipeline, its key, and its ordinal within the key."""
 
 
 class Check(beam.DoFn):
@@ -160,7 +160,7 @@ class Ends(Offsets):
 
 
 class Read(beam.DoFn):
-    """Numbers at as many seconds of event time, some at a time; a file ends them early."""
+    """Source of numbers, one per second of event time; a file ends the source early."""
 
     def __init__(self, stop: Path, seconds: float) -> None:
         self._stop = stop

@@ -270,7 +270,7 @@ class Server(Neighbour):
 
     name = "server process"
     kinds = ("stall",)
-    is_counted = True  # a worker process that hears nothing of its server ends
+    is_counted = True  # a worker process without messages from its server exits
     answers = False
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -298,5 +298,5 @@ def _run(*command: str) -> None:
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):  # the server has ended it meanwhile
+    with contextlib.suppress(ProcessLookupError):  # the server has ended the process meanwhile
         os.kill(pid, number)

@@ -49,7 +49,7 @@ class Proxy:
         return self._port
 
     async def set_mode(self, mode: str) -> None:
-        """Changes the mode; open connections end if they were in another one."""
+        """Changes the mode; closes connections that were opened in another mode."""
         if mode == self._mode:
             return
         was_refusing, self._mode = self._mode == "refuse", mode
@@ -113,7 +113,7 @@ async def _answer_with_error(reader: asyncio.StreamReader, writer: asyncio.Strea
 
 
 async def main(target: int) -> None:
-    """Serves until the standard input ends."""
+    """Serves until the standard input closes."""
     proxy = Proxy(target)
     print(await proxy.open(), flush=True)
     while mode := (await asyncio.to_thread(sys.stdin.readline)).strip():

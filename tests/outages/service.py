@@ -23,7 +23,7 @@ _WRITTEN: defaultdict[str, Counter[int]] = defaultdict(Counter)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request for each connection."""
+    """Handler of one request per connection."""
 
     def do_GET(self) -> None:
         """Responds to a source, or to a reader of a sink's data."""

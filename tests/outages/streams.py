@@ -48,12 +48,12 @@ class Site:
 
 
 def ask(address: str, path: str, body: str | None = None) -> str:
-    """Returns the answer of the service.
+    """Returns the response of the service.
 
     Raises:
-        OSError: it can't be reached.
-        http.client.HTTPException: its answer isn't whole.
-        ServiceError: it answers with an error.
+        OSError: the service is unreachable.
+        http.client.HTTPException: the response is truncated.
+        ServiceError: the service responds with an error.
     """
     host = urlsplit(address).netloc
     connection = http.client.HTTPConnection(host, timeout=_TIMEOUT_SECONDS)
@@ -133,7 +133,7 @@ class Write(beam.DoFn):
 
 
 class Raise(beam.DoFn):
-    """Raises while a file is there, for one number of seven."""
+    """DoFn that raises while a file exists, for one number of seven."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

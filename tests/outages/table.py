@@ -51,7 +51,7 @@ class Row:
 
     @property
     def outage(self) -> tuple[int, str, int, str]:
-        """Says which rows are of the same outage."""
+        """Identifier of the outage, equal for all rows of the outage."""
         return (self.seed, self.site, self.number, self.on)
 
     @property

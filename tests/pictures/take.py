@@ -1,6 +1,7 @@
 """Takes the pictures of docs/web.md from real jobs: ``python tests/pictures/take.py docs/web``.
 
-Starts a job server with its web interface, runs three pipelines, and takes five pages of them in Chromium, light and dark.
+The program starts a job server with its web interface, and runs three pipelines. It takes pictures
+of five pages in Chromium, light and dark.
 """
 
 from __future__ import annotations

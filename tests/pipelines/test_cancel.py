@@ -44,7 +44,7 @@ class Spin(beam.DoFn):
 
 
 class BlockInC(beam.DoFn):
-    """Holds Python's lock, so that no other thread of the process hears or says anything."""
+    """DoFn that holds the GIL, so that no other thread of the process can run."""
 
     def __init__(self, begun: Path) -> None:
         self._begun = begun
@@ -55,7 +55,7 @@ class BlockInC(beam.DoFn):
 
 
 class WaitFor(beam.DoFn):
-    """An honest job that ends when a file appears."""
+    """DoFn that ends when a file appears."""
 
     def __init__(self, go_on: Path, begun: Path) -> None:
         self._go_on = go_on

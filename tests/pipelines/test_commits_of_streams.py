@@ -25,7 +25,7 @@ TURNS = 20
 
 
 class NoFractions(OffsetRestrictionTracker):
-    """Takes checkpoints, but is not halved."""
+    """Restriction tracker that can checkpoint, but not split at a fraction."""
 
     def try_split(self, fraction: float) -> Any:
         return super().try_split(0) if fraction == 0 else None

@@ -108,7 +108,7 @@ def test_drain_processes_bounded_sources_to_their_end(embedded: Pipelines, tmp_p
 
 
 class Polls(beam.DoFn):
-    """Asks every half second whether a file is there, and then reads all numbers."""
+    """Source that polls for a file every 0.5 s, and then reads all numbers."""
 
     def __init__(self, there: Path) -> None:
         self._there = there

@@ -25,7 +25,7 @@ def burst(text: str) -> None:
 
 
 class FailIn(beam.DoFn):
-    """Fails in one of its methods."""
+    """DoFn that fails in one of its methods."""
 
     def __init__(self, method: str) -> None:
         self._method = method
@@ -134,7 +134,7 @@ def test_server_runs_jobs_after_failed_jobs(pipelines: Pipelines) -> None:
 
 
 class FailBeside(beam.DoFn):
-    """Fails at one element while another is at work, and would be for minutes."""
+    """DoFn that fails at one element while another element is in process for minutes."""
 
     def __init__(self, begun: Path) -> None:
         self._begun = begun
@@ -175,7 +175,7 @@ def test_process_exit_fails_the_job_after_retries_as_a_runner_error(embedded: Pi
 
 
 def break_python(element: int) -> int:
-    """Takes something away that the threads of its process can't do without."""
+    """Removes a resource that the threads of its process need."""
     vars(builtins)["len"] = None
     return element
 

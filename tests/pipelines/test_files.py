@@ -18,7 +18,7 @@ from jobs import Pipelines
 
 
 class ReportProcess(beam.DoFn):
-    """The process that has read a line, which takes it a while."""
+    """DoFn that emits the id of the process that read a line, after a delay."""
 
     def process(self, line: str) -> Iterator[tuple[int, int]]:
         time.sleep(0.001)

@@ -64,7 +64,7 @@ def shuffle(pipeline: beam.Pipeline, megabytes: int) -> None:
 
 
 def group(pipeline: beam.Pipeline, megabytes: int) -> None:
-    """Has so much on the disk at a time, since a group is read as a whole."""
+    """Builds a grouping that needs this much disk space at a time, because a group is read completely."""
     made = pipeline | beam.Create(range(megabytes)) | beam.Reshuffle() | beam.Map(megabyte)
     groups = made | beam.WithKeys(None) | beam.GroupByKey()
     groups | beam.MapTuple(lambda _, values: sum(map(len, values)))

@@ -1,4 +1,4 @@
-"""Jobs of different programs never see each other's modules and options, one after the other or at once."""
+"""Jobs of different programs, sequential or concurrent, never see the modules and options of other jobs."""
 
 from __future__ import annotations
 

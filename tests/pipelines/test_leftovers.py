@@ -1,4 +1,4 @@
-"""However a server ends, nothing of it is left, whatever user code has made of its processes."""
+"""A server leaves no process and no file after any kind of exit, regardless of user code's processes."""
 
 from __future__ import annotations
 

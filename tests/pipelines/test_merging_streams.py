@@ -48,7 +48,7 @@ class Visits(beam.DoFn):
 
 
 class Packed(beam.PTransform):
-    """Two combiners that Beam's client packs into one."""
+    """Two combiners that Beam's client packs into one combiner."""
 
     def annotations(self) -> dict[str, bytes]:
         return {python_urns.APPLY_COMBINER_PACKING: b""}

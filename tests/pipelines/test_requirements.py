@@ -96,7 +96,7 @@ def test_window_expiry_callback_runs_once_for_each_key_and_window(
 
 
 class Previous(beam.DoFn):
-    """Each value of a key with the one before it."""
+    """Stateful DoFn that emits each value of a key with the previous value."""
 
     LAST = userstate.ReadModifyWriteStateSpec("last", VarIntCoder())
 

@@ -44,7 +44,7 @@ def new_lives(tmp_path: Path, placement: tuple[str, ...]) -> Iterator[ServerLive
 
 
 class Wait(beam.DoFn):
-    """Counts elements, and holds the first one until it may go on."""
+    """DoFn that counts elements, and waits at the first element for a permission."""
 
     def __init__(self, begun: Path, go_on: Path) -> None:
         self._begun = begun
@@ -197,7 +197,7 @@ class Endless(Offsets):
 
 
 class Source(beam.DoFn):
-    """Numbers one after the other, each a second of event time; slowly once the file is there."""
+    """Source of numbers, one per second of event time; slow after a file exists."""
 
     def __init__(self, go_on: Path) -> None:
         self._go_on = go_on

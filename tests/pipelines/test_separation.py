@@ -41,7 +41,7 @@ class Meeting:
     size: int
 
     def join(self, name: object) -> None:
-        """Returns once enough of different names are here; fails if that takes too long."""
+        """Returns after enough sentinels with different names have arrived; fails after a time limit."""
         (self.folder / str(name)).touch()
         deadline = time.monotonic() + MEETING_SECONDS
         while len(list(self.folder.iterdir())) < self.size:
@@ -132,7 +132,7 @@ class MeetOnTheWay(beam.DoFn):
 def test_restriction_of_one_element_is_split_into_parallel_parts(
     pipelines: Pipelines, tmp_path: Path, sentinels: tuple[int, ...]
 ) -> None:
-    """Positions of one element: primary and residual run at the same time, also if adjacent."""
+    """Positions of one element, also adjacent positions: primary and residual run at the same time."""
     pipeline = pipelines.new()
     meeting = Meeting(tmp_path, len(sentinels))
     seen = pipeline | beam.Create([10]) | beam.ParDo(MeetOnTheWay(meeting, sentinels))
@@ -156,7 +156,7 @@ def test_restrictions_of_a_bundle_are_split_among_bundles(
 
 
 class OneAtATime(beam.DoFn):
-    """One position per call, and the moment it was reached; the rest is deferred."""
+    """DoFn that emits one position per call, with its time; the rest is deferred."""
 
     def __init__(self, delay: float) -> None:
         self._delay = delay

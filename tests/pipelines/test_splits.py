@@ -30,7 +30,7 @@ def work(number: int) -> Done:
 
 
 class WorkThrough(beam.DoFn):
-    """All of a range by one call."""
+    """DoFn that processes a complete range in one call."""
 
     def process(
         self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Offsets())

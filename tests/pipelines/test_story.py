@@ -17,7 +17,7 @@ SECONDS = 120.0
 
 
 class FailThenWait(beam.DoFn):
-    """Fails in its first attempt, and waits in the second one until a file is there."""
+    """DoFn that fails in its first attempt, and waits for a file in its second attempt."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Elements go through ParDo, Flatten and Reshuffle and come out as the model says."""
+"""ParDo, Flatten and Reshuffle return the elements that the model defines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows of the user's own that merge, the ends of time, and elements of several windowings."""
+"""Custom windows that merge, the limits of timestamps, and elements of several windowings."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ EXPECTED = [("a", [1, 2, 100], 1, 10), ("a", [3], 12, 17), ("b", [4], 2, 7)]
 
 
 def one_by_one(values: list[tuple[Pair, int]]) -> Stream:
-    """Returns a script in which each value comes alone."""
+    """Returns a script in which each value arrives alone."""
     script = Stream().advance_watermark_to(0)
     for value, time in values:
         script = script.add_elements([TimestampedValue(value, time)])

@@ -1,4 +1,4 @@
-"""Runs several pipelines in one job as a stream and in one as a batch, and compares them."""
+"""Runs several pipelines in one job as a stream and in another job as a batch, and compares them."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _batch(specs: Mapping[str, Spec]) -> Outputs:
 
 
 def _differences(specs: Mapping[str, Spec], way: Way, seed: str, tally: Tally) -> dict[str, str]:
-    """Runs one job; returns the differences of the pipelines that have some."""
+    """Runs one job; returns the differences of pipelines by pipeline."""
     part = Tally()
     try:
         with built_by(lambda root, folder: build(root, specs, folder, way.as_batch)) as made:
@@ -162,12 +162,12 @@ def _halves(specs: Mapping[str, Spec]) -> list[dict[str, Spec]]:
 
 
 def _differs_at_times(spec: Spec, way: Way, seed: str) -> str | None:
-    """Returns how one of several copies of a pipeline differs."""
+    """Returns the difference of a copy of a pipeline."""
     copies = {f"p{number}": spec for number in range(_COPIES)}
     try:
         found = _differences(copies, way, seed, Tally())
     except Exception as error:
-        # A smaller pipeline may be one that can't be built.
+        # A smaller pipeline may be impossible to build.
         return None if isinstance(error, (ValueError, TypeError)) else str(error)
     return next(iter(found.values()), None)
 

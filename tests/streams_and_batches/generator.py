@@ -69,7 +69,7 @@ def _random_sources(rng: random.Random, length: int, late: bool) -> Iterator[Ste
 
 
 def _random_input(rng: random.Random, count: int, steps: list[Step]) -> int:
-    """Returns the number of a step, mostly the last one, so that pipelines become deep."""
+    """Returns the number of a step, mostly the last step, so that pipelines become deep."""
     return count - 1 if rng.random() < 0.6 else rng.randrange(count)
 
 

@@ -90,7 +90,7 @@ def _the_ended(inputs: Sequence[_Collection]) -> _Collection:
 
 
 def tapped(spec: Spec) -> set[int]:
-    """Returns the numbers of the steps whose output is compared."""
+    """Returns the numbers of the steps with compared output."""
     read = {number for step in spec.steps for number in step.inputs}
     every = enumerate(spec.steps)
     return {number for number, step in every if step.op not in _PLAIN or number not in read}

@@ -141,7 +141,7 @@ def _merged(spans: Iterable[Span]) -> dict[Span, Span]:
 
 
 def grouped(collection: Rows, value_of: Callable[[list[Row]], Any]) -> Rows:
-    """Returns one row for each key and window, at the time that the timestamp combiner says."""
+    """Returns one row for each key and window, with the timestamp of the timestamp combiner."""
     made = []
     for key, span, rows in groups(collection):
         times = [row.time for row in rows]

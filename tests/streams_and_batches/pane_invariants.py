@@ -41,7 +41,7 @@ class Given:
 
 @attrs.frozen
 class Pane:
-    """A pane of a key and window, or an element without one."""
+    """A pane of a key and window, or an element without a pane."""
 
     key: str
     span: Span

@@ -49,7 +49,7 @@ def collect(stream: Stream, when: str) -> Stream:
 
 
 class Collect(beam.DoFn):
-    """Puts values into a bag until the window ends."""
+    """DoFn that stores values in a bag until the window ends."""
 
     END = TimerSpec("end", TimeDomain.WATERMARK)
 
@@ -183,11 +183,11 @@ def _value_of(tag: str) -> int:
 
 
 def relay(stream: Stream, by_event: bool, seconds: float) -> Stream:
-    """Returns the values that a timer in processing time finds in a bag, one by one.
+    """Returns the values that a processing-time timer finds in a bag, one by one.
 
     Args:
-        by_event: whether a timer at the window's end sets that timer, in place of the elements.
-        seconds: the delay of that timer.
+        by_event: whether a timer at the window's end sets the timer, instead of the elements.
+        seconds: delay of the timer, seconds.
     """
     relayed = stream.in_intervals().apply("Relay", beam.ParDo(Relay(by_event, seconds)))
     return attrs.evolve(relayed, grouped=False).restamped()

@@ -28,14 +28,14 @@ _DROPPED = "beam_spark:stage:dropped_values:v1"
 
 @attrs.frozen
 class Way:
-    """How pipelines are run.
+    """Way to run pipelines.
 
     Attributes:
-        server: the server and the environment.
-        drains: the part of jobs that are drained at a random time.
-        flags: pipeline options; None for random ones.
-        as_batch: whether the same elements are run as batches.
-        gate: file that is locked while processes must not be killed; None if none are.
+        server: server and environment.
+        drains: share of jobs that are drained at a random time.
+        flags: pipeline options; None for random options.
+        as_batch: whether the same elements also run as batches.
+        gate: file that is locked while processes must not be killed; None without kills.
     """
 
     server: Server

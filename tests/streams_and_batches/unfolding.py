@@ -34,10 +34,10 @@ class _Parts(RestrictionProvider):
 
 
 class Unfold(beam.DoFn):
-    """Returns the parts of elements at later and later timestamps.
+    """Returns the parts of elements at increasing timestamps.
 
     Args:
-        by: milliseconds from one part to the next.
+        by: distance of two parts, milliseconds.
     """
 
     def __init__(self, by: int) -> None:

@@ -37,7 +37,7 @@ _IN_PROCESS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner", "switch
 
 
 class OnServer(PortableRunner):
-    """Runs pipelines of whatever options on one server."""
+    """Runner that runs pipelines with any options on one server."""
 
     address = ""
     environment_type: str | None = None

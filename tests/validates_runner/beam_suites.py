@@ -68,11 +68,11 @@ MODULES = {
 
 @attrs.frozen
 class Way:
-    """How a client submits pipelines.
+    """Client options of a submission.
 
     Attributes:
-        streaming: Whether it says `--streaming`. The client then leaves the pipeline as it is.
-        unoptimized: Whether it leaves the pipeline as it is without that.
+        streaming: whether the client uses `--streaming`, which turns its optimizations off.
+        unoptimized: whether the client doesn't optimize the pipeline, without `--streaming`.
     """
 
     streaming: bool = False
@@ -118,12 +118,12 @@ class Endpoint:
 
 @attrs.frozen
 class BeamTest:
-    """One test method of Beam.
+    """Test method of Beam.
 
     Attributes:
         suite: ``fn_runner``, ``test_stream``, ``validates_runner`` or one of ``MODULES``.
-        case: the class, already bound to no endpoint.
-        method: its name in the class.
+        case: test class, already bound to no endpoint.
+        method: name of the method in the class.
     """
 
     suite: str
