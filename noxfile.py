@@ -135,12 +135,13 @@ def environment(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Checks style, likely bugs, banned names of each layer, size limits, tests without assertions, class names, and sibling version bounds."""
+    """Checks style, likely bugs, banned names of each layer, size limits, tests without assertions, class names, sibling version bounds, and words."""
     session.install(*group("lint"))
     session.run("python", "-m", "tools.siblings", env={"PYTHONPATH": ""})
     session.run("python", "tools/check_sizes.py")
     session.run("python", "tools/check_tests.py")
     session.run("python", "tools/check_class_names.py")
+    session.run("python", "tools/check_words.py")
     session.run("ruff", "check", "--no-cache", ".")
     session.run("ruff", "format", "--no-cache", "--check", ".")
 
@@ -154,7 +155,7 @@ def types(session: nox.Session) -> None:
     mypy = ("mypy", "--cache-dir", str(KEPT / "mypy"))
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
     session.run(*mypy, *packages)
-    session.run(*mypy, "noxfile.py", "tools", "examples")
+    session.run(*mypy, "noxfile.py", "tools", "examples/wordcount.py", "examples/second_runner")
     ends = pyspark_wheels(session, OLDEST.pyspark_version, NEWEST.pyspark_version)
     minors = ("--minors", str(WHEELS.parent / "beam"))
     session.run("python", "-m", "tools.check_versions", *minors, *map(str, ends))
@@ -165,11 +166,12 @@ def types(session: nox.Session) -> None:
 @nox.session(requires=needs("wheels"))
 def docs(session: nox.Session) -> None:
     """Builds the documentation site with an API reference from docstrings in .nox/site, and checks its links."""
-    install(session, distribution("executor"), *group("docs"))
+    install(session, distribution("executor"), *group("docs"), compiled=False)
     # Imports of Beam write messages to the standard error that are not Sphinx warnings.
     build = ("sphinx-build", "-j", "auto", "--fail-on-warning", "--keep-going", "-q", "-E")
     site = ("-c", "docs/site", ".", str(ROOT / ".nox" / "site"))
     session.run(*build, *site, env={"PYTHONPATH": ""})
+    session.run("python", "tools/check_site.py", str(ROOT / ".nox" / "site"))
 
 
 @nox.session

@@ -1,4 +1,4 @@
-"""Writes docs/capabilities.md from test results: ``python tools/capabilities.py --write RESULTS.xml
+"""Writes docs/reference/capabilities.md from test results: ``python tools/capabilities.py --write RESULTS.xml
 ...``.
 
 The results are JUnit files of sessions that ran pipelines. ``tests/capabilities.toml`` maps parts
@@ -22,11 +22,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "capabilities.toml"
-PAGE = ROOT / "docs" / "capabilities.md"
+PAGE = ROOT / "docs" / "reference" / "capabilities.md"
 PASSES = "passes"
 # Environments of the pipelines: Spark's workers, the submitting process, a separate process, and
-# Go's SDK over LOOPBACK;
-# bundles on lanes only, without the loop inside a task; a cluster.
+# Go's SDK over LOOPBACK; bundles on lanes only, without the loop inside a task; a cluster of three executors.
 COLUMNS = ("embedded", "LOOPBACK", "PROCESS", "Go", "lanes", "cluster")
 _OF_FILE = {"go": "Go", "lanes": "lanes", "cluster": "cluster"}
 _OF_ENVIRONMENT = {"LOOPBACK": "LOOPBACK", "PROCESS": "PROCESS"}
@@ -35,22 +34,14 @@ _GO = re.compile(r"test_go_suite\[(\w+)\]")
 _INTRODUCTION = """\
 # Capabilities
 
-This page lists the supported parts of the Beam model, and the tests that show the support. Each test runs complete pipelines on a server.
-Third-party suites, and tests that depend on the kind of processes, run on Spark. The rest of `tests/pipelines` runs on
-[plain processes](adr/0019-placements.md) in these figures, and on Spark by `nox -s pipelines`.
+Supported parts of the Beam model, with the tests that show each. Every test runs a complete pipeline on a server.
 
-`fn_runner`, `test_stream`, `validates_runner`, `userstate`, `trigger` and `transforms_of_beam` are suites of Beam, and `go` is a suite of its Go SDK.
-The other names are files in `tests/pipelines`. A column has the number of passed tests in one kind of environment:
+The suites `fn_runner`, `test_stream`, `validates_runner`, `userstate`, `trigger` and `transforms_of_beam` are Beam's own, and `go` is from Beam's Go SDK. The other names are files in `tests/pipelines`.
+Beam's suites, and tests that depend on the worker processes, run on Spark. The other tests run on [plain processes](../adr/0019-placements.md) in CI, and on Spark with `nox -s pipelines`.
 
-- *embedded*: in the runner's own workers
-- *LOOPBACK*: in the process that submits the job
-- *PROCESS*: in an SDK process
-- *Go*: in a Go program over LOOPBACK
-- *lanes*: embedded, without the loop inside a task
-- *cluster*: embedded, on a cluster of three executors
+A column has the number of tests that pass in one kind of environment: *embedded*, *LOOPBACK*, *PROCESS*, *Go* over LOOPBACK, embedded without the loop (*lanes*), and a *cluster* of three executors.
 
-CI compares this page with the results of its sessions (`nox -s capabilities`). The command `nox -s capabilities -- --write` writes the page.
-`tests/capabilities.toml` maps the parts of the model to tests.
+`nox -s capabilities` compares this page with the results of CI. With `-- --write`, it writes the page. `tests/capabilities.toml` says which test shows which part.
 """
 
 

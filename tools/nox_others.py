@@ -85,7 +85,7 @@ def java(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def clients(session: nox.Session) -> None:
-    """Tests clients with other versions of the Python and Go SDKs in each environment; writes the second table of docs/versions.md."""
+    """Tests clients with other versions of the Python and Go SDKs in each environment; writes the second table of docs/reference/versions.md."""
     need_java(session)
     install(session, distribution("executor"), "uv", *group("test"))
     kept = ROOT / ".nox" / "sdks"

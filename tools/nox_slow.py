@@ -151,14 +151,14 @@ def release(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def sizes(session: nox.Session) -> None:
-    """Tests the limits of docs/limits.md that need no Spark, at full size; CI has small sizes. ``-- -k chain`` selects one limit."""
+    """Tests the limits of docs/appendix/limits.md that need no Spark, at full size; CI has small sizes. ``-- -k chain`` selects one limit."""
     install(session, distribution("executor"), *group("test"))
     run_pytest(session, "tests/sizes", "-s", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
 def web_pictures(session: nox.Session) -> None:
-    """Takes the pictures of docs/web.md from real jobs."""
+    """Takes the pictures of docs/how-to/web-interface.md from real jobs."""
     need_java(session)
     need_chromium(session)
     install(session, f"{distribution('executor')}[web]", *group("browser"))
@@ -316,7 +316,7 @@ def outages(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 @nox.parametrize("python,cell", [nox.param(cell.python, cell, id=cell.name) for cell in CELLS])
 def versions(session: nox.Session, cell: Cell) -> None:
-    """Tests the server with one pair of version bounds, and with all lowest versions; writes a row of docs/versions.md each."""
+    """Tests the server with one pair of version bounds, and with all lowest versions; writes a row of docs/reference/versions.md each."""
     need_java(session)
     install_cell(session, cell, *group("test"), *group("pipelines"))
     row = list(versions_of(session))

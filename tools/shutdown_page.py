@@ -1,4 +1,4 @@
-"""Writes docs/shutdown.md from the tables of the runtime and of the executor: ``python tools/shutdown_page.py --write``.
+"""Writes docs/reference/shutdown.md from the tables of the runtime and of the executor: ``python tools/shutdown_page.py --write``.
 
 Without ``--write``, a page that differs from the tables is an error.
 """
@@ -21,7 +21,7 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.shutdown.transitions import TRANSITIONS, ShutdownStep
 from beam_spark_executor.spark import shutdown as spark
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "shutdown.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "shutdown.md"
 _KINDS = (
     *(states.ServerState, states.JobPhase, states.LaneState, states.SectionLife),
     *(states.WorkerState, states.HarnessState, states.ForkServerState, states.ReaperState),
@@ -33,8 +33,8 @@ _HEAD = """\
 
 This page lists the states of every kind of process, the messages and events that change them, the time limits, and the component
 that detects each failure. `tools/shutdown_page.py` generates the page from the package `beam_runner_runtime.shutdown` and from
-`beam_spark_executor.spark.shutdown`; the code reads its limits from the same tables. [Faults](faults.md) describes what becomes of a job,
-and [ADR 0039](adr/0039-a-table-of-shutdown.md) the reasons.
+`beam_spark_executor.spark.shutdown`; the code reads its limits from the same tables. [Faults](../appendix/faults.md) describes what becomes of a job,
+and [ADR 0039](../adr/0039-a-table-of-shutdown.md) the reasons.
 
 The table of transitions drives three states: that of a job (`RunningJob`), of a worker process as the server sees it (`WorkerLink`), and of the
 fork server (`Children`). If the table has no transition, the server logs an error with a stack. If the environment of a server has

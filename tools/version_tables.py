@@ -1,4 +1,4 @@
-"""Tables of docs/versions.md, updated row by row from pytest results. Rows without new results stay unchanged."""
+"""Tables of docs/reference/versions.md, updated row by row from pytest results. Rows without new results stay unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from tools.nox_support import RESULTS, ROOT
 
 OUTCOMES = RESULTS / "versions"
-PAGE = ROOT / "docs" / "versions.md"
+PAGE = ROOT / "docs" / "reference" / "versions.md"
 NOT_RUN = "did not run"
 _CLIENT = re.compile(
     r"test_(python|go)_client_completes_or_is_refused_by_version"

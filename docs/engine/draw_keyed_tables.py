@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import attrs
-from beam_runner_engine.keyed.composite_triggers import machine
+from beam_runner_engine.keyed.composite_triggers import create_machine
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.keyed.stateful import StatefulShard, StatefulSpec
+from beam_runner_engine.keyed.stateful import StatefulShard
+from beam_runner_engine.keyed.stateful_records import StatefulSpec
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 from beam_runner_engine.keyed.triggers import Instant
 from beam_runner_engine.testing.stores import MemoryStore
@@ -70,7 +71,7 @@ STEPS = ("element", "element", "element", "time passes", "the end passes", "elem
 
 def firings(trigger: Trigger) -> list[str]:
     """Returns what a trigger does after each of the steps."""
-    asked = machine(trigger)
+    asked = create_machine(trigger)
     state, at = asked.initial, Instant(ended=False, processing_time=0)
     cells: list[str] = []
     for step in STEPS:
@@ -83,7 +84,10 @@ def firings(trigger: Trigger) -> list[str]:
             at = at._replace(processing_time=1)
         else:
             at = at._replace(ended=True)
-        asks = {"time passes": asked.wake(state) is not None, "the end passes": asked.watches_end}
+        asks = {
+            "time passes": asked.next_wake(state) is not None,
+            "the end passes": asked.watches_end,
+        }
         if not asks.get(step, True) or not asked.ready(state, at):
             cells.append("-")
         else:
@@ -137,11 +141,11 @@ def _stateful(*, sorted_input: bool = False) -> StatefulShard:
 
 
 def _sorted_element(offset: int) -> str:
-    return "goes on" if _stateful(sorted_input=True).next_due(Now(T + offset)) else "waits"
+    return "goes on" if _stateful(sorted_input=True).take_next_due(Now(T + offset)) else "waits"
 
 
 def _expiry(offset: int) -> str:
-    return "expired" if _stateful().next_due(Now(T + offset)) else "open"
+    return "expired" if _stateful().take_next_due(Now(T + offset)) else "open"
 
 
 def _timer(domain: TimeDomain) -> Callable[[int], str]:
@@ -150,7 +154,7 @@ def _timer(domain: TimeDomain) -> Callable[[int], str]:
         shard.set_timer(Timer(KEY, b"", "family", "", domain, T, None))
         event_time = domain is TimeDomain.EVENT_TIME
         now = Now(T + offset, 0) if event_time else Now(0, T + offset)
-        return "rings" if shard.next_due(now) else "waits"
+        return "rings" if shard.take_next_due(now) else "waits"
 
     return moment
 

@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED_FILES = ("noxfile.py", "pyproject.toml", ".importlinter")
+COPIED_FILES = ("noxfile.py", "pyproject.toml", ".importlinter", "LICENSE")
 SECONDS_PER_RUN = 120
 
 

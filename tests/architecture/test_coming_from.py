@@ -1,4 +1,4 @@
-"""Each option that docs/coming-from.md presents as an option of the runner exists."""
+"""Each option that docs/how-to/coming-from.md presents as an option of the runner exists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ SOURCES = ROOT / "packages"
 OF_BEAM = {
     "--runner",
     "--job_endpoint",
+    "--environment_config",
     "--environment_type",
+    "--requirements_file",
+    "--streaming",
     "--setup_file",
     "--spark_master_url",
     "--sdk_worker_parallelism",
@@ -35,7 +38,7 @@ def options(text: str) -> set[str]:
 
 def rows() -> list[list[str]]:
     """Returns the cells of the page's tables."""
-    page = (ROOT / "docs" / "coming-from.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "coming-from.md").read_text()
     lines = [line for line in page.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
@@ -43,7 +46,7 @@ def rows() -> list[list[str]]:
 def test_migration_page_names_only_existing_flags_and_options() -> None:
     known = set(literals(SOURCES))
     ours = {f"--{text}" for text in known if text.startswith("beam_spark_")} | known
-    page = (ROOT / "docs" / "coming-from.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "coming-from.md").read_text()
     here = set.union(*(options(row[1]) for row in rows()))
     assert len(here) > 10
     assert here - ours - OF_BEAM == set()

@@ -1,4 +1,4 @@
-"""The tests that docs/findings.md names are there."""
+"""The tests that docs/appendix/findings.md names are there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NAMED = re.findall(r"`([\w/.]+\.py)(?:::(\w+))?`", (ROOT / "docs/findings.md").read_text("utf-8"))
+NAMED = re.findall(
+    r"`([\w/.]+\.py)(?:::(\w+))?`", (ROOT / "docs/appendix/findings.md").read_text("utf-8")
+)
 
 
 def missing(path: str, test: str) -> str:

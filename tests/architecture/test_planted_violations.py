@@ -318,7 +318,7 @@ def test_dynamic_import_is_found_by_the_purity_check(
         "import sys; package, *sources = sys.argv[1:]; sys.path[:0] = sources;"
         " from tools.check_purity import *; print('brought', *sorted(modules_brought_along(package)))"
     )
-    assert repository.run("-c", search, package, *sources).text == "brought"
+    assert repository.run("-c", search, package, *sources).text.endswith("brought")
     repository.write(file.format(0), f'{HEAD}__import__("{module}")\n')
     outcome = repository.run("-c", search, package, *sources)
     assert outcome.passed, outcome.text

@@ -1,4 +1,4 @@
-"""Each message in docs/troubleshooting.md exists in the sources."""
+"""Each message in docs/how-to/troubleshooting.md exists in the sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def texts() -> Iterator[str]:
 
 def messages() -> list[str]:
     """Returns the messages in the page's table."""
-    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text()
     return re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
 
 

@@ -25,7 +25,7 @@ from pages import WORKLOADS as OF_PAGES
 from targets import Failed, Outcome, Target, all_targets
 from workloads import WORKLOADS
 
-PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+PAGE = Path(__file__).parents[2] / "docs" / "appendix" / "performance.md"
 END = "<!-- end -->\n"
 OURS = "ours"
 

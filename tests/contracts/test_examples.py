@@ -32,8 +32,11 @@ EXAMPLES = {
 }
 WITH_A_HOST = {
     "docs/engine/scheduler.md",
-    "docs/operating.md",
-    "docs/ways-in.md",
+    "docs/how-to/failures-and-stops.md",
+    "docs/how-to/monitoring.md",
+    "docs/how-to/spark-streams.md",
+    "docs/how-to/spark-tables.md",
+    "docs/how-to/submit-jobs.md",
     "packages/jobservices/README.md",
     "packages/worker/README.md",
 }
@@ -104,7 +107,8 @@ def test_job_services_example_serves_observes_and_drains_a_job(
             _ = pipeline | beam.Impulse()
             job_id = client.submit(pipeline.to_runner_api().SerializeToString())
             names: dict[str, Any] = {"job_id": job_id}
-            for block in EXAMPLES["docs/operating.md"]:
+            pages = ("docs/how-to/monitoring.md", "docs/how-to/failures-and-stops.md")
+            for block in (block for page in pages for block in EXAMPLES[page]):
                 exec(block.replace("localhost:8099", server.address), names)
             client.cancel(job_id)
             states.append(client.wait_until_finish(job_id))

@@ -1,4 +1,4 @@
-"""Execution of docs/tutorial.md: writes each file, runs each command, compares each output."""
+"""Execution of docs/tutorial/first-pipeline.md: writes each file, runs each command, compares each output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if sys.platform != "linux":
     pytest.skip("looks for what is left in /proc", allow_module_level=True)
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "tutorial.md"
+PAGE = ROOT / "docs" / "tutorial" / "first-pipeline.md"
 _BLOCK = re.compile(r"^```(\w+)(?: ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILES = re.compile(r"\b[a-z]+\.py\b")
 

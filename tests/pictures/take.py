@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/web.md from real jobs: ``python tests/pictures/take.py docs/web``.
+"""Takes the pictures of docs/how-to/web-interface.md from real jobs: ``python tests/pictures/take.py docs/web``.
 
 The program starts a job server with its web interface, and runs three pipelines. It takes pictures
 of five pages in Chromium, light and dark.

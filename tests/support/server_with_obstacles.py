@@ -25,7 +25,7 @@ from beam_spark_executor.cli import main
 
 NEIGHBOUR = "the disk of /obstacle"
 _FOLDER = Path(os.environ.get("OBSTACLES", ""))
-_append, _start_lane, _may_begin = Journal.append, PlainPlacement.start_lane, LoopLease.may_begin
+_append, _start_lane, _may_begin = Journal.append, PlainPlacement.start_lane, LoopLease.can_start
 
 
 def append(journal: Journal, entries: Sequence[bytes]) -> None:
@@ -54,5 +54,5 @@ def may_begin(lease: LoopLease, now: float) -> bool:
 if __name__ == "__main__":
     Journal.append = append  # type: ignore[method-assign]
     PlainPlacement.start_lane = start_lane  # type: ignore[method-assign]
-    LoopLease.may_begin = may_begin  # type: ignore[method-assign]
+    LoopLease.can_start = may_begin  # type: ignore[method-assign]
     sys.exit(main())

@@ -7,5 +7,5 @@ import sys
 from beam_runner_engine.dispatch.lease import LoopLease
 from beam_spark_executor.cli import main
 
-LoopLease.may_begin = lambda lease, now: False  # type: ignore[method-assign]
+LoopLease.can_start = lambda lease, now: False  # type: ignore[method-assign]
 sys.exit(main())

@@ -1,4 +1,6 @@
-"""How many examples Hypothesis tries here: about 100 a test; `BEAM_ENGINE_RUNS=10000` is the long profile."""
+"""Hypothesis profiles of these tests: about 100 examples per test; `BEAM_ENGINE_RUNS=10000` sets
+more.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The in-memory runner of the documentation runs, and does what the documentation says."""
+"""Tests that the in-memory runner of the documentation runs as the documentation describes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATH = Path(__file__).resolve().parents[3] / "docs" / "engine" / "in_memory_runn
 runner = SimpleNamespace(**runpy.run_path(str(PATH)))
 
 
-def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+def test_documented_example_prints_expected_counts(capsys: pytest.CaptureFixture[str]) -> None:
     runner.main()
     assert sorted(capsys.readouterr().out.splitlines()) == [
         "until 10000 ms: be 2",
@@ -44,8 +44,10 @@ def values(rows: Any) -> list[Any]:
     return sorted(row.value for row in rows)
 
 
-def test_side_inputs_of_a_window() -> None:
-    """Elements and side inputs of both windows come in one piece, whose bundle must tell them apart."""
+def test_side_input_elements_are_matched_by_window() -> None:
+    """Checks elements and side inputs of two windows in one piece of data, which bundles must
+    separate by window.
+    """
     ten = FixedWindows(10)
     result = runner.run(
         runner.read("main", [(5, [(1, "a"), (12, "b")]), (15, [(12, "c")])]),
@@ -63,7 +65,7 @@ def test_side_inputs_of_a_window() -> None:
     assert values(result["joined"]) == [("a", [1, 10]), ("b", [20, 30]), ("c", [20, 30])]
 
 
-def test_a_piece_of_a_side_input_may_be_of_several_windows() -> None:
+def test_side_input_piece_with_several_windows_is_split() -> None:
     ten = FixedWindows(10)
     both = [(1, 1), (12, 2)]
     result = runner.run(
@@ -80,7 +82,7 @@ def test_a_piece_of_a_side_input_may_be_of_several_windows() -> None:
     assert values(result["joined"]) == [(1, [1]), (2, [2])]
 
 
-def test_early_panes_by_trigger() -> None:
+def test_count_trigger_emits_early_panes() -> None:
     strategy = WindowingStrategy(trigger=Repeatedly(AfterCount(2)))
     result = runner.run(
         runner.read("numbers", [(1, [(0, ("k", 1)), (0, ("k", 2))]), (2, [(1, ("k", 3))])]),
@@ -89,13 +91,13 @@ def test_early_panes_by_trigger() -> None:
     assert values(result["grouped"]) == [("k", [1, 2]), ("k", [3])]
 
 
-def test_a_failure_names_the_stage_and_the_exception() -> None:
+def test_failing_stage_is_named_with_its_exception() -> None:
     with pytest.raises(RuntimeError, match=r"stage 'broken' failed.*ZeroDivisionError"):
         runner.run(runner.flat_map("broken", "impulse", lambda value: [1 // 0]))
 
 
-def test_processing_time_goes_on_when_all_else_is_done() -> None:
-    """A source takes a step a second."""
+def test_processing_time_advances_when_no_work_is_left() -> None:
+    """Uses a source that takes one step per second."""
     soon, late = (
         WindowingStrategy(trigger=Repeatedly(AfterProcessingTime((Delay(delay),))))
         for delay in (500, 1_500)
@@ -118,10 +120,10 @@ def test_processing_time_goes_on_when_all_else_is_done() -> None:
     ),
     st.sampled_from((FixedWindows(10), GlobalWindows(), SlidingWindows(20, 10))),
 )
-def test_both_halves_group_what_a_dictionary_groups(
+def test_grouping_equals_a_dictionary(
     steps: list[list[tuple[int, str]]], window_fn: WindowFn
 ) -> None:
-    """Steps come with watermarks that are true: no element is late."""
+    """Uses steps with exact watermarks, so no element is late."""
     read = []
     watermark = 0
     expected = Counter[tuple[str, Window]]()

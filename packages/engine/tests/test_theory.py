@@ -1,4 +1,4 @@
-"""The tables in the theory of operation are those of the code."""
+"""Tests that the tables in the documentation equal the tables in the code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "engine"
 
 
-def test_tables_are_drawn_from_the_code() -> None:
+def test_documented_tables_equal_the_code() -> None:
     script = runpy.run_path(str(DOCS / "draw_tables.py"))
     page = (DOCS / "theory.md").read_text(encoding="utf-8")
     assert page.count("<!-- table: ") == 3

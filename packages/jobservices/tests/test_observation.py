@@ -8,17 +8,14 @@ from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import JobState
 from beam_runner_model.observation import (
     BundlePlace,
-    BundleStory,
-    DataPiece,
     Execution,
     ObservedBundle,
     StackFrame,
     StageSeries,
-    StoryStatus,
-    StoryStep,
     ThreadStack,
 )
 from beam_runner_model.observation import Execution as Record
+from beam_runner_model.stories import BundleStory, DataPiece, StoryStatus, StoryStep
 from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_jobservices.client import JobClient

@@ -1,4 +1,4 @@
-"""What records say of themselves."""
+"""Tests of the titles of stages."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from beam_runner_model.stages import HarnessStage, InputEdge, InputKind
         (5000, "t0 ... t4999 (5,000 transforms)"),
     ],
 )
-def test_messages_name_the_first_the_last_and_the_number_of_many_transforms(
-    count: int, title: str
-) -> None:
+def test_stage_title_with_many_transforms_is_shortened(count: int, title: str) -> None:
     name = " + ".join(f"t{number}" for number in range(count))
     edge = InputEdge("read", InputKind.ELEMENTS)
     assert HarnessStage("s", name, "e", b"", edge, ()).title == title

@@ -1,4 +1,4 @@
-"""Panes are written as Beam's `PaneInfoCoderImpl` writes them."""
+"""Tests that panes are encoded as Beam's `PaneInfoCoderImpl` encodes them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from beam_runner_model.panes import (
 
 @st.composite
 def panes(draw: st.DrawFn) -> PaneInfo:
-    """Panes as firings make them: early ones have no nonspeculative index, unfired ones no index
-    at all.
+    """Draws panes that firings produce: early panes have no nonspeculative index, and unfired panes
+    have no index.
     """
     timing = draw(st.sampled_from(PaneTiming))
     index = 0 if timing is PaneTiming.UNKNOWN else draw(st.integers(0, 1000))
@@ -32,7 +32,7 @@ def panes(draw: st.DrawFn) -> PaneInfo:
 
 
 @given(panes())
-def test_same_bytes_as_beam(pane: PaneInfo) -> None:
+def test_encoded_pane_equals_beam(pane: PaneInfo) -> None:
     theirs = BeamPaneInfo(
         pane.is_first, pane.is_last, int(pane.timing), pane.index, pane.nonspeculative_index
     )
@@ -50,11 +50,13 @@ def test_same_bytes_as_beam(pane: PaneInfo) -> None:
     )
 
 
-def test_an_unfired_pane_is_the_byte_everyone_knows() -> None:
+def test_unfired_pane_is_encoded_as_0x0f() -> None:
     assert encode_pane(NO_FIRING) == b"\x0f"
 
 
-@pytest.mark.parametrize(("data", "message"), [(b"", "no pane"), (b"\x30", "unknown encoding 3")])
-def test_bytes_that_are_no_pane_are_refused(data: bytes, message: str) -> None:
+@pytest.mark.parametrize(
+    ("data", "message"), [(b"", "too short"), (b"\x30", "encoding 3 is unknown")]
+)
+def test_invalid_pane_bytes_raise_value_error(data: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         decode_pane(data)

@@ -1,4 +1,4 @@
-"""The text of records, the same for a log and for a page."""
+"""Tests of the text of waits, failures and endings."""
 
 from __future__ import annotations
 
@@ -20,60 +20,65 @@ def test_wait_of_each_kind_has_a_text(kind: WaitKind) -> None:
     assert (text == render(Wait(WaitKind.OTHER, "s", ("A", "B")))) == (kind is WaitKind.OTHER)
 
 
-def test_kind_of_a_later_version_is_another() -> None:
+def test_unknown_kind_becomes_other() -> None:
     assert Wait("tomorrow's kind").kind is WaitKind.OTHER
     assert attrs.evolve(FAILED, kind="tomorrow's kind").kind is FailureCause.OUTSIDE
     assert Ending("tomorrow's kind").kind is EndingKind.OTHER
 
 
-def test_name_of_who_waits_is_given_or_of_the_steps_or_of_the_stage() -> None:
+def test_wait_text_names_the_argument_the_steps_or_the_stage() -> None:
     wait = Wait(WaitKind.BUNDLES, "s", ("A", "B"), count=2)
-    assert render(wait) == "'A + B' has bundles running: 2"
-    assert render(wait, who="A") == "A has bundles running: 2"
-    assert render(attrs.evolve(wait, steps=())) == "stage 's' has bundles running: 2"
+    assert render(wait) == "'A + B' has running bundles: 2"
+    assert render(wait, who="A") == "A has running bundles: 2"
+    assert render(attrs.evolve(wait, steps=())) == "stage 's' has running bundles: 2"
     many = attrs.evolve(wait, steps=tuple("ABCDEFGH"))
-    assert render(many) == "'A ... H (8 transforms)' has bundles running: 2"
+    assert render(many) == "'A ... H (8 transforms)' has running bundles: 2"
 
 
 @pytest.mark.parametrize(
     ("time", "text"),
-    [(MIN_TIMESTAMP, "the beginning of time"), (MAX_TIMESTAMP + 1, "the end of time"), (7, "7 ms")],
+    [
+        (MIN_TIMESTAMP, "the minimum timestamp"),
+        (MAX_TIMESTAMP + 1, "the maximum timestamp"),
+        (7, "7 ms"),
+    ],
 )
-def test_bounds_of_time_have_words(time: int, text: str) -> None:
+def test_time_bounds_are_rendered_in_words(time: int, text: str) -> None:
     assert render(Wait(WaitKind.TIMER, "s", shard=0, until=time)).endswith(f"for {text}")
 
 
-def test_several_waits_are_told_without_their_consequences_and_counted() -> None:
+def test_several_waits_are_rendered_without_consequences() -> None:
     upstream = Wait(WaitKind.UPSTREAM, "t", collection="c", watermark=3)
     causes = [Wait(WaitKind.BUNDLES, "s", count=number) for number in range(10)]
     text = render_waits([upstream, *causes])
-    assert text.startswith("stage 's' has bundles running: 0; stage 's' has bundles running: 1; ")
-    assert text.endswith("running: 7; 2 more like these")
+    assert text.startswith("stage 's' has running bundles: 0; stage 's' has running bundles: 1; ")
+    assert text.endswith("running bundles: 7; 2 more like these")
     assert render_waits([upstream]) == render(upstream)
 
 
-def test_failed_bundle_is_told_with_attempts_pause_error_and_element() -> None:
+def test_failed_bundle_text_has_attempts_pause_error_and_element() -> None:
     assert render(FAILED) == (
-        "attempt 3 at a bundle of 'A + B' failed, and it is tried again in 4 s: no, at the element 'x'"
+        "attempt 3 at a bundle of 'A + B' failed and will be retried in 4 s: no, while processing the"
+        " element 'x'"
     )
     lost = attrs.evolve(FAILED, kind=FailureCause.LOST_PROCESS, next_in=None, element="")
     assert render(lost, who="A").startswith(
-        "attempt 3 at a bundle of A failed from outside of user code, and it is tried again: no"
+        "attempt 3 at a bundle of A failed outside of user code and will be retried: no"
     )
 
 
-def test_bundle_that_waits_for_a_neighbour_counts_no_attempt() -> None:
+def test_unavailable_failure_text_counts_no_attempt() -> None:
     away = attrs.evolve(FAILED, kind=FailureCause.UNAVAILABLE, neighbour="the disk", away=9.0)
     assert "waits for the disk, which has been unavailable for 9 s" in render(away)
-    assert "counts as no attempt" in render(away)
+    assert "without counting an attempt" in render(away)
 
 
-def test_pause_before_the_next_try_is_told_if_the_time_is_known() -> None:
+def test_neighbour_wait_text_has_the_next_attempt_if_known() -> None:
     wait = Wait(WaitKind.NEIGHBOUR, neighbour="the disk", reason="full", seconds=61.4, until=9_000)
     told = "the job waits for the disk, which has been unavailable for 61 s: full"
-    assert render(wait, now=1_000) == f"{told}; the next try is in 8 s"
+    assert render(wait, now=1_000) == f"{told}; the next attempt starts in 8 s"
     assert render(wait) == told
 
 
-def test_ending_is_told_by_its_reason() -> None:
+def test_ending_text_is_its_reason() -> None:
     assert render(Ending(EndingKind.STUCK, "nothing can move")) == "nothing can move"

@@ -1,4 +1,4 @@
-"""A strategy knows its windows' coder and when they expire; triggers refuse what makes no sense."""
+"""Tests of window coders, window expiry and trigger validation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beam_runner_model.window_fns import FixedWindows, GlobalWindows, OpaqueWind
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow
 
 
-def test_each_window_function_has_its_natural_coder() -> None:
+def test_window_function_determines_the_default_coder() -> None:
     assert WindowingStrategy().window_coder is WindowCoder.GLOBAL
     assert WindowingStrategy(FixedWindows(5)).window_coder is WindowCoder.INTERVAL
     assert WindowingStrategy(OpaqueWindows("u")).window_coder is WindowCoder.CUSTOM
@@ -24,17 +24,17 @@ def test_each_window_function_has_its_natural_coder() -> None:
     )
 
 
-def test_windows_expire_after_the_allowed_lateness() -> None:
+def test_window_expires_after_the_allowed_lateness() -> None:
     assert WindowingStrategy(allowed_lateness=5).expiry(IntervalWindow(0, 10)) == 14
     assert WindowingStrategy(allowed_lateness=MAX_TIMESTAMP).expiry(GLOBAL_WINDOW) < MAX_TIMESTAMP
 
 
-def test_only_strategies_that_say_so_merge() -> None:
-    assert WindowingStrategy(merge_status=MergeStatus.NEEDS_MERGE).merges
-    assert not WindowingStrategy(merge_status=MergeStatus.ALREADY_MERGED).merges
+def test_only_needs_merge_strategy_merges() -> None:
+    assert WindowingStrategy(merge_status=MergeStatus.NEEDS_MERGE).needs_merge
+    assert not WindowingStrategy(merge_status=MergeStatus.ALREADY_MERGED).needs_merge
 
 
-def test_strategies_are_values() -> None:
+def test_pickled_strategy_is_equal() -> None:
     strategy = WindowingStrategy(
         GlobalWindows(), trigger=Repeatedly(AfterEndOfWindow(early=AfterCount(2)))
     )
@@ -43,8 +43,8 @@ def test_strategies_are_values() -> None:
     assert hash(copy) == hash(strategy)
 
 
-def test_triggers_that_make_no_sense_are_refused() -> None:
+def test_invalid_trigger_raises_value_error() -> None:
     with pytest.raises(ValueError, match="at least 1, not 0"):
         AfterCount(0)
-    with pytest.raises(ValueError, match="AfterAny needs at least one trigger"):
+    with pytest.raises(ValueError, match="AfterAny needs at least one subtrigger"):
         AfterAny(())

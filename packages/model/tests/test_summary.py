@@ -1,16 +1,16 @@
-"""A summary tells its holds earliest first, however they were given."""
+"""Tests that a summary sorts its holds."""
 
 from __future__ import annotations
 
 from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 
 
-def test_holds_are_sorted() -> None:
+def test_summary_sorts_holds() -> None:
     summary = ShardSummary({9: 1, 3: 2})
     assert summary.holds == ((3, 2), (9, 1))
     assert summary == ShardSummary(((9, 1), (3, 2)))
     assert summary.min_hold == 3
 
 
-def test_an_empty_summary_holds_nothing() -> None:
+def test_empty_summary_has_no_hold() -> None:
     assert EMPTY_SUMMARY.min_hold is None

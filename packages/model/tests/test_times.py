@@ -1,4 +1,4 @@
-"""The bounds of time are the model's, and arithmetic stays inside them."""
+"""Tests that the bounds of time equal the bounds of Beam's model, and that arithmetic is clamped."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from beam_runner_model.times import (
     END_OF_GLOBAL_WINDOW,
     MAX_TIMESTAMP,
     MIN_TIMESTAMP,
+    add_clamped,
+    align_after,
+    align_down,
     clamp,
-    last_aligned,
-    next_aligned,
-    plus,
 )
 
 
-def test_bounds_are_those_of_the_model() -> None:
+def test_time_bounds_equal_beam() -> None:
     assert beam_timestamp.MIN_TIMESTAMP.micros // 1000 == MIN_TIMESTAMP
     assert beam_timestamp.MAX_TIMESTAMP.micros // 1000 == MAX_TIMESTAMP
     constant = common_urns.constants.GLOBAL_WINDOW_MAX_TIMESTAMP_MILLIS.constant
     assert int(constant) == END_OF_GLOBAL_WINDOW
 
 
-def test_arithmetic_stops_at_the_bounds() -> None:
-    assert plus(MAX_TIMESTAMP - 1, 5) == MAX_TIMESTAMP
-    assert plus(MIN_TIMESTAMP + 1, -5) == MIN_TIMESTAMP
-    assert plus(3, 4) == 7
+def test_time_arithmetic_is_clamped_at_the_bounds() -> None:
+    assert add_clamped(MAX_TIMESTAMP - 1, 5) == MAX_TIMESTAMP
+    assert add_clamped(MIN_TIMESTAMP + 1, -5) == MIN_TIMESTAMP
+    assert add_clamped(3, 4) == 7
     assert clamp(12) == 12
 
 
@@ -35,8 +35,8 @@ def test_arithmetic_stops_at_the_bounds() -> None:
     "time", [MIN_TIMESTAMP, -11, -10, 0, 4, 13, MAX_TIMESTAMP - 3, MAX_TIMESTAMP]
 )
 @pytest.mark.parametrize("offset", [0, 4, -3])
-def test_multiples_of_a_period_lie_on_both_sides_of_any_time(time: int, offset: int) -> None:
-    last, following = last_aligned(time, 10, offset), next_aligned(time, 10, offset)
+def test_aligned_times_enclose_any_time(time: int, offset: int) -> None:
+    last, following = align_down(time, 10, offset), align_after(time, 10, offset)
     assert last <= time < following
     assert following - last == 10
     assert (last - offset) % 10 == 0

@@ -1,4 +1,4 @@
-"""Timestamp combiners give the model's output times, and combining twice is combining once."""
+"""Tests that timestamp combiners compute the output times of Beam's model and are associative."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WINDOW = IntervalWindow(0, 100)
 TIMES = st.lists(st.integers(0, 99), min_size=1)
 
 
-def test_the_three_combiners() -> None:
+def test_combiner_returns_earliest_latest_or_end() -> None:
     times = [5, 3, 8]
     assert combine_timestamps(TimestampCombiner.EARLIEST, WINDOW, times) == 3
     assert combine_timestamps(TimestampCombiner.LATEST, WINDOW, times) == 8
@@ -20,7 +20,7 @@ def test_the_three_combiners() -> None:
 
 
 @given(st.sampled_from(TimestampCombiner), TIMES, TIMES)
-def test_combining_the_combined_is_combining_all(
+def test_combiner_is_associative(
     combiner: TimestampCombiner, left: list[int], right: list[int]
 ) -> None:
     halves = [combine_timestamps(combiner, WINDOW, times) for times in (left, right)]
@@ -30,5 +30,5 @@ def test_combining_the_combined_is_combining_all(
 
 
 @given(st.sampled_from(TimestampCombiner))
-def test_nothing_is_at_the_end_of_the_window(combiner: TimestampCombiner) -> None:
+def test_combiner_without_timestamps_returns_the_window_end(combiner: TimestampCombiner) -> None:
     assert combine_timestamps(combiner, WINDOW, []) == 99

@@ -1,4 +1,6 @@
-"""What is known of a trigger before it runs; that it keeps to it is in `keyed/test_triggers.py`."""
+"""Tests of static trigger properties. `keyed/test_triggers.py` tests that triggers have these
+properties.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +29,17 @@ LATE = t.AfterEndOfWindow(late=t.AfterCount(1))
     ],
     ids=str,
 )
-def test_which_triggers_may_fire_before_the_end(trigger: t.Trigger, early: bool) -> None:
+def test_may_fire_early_matches_the_trigger(trigger: t.Trigger, early: bool) -> None:
     assert t.may_fire_early(trigger) is early
 
 
 @pytest.mark.parametrize("trigger", [t.DefaultTrigger(), t.Never(), t.AfterEndOfWindow(), LATE])
-def test_triggers_that_fire_once_on_bounded_input(trigger: t.Trigger) -> None:
+def test_fires_once_is_true_for_single_firing_triggers(trigger: t.Trigger) -> None:
     assert t.fires_once(trigger)
 
 
 @pytest.mark.parametrize(
     "trigger", [t.Repeatedly(t.AfterCount(1)), t.AfterEndOfWindow(early=t.AfterCount(1))]
 )
-def test_triggers_that_fire_more_than_once(trigger: t.Trigger) -> None:
+def test_fires_once_is_false_for_repeating_triggers(trigger: t.Trigger) -> None:
     assert not t.fires_once(trigger)

@@ -1,4 +1,4 @@
-"""The encodings are those of Beam's own coders."""
+"""Tests that windows are encoded as Beam's coders encode them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMES = st.integers(MIN_TIMESTAMP, MAX_TIMESTAMP)
 
 
 @given(TIMES, TIMES)
-def test_interval_windows_are_encoded_as_beam_does(a: int, b: int) -> None:
+def test_encoded_interval_window_equals_beam(a: int, b: int) -> None:
     start, end = min(a, b), max(a, b)
     ours = IntervalWindow(start, end)
     theirs = BeamIntervalWindow(
@@ -38,19 +38,19 @@ def test_interval_windows_are_encoded_as_beam_does(a: int, b: int) -> None:
 
 
 @given(TIMES, TIMES)
-def test_instants_sort_as_times_do(a: int, b: int) -> None:
+def test_encoded_instants_sort_like_times(a: int, b: int) -> None:
     assert (encode_instant(a) < encode_instant(b)) == (a < b)
     assert decode_instant(encode_instant(a)) == a
 
 
-def test_global_window_has_no_bytes() -> None:
+def test_global_window_is_encoded_as_no_bytes() -> None:
     assert encode_window(GLOBAL_WINDOW) == b""
     assert decode_window(WindowCoder.GLOBAL, b"") is GLOBAL_WINDOW
     assert encoded_max_timestamp(WindowCoder.GLOBAL, b"") == GLOBAL_WINDOW.max_timestamp()
 
 
 @given(st.binary(max_size=300), TIMES)
-def test_opaque_windows_are_encoded_as_custom_windows(inner: bytes, latest: int) -> None:
+def test_opaque_window_is_encoded_as_custom_window(inner: bytes, latest: int) -> None:
     window = OpaqueWindow(inner, latest)
     data = encode_window(window)
     assert decode_window_at(WindowCoder.CUSTOM, b"??" + data + b"!", 2) == (window, 2 + len(data))
@@ -61,12 +61,12 @@ def test_opaque_windows_are_encoded_as_custom_windows(inner: bytes, latest: int)
     ("coder", "data", "message"),
     [
         (WindowCoder.INTERVAL, b"123", "8 bytes"),
-        (WindowCoder.INTERVAL, b"12345678", "variable-length"),
-        (WindowCoder.GLOBAL, b"x", "1 bytes follow"),
-        (WindowCoder.CUSTOM, encode_instant(0) + b"\x05abc", "has 3 of 5 bytes"),
+        (WindowCoder.INTERVAL, b"12345678", "varint"),
+        (WindowCoder.GLOBAL, b"x", "1 extra bytes"),
+        (WindowCoder.CUSTOM, encode_instant(0) + b"\x05abc", "3 of 5 bytes remain"),
     ],
 )
-def test_bytes_that_are_no_window_are_refused(
+def test_invalid_window_bytes_raise_value_error(
     coder: WindowCoder, data: bytes, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""Windows are assigned as Beam's own window functions assign them."""
+"""Tests that windows are assigned as Beam's window functions assign them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _seconds(millis: int) -> BeamDuration:
 
 
 @given(st.integers(-500, 500), SMALL, SMALL, st.integers(-60, 60))
-def test_same_windows_as_beam(timestamp: int, size: int, period: int, offset: int) -> None:
+def test_assigned_windows_equal_beam(timestamp: int, size: int, period: int, offset: int) -> None:
     fixed_offset, sliding_offset = offset % size, offset % period
     pairs: list[tuple[WindowFn, beam_window.WindowFn]] = [
         (
@@ -54,15 +54,15 @@ def test_same_windows_as_beam(timestamp: int, size: int, period: int, offset: in
         assert list(assign_windows(ours, timestamp)) == expected
 
 
-def test_global_windows() -> None:
+def test_global_windows_assign_the_global_window() -> None:
     assert assign_windows(GlobalWindows(), 5) == (GLOBAL_WINDOW,)
 
 
-def test_opaque_windows_can_not_be_assigned() -> None:
+def test_opaque_windows_raise_value_error() -> None:
     with pytest.raises(ValueError, match="only the SDK"):
         assign_windows(OpaqueWindows("my:fn"), 5)
 
 
-def test_sizes_must_be_positive() -> None:
+def test_nonpositive_window_size_raises_value_error() -> None:
     with pytest.raises(ValueError, match=r"FixedWindows\.size must be above 0 ms, not 0"):
         FixedWindows(0)

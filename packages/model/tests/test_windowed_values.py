@@ -1,4 +1,4 @@
-"""Windowed values are laid out as Beam's `WindowedValueCoder` writes them."""
+"""Tests that windowed values have the layout that Beam's `WindowedValueCoder` writes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder, encode_int
 from beam_runner_model.windowed_values import (
     TIME_BYTES,
     WINDOWS_AT,
-    Headers,
+    HeaderReader,
+    compute_hold_time,
+    copy_to_each_window,
     decode_times,
-    earliest_time,
-    earliest_time_between,
     encode_header,
-    held_until,
-    moved,
-    one_window_each,
+    find_earliest_time,
+    find_earliest_time_in,
+    read_time,
     read_windows,
+    replace_window,
     skip_windows,
-    time_of,
 )
 
 SKIP = SKIP_WINDOW[WindowCoder.INTERVAL]
@@ -55,7 +55,7 @@ def encode(value: WindowedValue) -> bytes:
 
 
 @given(windowed())
-def test_the_header_is_read_and_skipped(value: WindowedValue) -> None:
+def test_header_is_read_and_skipped_like_beam(value: WindowedValue) -> None:
     data = b"?" * TIME_BYTES + encode(value)
     at = 2 * TIME_BYTES
     windows, pane_at = read_windows(data, at, SKIP)
@@ -63,58 +63,58 @@ def test_the_header_is_read_and_skipped(value: WindowedValue) -> None:
     assert skip_windows(data, at, SKIP) == pane_at
     end = skip_pane(data, pane_at)
     assert data[end:] == beam_coders.BytesCoder().get_impl().encode_nested(value.value)
-    headers = Headers(SKIP)
+    headers = HeaderReader(SKIP)
     assert headers.read(data, at) == windows
     assert headers.size == end - at
     assert headers.known == ({data[at:end]: windows} if windows else {})
     for cut in range(at, end):
         with pytest.raises(IndexError):
-            Headers(SKIP).read(data[:cut], at)
+            HeaderReader(SKIP).read(data[:cut], at)
     if len(windows) == 1:
         time = value.timestamp.micros // 1000
         assert encode_header(time, windows[0], data[pane_at:end]) == data[TIME_BYTES:end]
 
 
 @given(windowed())
-def test_an_element_in_several_windows_becomes_one_in_each(value: WindowedValue) -> None:
+def test_element_in_several_windows_is_copied_to_each(value: WindowedValue) -> None:
     data = encode(value)
     windows, _ = read_windows(data, TIME_BYTES, SKIP)
     expected = [
         encode(WindowedValue(value.value, value.timestamp, (each,), value.pane_info))
         for each in value.windows
     ]
-    assert list(one_window_each(data, windows)) == expected
+    assert list(copy_to_each_window(data, windows)) == expected
     for one, window in zip(expected, windows, strict=True):
-        other = b"".join(moved(one, WINDOWS_AT + len(window), windows[0]))
+        other = b"".join(replace_window(one, WINDOWS_AT + len(window), windows[0]))
         assert other == expected[0]
 
 
 @given(st.lists(windowed(), min_size=1))
-def test_times_are_read_without_decoding(values: list[WindowedValue]) -> None:
+def test_event_times_are_read_without_decoding(values: list[WindowedValue]) -> None:
     elements = [encode(value) for value in values]
     times = [value.timestamp.micros // 1000 for value in values]
-    assert [time_of(element) for element in elements] == times
+    assert [read_time(element) for element in elements] == times
     assert decode_times([element[:TIME_BYTES] for element in elements]) == times
-    assert earliest_time(elements) == min(times)
+    assert find_earliest_time(elements) == min(times)
     ends = list(accumulate(map(len, elements)))
-    assert earliest_time_between(b"".join(elements), ends) == min(times)
+    assert find_earliest_time_in(b"".join(elements), ends) == min(times)
 
 
 @given(
     st.integers(-50, 50), st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 9)), min_size=1)
 )
-def test_no_element_holds_watermarks_beyond_the_first_of_its_windows_to_end(
+def test_element_holds_the_watermark_at_most_at_its_first_window_end(
     time: int, spans: list[tuple[int, int]]
 ) -> None:
     windows = [encode_interval(start, start + size) for start, size in spans]
     last_moments = [start + size - 1 for start, size in spans]
-    assert held_until(time, windows) == min(time, *last_moments)
-    assert held_until(time, [b""]) == time
-    assert held_until(MAX_TIMESTAMP, [b""]) == END_OF_GLOBAL_WINDOW
+    assert compute_hold_time(time, windows) == min(time, *last_moments)
+    assert compute_hold_time(time, [b""]) == time
+    assert compute_hold_time(MAX_TIMESTAMP, [b""]) == END_OF_GLOBAL_WINDOW
 
 
-def test_known_headers_do_not_grow_without_end() -> None:
-    headers = Headers(SKIP)
+def test_header_cache_is_bounded() -> None:
+    headers = HeaderReader(SKIP)
     for number in range(headers._MOST + 5):
         place = (IntervalWindow(number, number + 1),)
         headers.read(encode(WindowedValue(b"", 0, place)), TIME_BYTES)
@@ -122,8 +122,10 @@ def test_known_headers_do_not_grow_without_end() -> None:
 
 
 @pytest.mark.parametrize("coder", WindowCoder)
-def test_bytes_that_are_no_header_are_not_counted_up_to(coder: WindowCoder) -> None:
-    """Without a limit of its own this would take hours where a window has no bytes."""
+def test_invalid_window_count_raises_index_error(coder: WindowCoder) -> None:
+    """Checks the limit on the number of windows. Without the limit, the call takes hours if windows
+    have no bytes.
+    """
     data = b"\x7f" * 100
     for read in (read_windows, skip_windows):
         with pytest.raises(IndexError):

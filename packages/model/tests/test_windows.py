@@ -1,4 +1,4 @@
-"""Windows are values: equal, hashable, picklable; and their last timestamps are the model's."""
+"""Tests that windows are hashable and picklable values, with the last timestamps of Beam's model."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from beam_runner_model.times import END_OF_GLOBAL_WINDOW
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, OpaqueWindow
 
 
-def test_max_timestamps() -> None:
+def test_window_max_timestamp_is_its_last_time() -> None:
     assert GLOBAL_WINDOW.max_timestamp() == END_OF_GLOBAL_WINDOW
     assert IntervalWindow(0, 10).max_timestamp() == 9
     assert OpaqueWindow(b"x", 7).max_timestamp() == 7
 
 
-def test_global_window_stays_the_only_one_when_pickled() -> None:
+def test_unpickled_global_window_is_the_singleton() -> None:
     assert pickle.loads(pickle.dumps(GLOBAL_WINDOW)) is GLOBAL_WINDOW
 
 
 @pytest.mark.parametrize("window", [IntervalWindow(-5, 3), OpaqueWindow(b"x", 7)])
-def test_windows_are_equal_after_pickling(window: object) -> None:
+def test_unpickled_window_is_equal(window: object) -> None:
     copy = pickle.loads(pickle.dumps(window))
     assert copy == window
     assert hash(copy) == hash(window)

@@ -190,7 +190,7 @@ def test_strategies_of_groups() -> None:
         type(b.strategy.window_fn): b.strategy for b in plan.buffers.values() if b.strategy
     }
     assert set(strategies) == {FixedWindows, Sessions}
-    assert strategies[Sessions].merges and not strategies[FixedWindows].merges
+    assert strategies[Sessions].needs_merge and not strategies[FixedWindows].needs_merge
     assert strategies[FixedWindows].window_fn == FixedWindows(10_000, 0)
     assert strategies[Sessions].timestamp_combiner is TimestampCombiner.END_OF_WINDOW
 

@@ -132,7 +132,7 @@ def no_accumulator(proto: _protos.Pipeline) -> None:
         (made_twice, "comes from two transforms, .*'Group', 'Both'"),
         (no_window_coder, "the windowing strategy .* has no window coder"),
         (windows_of_no_size, "FixedWindows.size must be above 0 ms"),
-        (trigger_without_parts, "AfterAll needs at least one trigger"),
+        (trigger_without_parts, "AfterAll needs at least one subtrigger"),
         (lateness, "has a negative allowed lateness"),
         (no_accumulator, "'Sum' has the accumulator coder 'gone', which is not there"),
     ],

@@ -145,7 +145,7 @@ def with_strategies(sdk: str, **fields: int) -> WindowingStrategy:
 
 def test_windows_that_were_merged_before_are_not_merged_again() -> None:
     merged = with_strategies("any", merge_status=_protos.MergeStatus.ALREADY_MERGED)
-    assert merged.merge_status is MergeStatus.ALREADY_MERGED and not merged.merges
+    assert merged.merge_status is MergeStatus.ALREADY_MERGED and not merged.needs_merge
 
 
 def test_on_time_panes_may_be_left_out() -> None:

@@ -9,7 +9,7 @@ import attrs
 
 from beam_runner_runtime.tuning import TUNING, Tuning
 
-PAGE = Path(__file__).parents[3] / "docs" / "tuning.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "scheduling-constants.md"
 
 
 def shown(name: str, value: float) -> str:
@@ -27,4 +27,6 @@ def test_the_page_has_every_number() -> None:
         for field in attrs.fields(Tuning)
     ]
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    assert rows == table, "docs/tuning.md is to have these rows:\n" + "\n".join(table)
+    assert rows == table, (
+        "docs/reference/scheduling-constants.md is to have these rows:\n" + "\n".join(table)
+    )

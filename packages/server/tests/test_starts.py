@@ -16,9 +16,11 @@ from beam_runner_jobservices.errors import JobRejected
 from beam_runner_model.errors import Unavailable
 from beam_runner_model.jobs import JobSpec
 from beam_runner_storage.journal.errors import JournalUnavailable
+from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
 from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
+from beam_runner_server.job_folders import JobFolders
 from beam_runner_server.starts import counted_start
 
 JOB = JobSpec("job-1", "sample", b"", {}, "{}", {}, "localhost:1")
@@ -84,7 +86,7 @@ def executor_of(
     store = SimpleNamespace(journal=lambda job_id: None, epoch=1, durable=False)
     parts = {
         "_store": store,
-        "_settings": ExecutorSettings(folder),
+        "_settings": ExecutorSettings(JobFolders(StoreSpec(str(folder)), folder)),
         "_placement": SimpleNamespace(cores=1),
         "_elsewhere": frozenset(),
     }

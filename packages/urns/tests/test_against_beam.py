@@ -1,4 +1,6 @@
-"""Every constant equals the one in Beam's protos, and no constant of the model is missing."""
+"""Tests that compare every constant with Beam's protos, so that no constant of the model is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ from beam_runner_urns import (
     windows,
 )
 
-# The one name of a metric's encoding that lacks the ending which its siblings have.
+# Beam lacks the suffix "_TYPE" in the name of this encoding only.
 _RENAMED_ENCODINGS = {"HISTOGRAM": "HISTOGRAM_TYPE"}
 
 
@@ -41,7 +43,7 @@ def constants(module: ModuleType) -> dict[str, Any]:
 
 
 def urns_of(*enums: Any, prefix: str = "") -> dict[str, str]:
-    """Name -> URN of the enums that Beam generates from its protos."""
+    """Returns the URN of each member of the enums that Beam generates from its protos, by name."""
     return {
         prefix + name: value.urn
         for enum in enums
@@ -128,11 +130,11 @@ def python_constants() -> dict[str, str]:
     ],
     ids=lambda value: value.__name__ if isinstance(value, ModuleType) else "",
 )
-def test_module_holds_exactly_what_beam_holds(ours: ModuleType, beams: dict[str, Any]) -> None:
+def test_module_constants_equal_beam(ours: ModuleType, beams: dict[str, Any]) -> None:
     assert constants(ours) == beams
 
 
-def test_metrics_hold_every_metric_and_encoding_and_true_labels() -> None:
+def test_metrics_constants_equal_beam() -> None:
     ours = constants(metrics)
     labels = {name: value for name, value in ours.items() if name.startswith("LABEL_")}
     beams_labels = metric_labels()
@@ -140,7 +142,7 @@ def test_metrics_hold_every_metric_and_encoding_and_true_labels() -> None:
     assert labels == {name: beams_labels[name] for name in labels}
 
 
-def test_python_names_are_split_between_the_modules_without_loss() -> None:
+def test_python_urns_are_complete_across_modules() -> None:
     environment_names = {name: urn for name, urn in python_constants().items() if ":env:" in urn}
     others = python_constants().keys() - environment_names.keys()
     others -= {"GENERIC_COMPOSITE_TRANSFORM"}
@@ -148,13 +150,13 @@ def test_python_names_are_split_between_the_modules_without_loss() -> None:
     assert constants(python_sdk) == {name: python_constants()[name] for name in others}
 
 
-def test_option_keys_are_those_the_python_client_sends() -> None:
+def test_option_keys_equal_the_keys_of_the_python_client() -> None:
     sent = JobServiceHandle.encode_pipeline_options({"job_name": "words"})
     assert dict(sent) == {options.JOB_NAME: "words"}
     assert options.JOB_NAME == options.PREFIX + "job_name" + options.SUFFIX
 
 
-def test_every_module_is_compared() -> None:
+def test_all_modules_are_compared_with_beam() -> None:
     compared = {
         artifacts,
         coders,
@@ -166,7 +168,7 @@ def test_every_module_is_compared() -> None:
         requirements,
         resource_hints,
         side_inputs,
-        spark,  # nobody else has these
+        spark,  # Beam doesn't define these URNs.
         state,
         timestamps,
         transforms,

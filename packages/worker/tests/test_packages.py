@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from beam_runner_model.staged_packages import need_installing
+from beam_runner_model.staged_packages import has_packages
 from beam_runner_model.stages import Artifact
 
 from beam_runner_worker.packages import StagedPackages
@@ -49,7 +49,7 @@ def archive(path: Path, time: int, **contents: str) -> None:
     ids=lambda value: value.staged_name if isinstance(value, Artifact) else "",
 )
 def test_what_has_to_be_installed(artifact: Artifact, wanted: bool) -> None:
-    assert need_installing([artifact]) is wanted
+    assert has_packages([artifact]) is wanted
 
 
 def test_the_order_is_that_of_beams_containers(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from unittest import mock
 
 import pytest
 from beam_runner_engine.keyed.cells import CellDelta, CellId
-from beam_runner_engine.testing.store_contract import CELL, CommittingStore, store_checks
+from beam_runner_engine.testing.store_contract import CELL, CommittingStore, list_store_checks
 from beam_runner_engine.testing.stores import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,13 +77,13 @@ def cell_of(key: int) -> CellId:
     return CellId("value", b"%08d" % key, b"")
 
 
-@pytest.mark.parametrize("check", store_checks(), ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
 def test_the_contract(check: Callable[[CommittingStore], None], store: Committed) -> None:
     check(store)
 
 
 @pytest.mark.usefixtures("tables")
-@pytest.mark.parametrize("check", store_checks(), ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
 def test_the_contract_of_large_segments(
     check: Callable[[CommittingStore], None], store: Committed
 ) -> None:

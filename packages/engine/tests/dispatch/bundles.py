@@ -1,4 +1,4 @@
-"""Bundles to be placed; those of sources have numbers from 100."""
+"""Bundles for dispatch tests; bundles of sources have numbers from 100."""
 
 from __future__ import annotations
 

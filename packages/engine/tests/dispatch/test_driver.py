@@ -1,4 +1,4 @@
-"""What a driver has done in a round, and in which order."""
+"""Tests of the driver: executed commands and their order."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from .bundles import bundle
 
 
 @attrs.define
-class NotingHost:
-    """Notes what it is asked for; `answers` are the commands of the next rounds."""
+class RecordingHost:
+    """Host that records all calls; `answers` holds the commands of the next rounds."""
 
     answers: list[list[Command]] = attrs.field(factory=list)
     next_wake: int | None = None
@@ -53,31 +53,31 @@ class NotingHost:
         self.done.append(("finalize", list(bundles)))
 
 
-def test_the_time_is_told_before_what_happened_and_each_time_once() -> None:
-    host = NotingHost()
+def test_tick_precedes_entries_once_per_time() -> None:
+    host = RecordingHost()
     driver: Driver[str] = Driver(host)
-    driver.happened(["a", "b"], 10)
-    driver.happened(["c"], 10)
-    driver.happened(["d"], 9)
-    driver.happened(["e"], 11)
+    driver.record_entries(["a", "b"], 10)
+    driver.record_entries(["c"], 10)
+    driver.record_entries(["d"], 9)
+    driver.record_entries(["e"], 11)
     assert host.told == [[Tick(10), "a", "b"], ["c"], ["d"], [Tick(11), "e"]]
 
 
-def test_without_anything_new_the_time_is_told_when_it_is_due() -> None:
-    host = NotingHost()
+def test_tick_without_entries_is_recorded_when_due() -> None:
+    host = RecordingHost()
     driver: Driver[str] = Driver(host)
-    assert driver.wait(10) is None
-    driver.happened([], 10)
+    assert driver.time_until_wake(10) is None
+    driver.record_entries([], 10)
     host.next_wake = 15
-    assert driver.wait(10) == 5
-    driver.happened([], 14)
+    assert driver.time_until_wake(10) == 5
+    driver.record_entries([], 14)
     assert host.told == []
-    assert driver.wait(16) == 0
-    driver.happened([], 16)
+    assert driver.time_until_wake(16) == 0
+    driver.record_entries([], 16)
     assert host.told == [[Tick(16)]]
 
 
-def test_all_that_is_wanted_is_done_and_bundles_are_opened_last() -> None:
+def test_commands_are_executed_with_bundles_opened_last() -> None:
     commands: list[Command] = [
         OpenBundles("stage", (bundle(1), bundle(2))),
         SplitBundle(7, 1, 0.5),
@@ -86,9 +86,9 @@ def test_all_that_is_wanted_is_done_and_bundles_are_opened_last() -> None:
         ReleaseState("stage"),
         OpenBundles("other", (bundle(3, attempt=2),)),
     ]
-    host = NotingHost([commands])
+    host = RecordingHost([commands])
     driver: Driver[str] = Driver(host)
-    driver.happened(["a"], 1)
+    driver.record_entries(["a"], 1)
     assert host.done == [
         ("split", 7, 1, 0.5),
         ("finalize", [5, 6]),
@@ -98,10 +98,10 @@ def test_all_that_is_wanted_is_done_and_bundles_are_opened_last() -> None:
 
 
 @pytest.mark.parametrize("end", [FinishJob(Outcome.CANCELLED), FailJob("why")])
-def test_what_is_closed_in_the_same_round_is_not_opened(end: Command) -> None:
+def test_bundle_cancelled_in_the_same_round_is_not_opened(end: Command) -> None:
     opened = OpenBundles("stage", (bundle(1, attempt=2), bundle(2)))
-    host = NotingHost([[opened, CancelBundles(((1, 2), (2, 1), (3, 1))), end]])
+    host = RecordingHost([[opened, CancelBundles(((1, 2), (2, 1), (3, 1))), end]])
     driver: Driver[str] = Driver(host)
-    driver.happened(["a"], 1)
+    driver.record_entries(["a"], 1)
     assert host.done == [("stop", [(1, 2), (2, 1), (3, 1)])]
     assert driver.has_ended

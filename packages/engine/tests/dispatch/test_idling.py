@@ -1,58 +1,58 @@
-"""Which places a job gives up, for lack of work or to another job."""
+"""Tests of the selection of slots that a job releases."""
 
 from __future__ import annotations
 
 import attrs
 
-from beam_runner_engine.dispatch.idling import idle_since, place_to_give
-from beam_runner_engine.dispatch.places import Place
+from beam_runner_engine.dispatch.idling import find_idle_slots, select_slot_to_release
+from beam_runner_engine.dispatch.places import Slot
 
 from .bundles import bundle
 
 
 @attrs.define(eq=False)
-class Starting(Place):
-    """A place that has not begun."""
+class Starting(Slot):
+    """Slot whose process is still starting."""
 
     is_starting: bool = True
 
 
-def served(until: float) -> Place:
-    """A place where something ran until then."""
-    place = Place()
+def served(until: float) -> Slot:
+    """Returns a slot whose last bundle ended at this time."""
+    place = Slot()
     place.begin(bundle(1), 0.0)
     place.begin(None, until)
     return place
 
 
-def busy() -> Place:
-    place = Place()
+def busy() -> Slot:
+    place = Slot()
     place.begin(bundle(1), 0.0)
     return place
 
 
-def loop() -> Place:
-    place = Place()
+def loop() -> Slot:
+    place = Slot()
     place.begin_loop(0.0)
     return place
 
 
-def test_what_had_nothing_to_do_for_long_is_idle() -> None:
+def test_slot_without_work_for_long_is_idle() -> None:
     long, lately = served(1.0), served(7.0)
-    assert idle_since([long, busy(), loop(), lately, Starting()], 5.0) == [long]
+    assert find_idle_slots([long, busy(), loop(), lately, Starting()], 5.0) == [long]
 
 
-def test_an_idle_place_is_given_before_a_loop_is_asked() -> None:
+def test_idle_slot_is_released_before_a_loop_slot() -> None:
     place, driving = served(1.0), loop()
-    assert place_to_give([driving, place, busy()]) is place
-    assert place_to_give([busy(), driving]) is driving
+    assert select_slot_to_release([driving, place, busy()]) is place
+    assert select_slot_to_release([busy(), driving]) is driving
 
 
-def test_a_loop_is_asked_once() -> None:
+def test_loop_slot_is_asked_to_stop_once() -> None:
     driving = loop()
     driving.giving_way = True
-    assert place_to_give([driving]) is None
+    assert select_slot_to_release([driving]) is None
 
 
-def test_nothing_is_given_that_has_done_nothing_yet() -> None:
-    assert place_to_give([Place(), Starting(), busy()]) is None
+def test_unused_slot_is_not_released() -> None:
+    assert select_slot_to_release([Slot(), Starting(), busy()]) is None

@@ -1,4 +1,4 @@
-"""When the scheduler may be lent to a loop again."""
+"""Tests of the lease: the times at which a new loop can start."""
 
 from __future__ import annotations
 
@@ -7,38 +7,40 @@ from beam_runner_engine.dispatch.lease import LoopLease
 
 def lent(now: float) -> LoopLease:
     lease = LoopLease(outgrown_pause=0.5, broken_pause=30.0)
-    assert lease.may_begin(now)
+    assert lease.can_start(now)
     lease.begin(now)
     return lease
 
 
-def test_after_a_loop_that_was_soon_outgrown_places_have_a_while() -> None:
+def test_lease_after_a_short_loop_pauses() -> None:
     lease = lent(100.0)
-    lease.outgrown(100.25)
+    lease.end_outgrown(100.25)
     assert not lease.is_out
-    assert not lease.may_begin(100.7)
-    assert lease.may_begin(100.75)
+    assert not lease.can_start(100.7)
+    assert lease.can_start(100.75)
 
 
-def test_a_loop_that_did_well_for_a_while_may_be_followed_at_once() -> None:
-    """One bundle that takes long, be it for a pause of its SDK, says nothing of those after it."""
+def test_lease_after_a_long_loop_has_no_pause() -> None:
+    """Checks that a loop that lasted long enough causes no pause: one slow bundle says nothing
+    about later bundles.
+    """
     lease = lent(100.0)
-    lease.outgrown(100.5)
-    assert lease.may_begin(100.5)
+    lease.end_outgrown(100.5)
+    assert lease.can_start(100.5)
 
 
-def test_after_a_loop_that_was_lost_bundles_run_one_by_one() -> None:
+def test_lease_after_a_lost_loop_pauses() -> None:
     lease = lent(100.0)
-    lease.broke(101.0)
-    assert not lease.may_begin(130.9)
-    assert lease.may_begin(131.0)
+    lease.end_broken(101.0)
+    assert not lease.can_start(130.9)
+    assert lease.can_start(131.0)
 
 
-def test_only_the_last_loop_is_awaited_while_it_is_out() -> None:
+def test_lease_covers_only_the_latest_loop() -> None:
     lease = lent(100.0)
-    assert lease.covers(1)
+    assert lease.is_held_by(1)
     lease.end()
-    assert not lease.covers(1)
+    assert not lease.is_held_by(1)
     lease.begin(101.0)
-    assert not lease.covers(1)
-    assert lease.covers(2)
+    assert not lease.is_held_by(1)
+    assert lease.is_held_by(2)

@@ -1,4 +1,4 @@
-"""How many bundles run at once, and how many places that is worth, whatever runs."""
+"""Property tests of the number of running bundles and slots."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.dispatch.parallelism import Parallelism
-from beam_runner_engine.dispatch.places import Patience, Place
+from beam_runner_engine.dispatch.places import BlockedTimes, Slot
 
 from .bundles import bundle
 
-PATIENCE = Patience(blocked=1.0, preparing=9.0, unheard=3.0)
+PATIENCE = BlockedTimes(blocked=1.0, preparing=9.0, unheard=3.0)
 NOW = 100.0
 
 
 @attrs.define(eq=False)
-class Starting(Place):
-    """A place that has not begun."""
+class Starting(Slot):
+    """Slot whose process is still starting."""
 
     is_starting: bool = True
 
 
 @st.composite
-def places(draw: st.DrawFn) -> list[Place]:
-    """Draws places of which some are free, and some have come no further for long."""
-    made = [Place() for _ in range(draw(st.integers(0, 8)))]
+def places(draw: st.DrawFn) -> list[Slot]:
+    """Draws slots; some are free, and some have made no progress for long."""
+    made = [Slot() for _ in range(draw(st.integers(0, 8)))]
     for number, place in enumerate(made):
         if draw(st.booleans()):
             place.begin(bundle(number), draw(st.sampled_from((NOW - 60, NOW - 2, NOW))))
@@ -44,19 +44,19 @@ parallelisms = st.builds(
 )
 
 
-def busy(some: list[Place]) -> int:
+def busy(some: list[Slot]) -> int:
     return sum(place.is_busy for place in some)
 
 
-def blocked(some: list[Place], turns: bool) -> int:
+def blocked(some: list[Slot], turns: bool) -> int:
     return sum(place.is_blocked(NOW, PATIENCE, takes_turns=turns) for place in some)
 
 
 @given(places(), parallelisms, st.integers(0, 20), st.integers(0, 20))
-def test_there_are_never_more_places_than_allowed_nor_than_wanted(
-    some: list[Place], at_work: Parallelism, wanted: int, spare: int
+def test_requested_slots_never_exceed_limit_and_demand(
+    some: list[Slot], at_work: Parallelism, wanted: int, spare: int
 ) -> None:
-    more = at_work.lacking(some, wanted, spare, NOW)
+    more = at_work.count_missing_slots(some, wanted, spare, NOW)
     assert 0 <= more <= wanted
     if more:
         limit = at_work.cores + blocked(some, at_work.takes_turns)
@@ -64,40 +64,40 @@ def test_there_are_never_more_places_than_allowed_nor_than_wanted(
 
 
 @given(places(), parallelisms, st.integers(1, 20))
-def test_a_core_that_nobody_uses_is_worth_a_place(
-    some: list[Place], at_work: Parallelism, wanted: int
-) -> None:
-    """Where there is room, all that is usual is asked for, and for each blocked bundle one more."""
-    more = at_work.lacking(some, wanted, math.inf, NOW)
+def test_unused_core_gets_a_slot(some: list[Slot], at_work: Parallelism, wanted: int) -> None:
+    """Checks that a job requests all usual slots, and one more for each blocked bundle, if the
+    cluster has room.
+    """
+    more = at_work.count_missing_slots(some, wanted, math.inf, NOW)
     if not at_work.takes_turns:
         usual = min(at_work.most, at_work.cores + blocked(some, turns=False))
         assert more == max(0, min(wanted, usual - len(some)))
 
 
 @given(places(), parallelisms, st.integers(1, 20), st.integers(0, 20))
-def test_places_beside_blocked_ones_leave_others_as_many_as_there_are_cores(
-    some: list[Place], at_work: Parallelism, wanted: int, spare: int
+def test_slots_for_blocked_bundles_leave_free_slots_to_other_jobs(
+    some: list[Slot], at_work: Parallelism, wanted: int, spare: int
 ) -> None:
-    more = at_work.lacking(some, wanted, spare, NOW)
+    more = at_work.count_missing_slots(some, wanted, spare, NOW)
     beyond = len(some) + more - max(at_work.cores, len(some))
     assert beyond <= max(0, spare - at_work.cores)
 
 
 @given(places(), st.integers(1, 4), st.integers(0, 20))
-def test_bundles_of_one_interpreter_run_one_at_a_time_until_all_leave_it_time(
-    some: list[Place], cores: int, waiting: int
+def test_bundles_in_a_shared_interpreter_run_one_at_a_time_unless_all_wait(
+    some: list[Slot], cores: int, waiting: int
 ) -> None:
     one_by_one = Parallelism(cores, 4 * cores, PATIENCE, takes_turns=True)
-    more = one_by_one.may_begin(some, waiting, NOW)
+    more = one_by_one.count_startable(some, waiting, NOW)
     running = [place for place in some if place.is_busy]
     usual = cores if running and all(place.waits for place in running) else 1
     assert more == usual + blocked(some, turns=True) - len(running)
     side_by_side = Parallelism(cores, 4 * cores, PATIENCE)
-    assert side_by_side.may_begin(some, waiting, NOW) == waiting
+    assert side_by_side.count_startable(some, waiting, NOW) == waiting
 
 
-def test_what_is_starting_already_is_not_asked_for_again() -> None:
+def test_starting_slot_is_not_requested_again() -> None:
     at_work = Parallelism(2, 8, PATIENCE)
-    assert at_work.lacking([Starting()], 2, math.inf, NOW) == 1
-    assert at_work.lacking([Starting(), Starting()], 2, math.inf, NOW) == 0
-    assert busy([Place(loop=True)]) == 1
+    assert at_work.count_missing_slots([Starting()], 2, math.inf, NOW) == 1
+    assert at_work.count_missing_slots([Starting(), Starting()], 2, math.inf, NOW) == 0
+    assert busy([Slot(loop=True)]) == 1

@@ -1,4 +1,6 @@
-"""Who gives up a place: a job with many, to one that has waited for its first, or has two fewer."""
+"""Tests of slot sharing: jobs release slots to waiting jobs without slots or with at least two
+fewer.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch.sharing import SharedPlaces
+from beam_runner_engine.dispatch.sharing import SlotSharing
 
 PATIENCE = 0.3
 
 
-def sharing(**held: int) -> SharedPlaces:
-    """Jobs with so many places each."""
-    shared = SharedPlaces(PATIENCE)
+def sharing(**held: int) -> SlotSharing:
+    """Returns a registry of jobs with these numbers of slots."""
+    shared = SlotSharing(PATIENCE)
     for job, count in held.items():
         for place in range(count):
-            shared.asked(job, place, 0.0)
-            shared.got(job, place)
+            shared.record_request(job, place, 0.0)
+            shared.record_slot(job, place)
     return shared
 
 
@@ -25,60 +27,64 @@ def sharing(**held: int) -> SharedPlaces:
     ("mine", "others", "owed"),
     [(0, 0, False), (1, 0, True), (1, 1, False), (2, 1, False), (3, 1, True), (1, 4, False)],
 )
-def test_a_place_is_owed_to_who_has_too_few(mine: int, others: int, owed: bool) -> None:
+def test_slot_is_owed_to_a_job_with_too_few_slots(mine: int, others: int, owed: bool) -> None:
     shared = sharing(mine=mine, other=others)
-    shared.asked("other", 99, 1.0)
-    assert not shared.is_owed_by("mine", 1.0 + PATIENCE), "nobody has waited yet"
-    assert shared.is_owed_by("mine", 1.1 + PATIENCE) is owed
+    shared.record_request("other", 99, 1.0)
+    assert not shared.owes_slot("mine", 1.0 + PATIENCE), "nobody has waited yet"
+    assert shared.owes_slot("mine", 1.1 + PATIENCE) is owed
 
 
-def test_nobody_makes_room_for_itself() -> None:
+def test_job_owes_no_slot_to_itself() -> None:
     shared = sharing(mine=5)
-    shared.asked("mine", 6, 0.0)
-    assert not shared.is_owed_by("mine", 1.0)
+    shared.record_request("mine", 6, 0.0)
+    assert not shared.owes_slot("mine", 1.0)
 
 
-def test_who_gave_a_place_lets_those_have_it_who_waited() -> None:
-    """The host may give a place to any of those who have none: the one that gave it is not to be among them."""
+def test_job_after_a_release_waits_for_earlier_requests() -> None:
+    """Checks that a job that released a slot doesn't compete with jobs that were waiting for a
+    slot.
+    """
     shared = sharing(mine=1)
     for number, other in enumerate(("first", "second")):
-        shared.asked(other, 0, float(number))
-    assert shared.may_ask("mine")
-    shared.gave("mine", 2.0)
-    shared.gone("mine", 0)
-    shared.asked("later", 0, 3.0)
-    assert not shared.may_ask("mine")
-    shared.got("first", 0)
-    assert not shared.may_ask("mine")
-    shared.gone("second", 0)
-    assert shared.may_ask("mine"), "who came later waits beside it"
+        shared.record_request(other, 0, float(number))
+    assert shared.can_request("mine")
+    shared.record_release("mine", 2.0)
+    shared.remove_slot("mine", 0)
+    shared.record_request("later", 0, 3.0)
+    assert not shared.can_request("mine")
+    shared.record_slot("first", 0)
+    assert not shared.can_request("mine")
+    shared.remove_slot("second", 0)
+    assert shared.can_request("mine"), "who came later waits beside it"
 
 
-@pytest.mark.parametrize("come", ["got", "gone", "forget"])
-def test_who_has_its_place_or_never_will_waits_no_more(come: str) -> None:
+@pytest.mark.parametrize("come", ["record_slot", "remove_slot", "forget"])
+def test_job_stops_waiting_after_getting_or_losing_its_slot(come: str) -> None:
     shared = sharing(mine=4)
-    shared.asked("other", 0, 0.0)
-    assert shared.is_owed_by("mine", 1.0)
+    shared.record_request("other", 0, 0.0)
+    assert shared.owes_slot("mine", 1.0)
     getattr(shared, come)("other", *(() if come == "forget" else (0,)))
-    assert not shared.is_owed_by("mine", 1.0)
+    assert not shared.owes_slot("mine", 1.0)
 
 
 @given(st.dictionaries(st.sampled_from("abcde"), st.integers(0, 6), min_size=2))
-def test_places_go_from_who_has_most_until_nobody_has_two_more(held: dict[str, int]) -> None:
-    """All want one more. Where there are fewer places than jobs, they go round, and everybody has one in turn."""
+def test_slots_move_from_the_largest_job_until_balanced(held: dict[str, int]) -> None:
+    """Checks that slots move from the job with the most slots. With fewer slots than jobs, each job
+    gets a slot in turn.
+    """
     shared = sharing(**held)
     for job in held:
-        shared.asked(job, 99, 0.0)
+        shared.record_request(job, 99, 0.0)
     total = sum(held.values())
     for _ in range(total):
         giver, least = max(held, key=held.__getitem__), min(held, key=held.__getitem__)
-        if not shared.is_owed_by(giver, 1.0):
+        if not shared.owes_slot(giver, 1.0):
             break
         held[giver] -= 1
-        shared.gone(giver, held[giver])
-        shared.got(least, held[least])
+        shared.remove_slot(giver, held[giver])
+        shared.record_slot(least, held[least])
         held[least] += 1
         assert shared.taken == total + len(held)
-    owing = {job for job in held if shared.is_owed_by(job, 1.0)}
+    owing = {job for job in held if shared.owes_slot(job, 1.0)}
     assert max(held.values()) - min(held.values()) <= 1
     assert owing == ({job for job in held if held[job]} if total < len(held) else set())

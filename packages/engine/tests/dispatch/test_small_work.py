@@ -1,4 +1,4 @@
-"""Which work is for a loop, and when it is too much for one."""
+"""Tests of the limits of the scheduler loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from beam_runner_model.facts import DataFacts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch.small_work import LoopLimits, is_small
+from beam_runner_engine.dispatch.small_work import LoopLimits, are_small
 from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
 from beam_runner_engine.scheduler.data import Data
 
@@ -44,35 +44,37 @@ def section() -> Bundle:
         ([section()], False),
     ],
 )
-def test_small_is_what_is_little_to_read_and_no_section(bundles: list[Bundle], small: bool) -> None:
-    assert is_small(bundles, 100) == small
+def test_small_bundles_have_little_input_and_no_section(bundles: list[Bundle], small: bool) -> None:
+    assert are_small(bundles, 100) == small
     assert LIMITS.is_outgrown(bundles, usual=0.0) != small
 
 
-def test_slow_bundles_are_for_several_places_if_several_wait() -> None:
+def test_several_slow_bundles_outgrow_a_loop() -> None:
     assert LIMITS.is_outgrown([reading(1), reading(1)], usual=15.1)
     assert not LIMITS.is_outgrown([reading(1), reading(1)], usual=15.0)
     assert not LIMITS.is_outgrown([reading(1)], usual=1000.0)
 
 
-def test_one_slow_bundle_is_not_usual() -> None:
-    usual = LIMITS.usual(0.0, 70.0)
+def test_usual_duration_after_one_slow_bundle_stays_low() -> None:
+    usual = LIMITS.update_usual(0.0, 70.0)
     assert usual == pytest.approx(14.0)
-    assert LIMITS.usual(usual, 70.0) > 15.0
+    assert LIMITS.update_usual(usual, 70.0) > 15.0
 
 
-def test_a_source_has_less_time() -> None:
-    assert LIMITS.longest(awaited=True) < LIMITS.longest(awaited=False)
+def test_awaited_bundle_has_a_shorter_limit() -> None:
+    assert LIMITS.max_duration(awaited=True) < LIMITS.max_duration(awaited=False)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.floats(0, 400)), max_size=40))
-def test_what_is_done_is_told_soon_and_nothing_is_told_in_vain(
+def test_loop_reports_entries_in_time_and_never_empty(
     rounds: list[tuple[int, float]],
 ) -> None:
-    """Rounds of a loop: so many entries, after so many ms. It may tell before each."""
+    """Simulates rounds of a loop with a number of new entries and a duration (ms). The loop can
+    report before each round.
+    """
     entries, now, told, oldest = 0, 0.0, 0.0, 0.0
     for more, took in rounds:
-        if LIMITS.is_time_to_tell(entries, now - told):
+        if LIMITS.is_report_due(entries, now - told):
             assert entries, "there is something to tell"
             entries, told = 0, now
         assert entries <= LIMITS.report_entries
@@ -82,5 +84,5 @@ def test_what_is_done_is_told_soon_and_nothing_is_told_in_vain(
         entries += more
 
 
-def test_a_loop_without_work_waits_for_what_is_due_soon() -> None:
-    assert [due for due in (0, 20, 21) if LIMITS.waits_for(due)] == [0, 20]
+def test_idle_loop_waits_only_for_work_due_soon() -> None:
+    assert [due for due in (0, 20, 21) if LIMITS.should_wait(due)] == [0, 20]

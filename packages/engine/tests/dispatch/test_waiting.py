@@ -1,32 +1,32 @@
-"""The order of waiting: sources stand back for a while for what comes after them, and are never forgotten."""
+"""Tests of the queue order: sources run after later bundles for a limited time."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch.waiting import WaitingBundles
+from beam_runner_engine.dispatch.waiting import BundleQueue
 
 from .bundles import bundle, is_source
 
 STAND_BACK = 0.25
 
 
-def order_of(waiting: WaitingBundles) -> list[int]:
+def order_of(waiting: BundleQueue) -> list[int]:
     return [waiting.take().number for _ in range(len(waiting))]
 
 
-def test_a_source_lets_others_pass_for_a_while() -> None:
-    waiting = WaitingBundles(is_source, STAND_BACK)
+def test_source_bundle_runs_after_later_bundles_for_a_limited_time() -> None:
+    waiting = BundleQueue(is_source, STAND_BACK)
     waiting.add([bundle(100), bundle(1)], 7.0)
     waiting.add([bundle(101), bundle(2)], 7.0 + STAND_BACK * 0.9)
     waiting.add([bundle(3)], 7.0 + STAND_BACK * 1.1)
-    assert waiting.not_of_sources == 3
+    assert waiting.non_source_count == 3
     assert order_of(waiting) == [1, 2, 100, 3, 101]
 
 
-def test_what_is_discarded_does_not_wait_any_more() -> None:
-    waiting = WaitingBundles(is_source, STAND_BACK)
+def test_discarded_bundle_leaves_the_queue() -> None:
+    waiting = BundleQueue(is_source, STAND_BACK)
     waiting.add((bundle(n) for n in range(6)), 0.0)
     waiting.discard(2, 1)
     waiting.discard(3, 2)
@@ -38,8 +38,8 @@ def test_what_is_discarded_does_not_wait_any_more() -> None:
         st.tuples(st.floats(0, 1), st.booleans()), max_size=30, unique_by=lambda one: one[0]
     )
 )
-def test_nobody_overtakes_by_more_than_said(comings: list[tuple[float, bool]]) -> None:
-    waiting = WaitingBundles(is_source, STAND_BACK)
+def test_bundle_overtakes_a_source_by_at_most_the_limit(comings: list[tuple[float, bool]]) -> None:
+    waiting = BundleQueue(is_source, STAND_BACK)
     came = {}
     for number, (moment, source) in enumerate(sorted(comings)):
         one = bundle(number + 100 * source)

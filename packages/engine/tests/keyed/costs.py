@@ -1,4 +1,4 @@
-"""Compares what two pieces of code cost, on machines that do other things at the same time."""
+"""Comparison of the CPU cost of two functions, robust against other load on the machine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from beam_runner_engine.keyed.groups import Group
 
 
 def cost_ratio(run: Callable[[], object], baseline: Callable[[], object], rounds: int = 9) -> float:
-    """Returns how many times the CPU time of `baseline` one `run` takes, each at its best.
+    """Returns the ratio of the CPU times of `run` and `baseline`, each at its minimum over all
+    rounds.
 
-    They take turns, so that a slow spell of the machine meets both. The garbage collector goes
-    through what they make, but not through what the process held before.
+    Both functions run alternately, so that a slow period of the machine affects both. The garbage
+    collector traverses their new objects, but not the objects that existed before.
     """
     best = {run: float("inf"), baseline: float("inf")}
     gc.collect()
@@ -31,5 +32,5 @@ def cost_ratio(run: Callable[[], object], baseline: Callable[[], object], rounds
 
 
 def read(groups: Iterable[Group]) -> int:
-    """Takes each pane in its turn, as a host does, and returns how many elements are in them."""
+    """Reads all panes, as a host does, and returns the number of elements in them."""
     return sum(map(len, map(attrgetter("values"), groups)))

@@ -1,9 +1,9 @@
-"""Measures what grouping costs against a plain dict loop: `python measure_costs.py`.
+"""Measurement of the cost of grouping, compared with a dict loop: `python measure_costs.py`.
 
-Prints the table of `docs/engine/cost.md`, of ratios of CPU time, and fails where one is above its
-limit. The data are encoded elements of 1,000 keys, a hundred of each in one window, grouped in one
-bundle that ends with the end of time: for triggers in ten calls with ten elements of each key, for
-sessions in one.
+The script prints the table of `docs/engine/cost.md` (ratios of CPU time), and fails if a ratio
+exceeds its limit. The input has 1,000 keys with 100 encoded elements each in one window. One bundle
+processes the input up to the maximum timestamp: triggers get ten calls with ten elements of each
+key, and sessions get one call.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ SESSION_TRIGGERS: dict[str, Trigger] = {
 
 
 def dict_loop() -> Any:
-    """Groups by key and window, and nothing else."""
+    """Groups by key and window with plain dictionaries."""
     groups: defaultdict[tuple[bytes, bytes], list[bytes]] = defaultdict(list)
     for key, window, value in zip(KEYS, COLUMN, VALUES, strict=True):
         groups[key, window].append(value)
@@ -112,14 +112,14 @@ def read(groups: Iterable[Group]) -> int:
 
 
 def seconds(code: Callable[[], Any]) -> float:
-    """Returns the CPU time of one call."""
+    """Returns the CPU time of a call in seconds."""
     start = time.process_time()
     code()
     return time.process_time() - start
 
 
 def measured() -> dict[str, tuple[Callable[[], Any], float]]:
-    """Returns what is measured, and how many dict loops it may cost."""
+    """Returns the measured functions with their maximum cost in dict loops."""
     codes: dict[str, tuple[Callable[[], Any], float]] = {
         "a dict loop": (dict_loop, 1),
     }
@@ -131,8 +131,8 @@ def measured() -> dict[str, tuple[Callable[[], Any], float]]:
 
 
 def main(rounds: int) -> int:
-    """Prints the table; the codes take turns, and each counts at its best. Returns 1 if one costs
-    more than it may, else 0.
+    """Prints the table. The functions run alternately, and the minimum time counts. Returns 1 if a
+    function exceeds its limit, otherwise 0.
     """
     codes = measured()
     best = dict.fromkeys(codes, float("inf"))

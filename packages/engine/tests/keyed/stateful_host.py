@@ -1,4 +1,4 @@
-"""A host of stateful shards for tests: user code is a function that is called with what is due."""
+"""Test host of stateful shards, whose user code is a function that gets the due work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from beam_runner_model.window_coders import encode_window
 from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.keyed.stateful import Due, StatefulShard, StatefulSpec, TimerFired
+from beam_runner_engine.keyed.stateful import StatefulShard
+from beam_runner_engine.keyed.stateful_records import DueWork, StatefulSpec, TimerFired
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 from beam_runner_engine.testing.stores import MemoryStore
 
@@ -35,7 +36,9 @@ def timer(
 
 
 class Host:
-    """Runs bundles of a stateful stage whose user code is a function called with what is due."""
+    """Host that runs bundles of a stateful stage. The user code is a function that gets the due
+    work.
+    """
 
     def __init__(self, spec: StatefulSpec, merger: Any = None) -> None:
         self.spec = spec
@@ -46,21 +49,23 @@ class Host:
         self.shard = StatefulShard(spec, self.store, merger)
 
     def admit(self, *timestamps: int, now: Now, window: bytes = DATA) -> list[int]:
-        """Admits elements of the key whose values are their timestamps; returns the admitted."""
+        """Admits elements of one key whose values equal their timestamps, and returns the admitted
+        values.
+        """
         many = len(timestamps)
         admitted = self.shard.admit([KEY] * many, [window] * many, timestamps, timestamps, now)
         return [timestamps[row] for row in admitted.rows]
 
-    def run(self, now: Now, user: Callable[[Due], None] = lambda due: None) -> list[Due]:
-        """Runs all that is due."""
+    def run(self, now: Now, user: Callable[[DueWork], None] = lambda due: None) -> list[DueWork]:
+        """Runs all due work."""
         out = []
-        while (due := self.shard.next_due(now)) is not None:
+        while (due := self.shard.take_next_due(now)) is not None:
             out.append(due)
             user(due)
         return out
 
     def commit(self) -> None:
-        """Commits the bundle and opens the next one."""
+        """Commits the bundle and opens the next bundle."""
         commit = self.shard.commit()
         self.store.commit(commit.deltas)
         self.summary, self.dropped = commit.summary, self.dropped + commit.dropped
@@ -69,7 +74,7 @@ class Host:
 
 
 def started(strategy: WindowingStrategy, window: bytes, *timers: Timer, **spec: Any) -> Host:
-    """Returns a host with an element at 0 that has set these timers."""
+    """Returns a host with an element at time 0 and these timers."""
     host = Host(StatefulSpec(strategy, **spec))
     host.admit(0, now=Now(0), window=window)
     for each in timers:
@@ -84,12 +89,11 @@ def rung(
     *,
     commits: bool = False,
 ) -> list[tuple[str, int]]:
-    """Runs all that is due; returns the families and times of the timers that rang.
-
-    With `commits` each timer has a bundle of its own.
+    """Runs all due work, and returns the families and times of the fired timers. If `commits` is
+    True, each timer fires in a separate bundle.
     """
     found: list[tuple[str, int]] = []
-    while (due := host.shard.next_due(now)) is not None:
+    while (due := host.shard.take_next_due(now)) is not None:
         assert isinstance(due, TimerFired)
         found.append((due.timer.family, due.timer.fire_time))
         user(due.timer)

@@ -1,4 +1,4 @@
-"""An agenda is a sorted set, in and over bundles, that reads only its beginning."""
+"""Tests that an agenda is a sorted set within and across bundles, and reads only its first entries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPERATIONS = st.lists(
 
 
 @given(OPERATIONS)
-def test_an_agenda_is_a_sorted_set(operations: list[tuple[Any, ...]]) -> None:
+def test_agenda_behaves_like_a_sorted_set(operations: list[tuple[Any, ...]]) -> None:
     store = MemoryStore()
     cells = TentativeCells(store)
     agenda = Agenda(cells, "~a")
@@ -50,9 +50,9 @@ def test_an_agenda_is_a_sorted_set(operations: list[tuple[Any, ...]]) -> None:
             case ("look", passed):
                 for entry in sorted(model)[:passed]:
                     assert agenda.first() == entry
-                    agenda.pass_over(*entry)
+                    agenda.skip(*entry)
                 assert agenda.first() == next(iter(sorted(model)[passed:]), None)
-                agenda.look_again()
+                agenda.restore_skipped()
             case _:
                 agenda.save()
                 store.commit(cells.deltas())
@@ -61,7 +61,7 @@ def test_an_agenda_is_a_sorted_set(operations: list[tuple[Any, ...]]) -> None:
         assert agenda.first() == min(model, default=None)
 
 
-def test_only_the_beginning_is_read() -> None:
+def test_agenda_reads_only_its_first_entries() -> None:
     store = MemoryStore()
     cells = TentativeCells(store)
     agenda = Agenda(cells, "~a")
@@ -75,7 +75,7 @@ def test_only_the_beginning_is_read() -> None:
     assert store.reads <= 6
 
 
-def test_what_is_added_and_taken_in_one_bundle_is_never_written() -> None:
+def test_agenda_entry_added_and_removed_in_a_bundle_is_not_written() -> None:
     cells = TentativeCells(MemoryStore())
     agenda = Agenda(cells, "~a")
     agenda.move(None, 5, (b"x",))

@@ -1,4 +1,4 @@
-"""Deltas compose, and tentative cells read as the store would after the commit."""
+"""Tests that deltas compose, and that tentative cells read like a store after the commit."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ OPERATIONS = st.lists(
 
 
 @given(st.dictionaries(SUBKEYS, VALUES), DELTAS, DELTAS)
-def test_composed_deltas_do_what_both_do(
+def test_composed_delta_equals_both_deltas(
     before: dict[bytes, tuple[int, ...]], first: CellDelta, second: CellDelta
 ) -> None:
     one_by_one = {subkey: list(values) for subkey, values in before.items()}
     at_once = {subkey: list(values) for subkey, values in before.items()}
     apply_delta(one_by_one, first)
     apply_delta(one_by_one, second)
-    apply_delta(at_once, first.then(second))
+    apply_delta(at_once, first.followed_by(second))
     assert at_once == one_by_one
 
 
@@ -64,7 +64,7 @@ def _change(model: dict[bytes, list[int]], operation: tuple[Any, ...]) -> None:
 
 
 @given(OPERATIONS, RANGES)
-def test_tentative_cells_read_as_if_all_were_committed(
+def test_tentative_cells_read_like_a_committed_store(
     operations: list[tuple[Any, ...]], bounds: tuple[bytes, bytes | None]
 ) -> None:
     store = MemoryStore()
@@ -94,7 +94,7 @@ def test_tentative_cells_read_as_if_all_were_committed(
         assert [(s, list(v)) for s, v in cells.scan(CELL, start, end)] == expected
 
 
-def test_nothing_is_written_until_the_commit_and_only_what_changed() -> None:
+def test_deltas_contain_only_changed_cells() -> None:
     store = MemoryStore()
     store.commit({CELL: CellDelta(added={b"": (1,)})})
     cells = TentativeCells(store)
@@ -105,7 +105,7 @@ def test_nothing_is_written_until_the_commit_and_only_what_changed() -> None:
     assert list(cells.deltas()) == [other]
 
 
-def test_a_cell_is_fetched_once() -> None:
+def test_cell_is_read_from_the_store_once() -> None:
     store = MemoryStore()
     cells = TentativeCells(store)
     for _ in range(3):

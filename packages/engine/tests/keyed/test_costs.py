@@ -1,4 +1,4 @@
-"""What grouping with triggers may cost, in loops that append to a dictionary of lists."""
+"""Tests of the cost of grouping with triggers, compared with a dict loop."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TRIGGERS: dict[str, Trigger] = {
 
 
 def plain_loop(keys: list[bytes], windows: list[bytes], values: list[bytes]) -> Any:
-    """Groups by key and window, and nothing else."""
+    """Groups by key and window with plain dictionaries."""
     groups: dict[tuple[bytes, bytes], list[bytes]] = {}
     for key, window, value in zip(keys, windows, values, strict=True):
         groups.setdefault((key, window), []).append(value)
@@ -45,8 +45,8 @@ def plain_loop(keys: list[bytes], windows: list[bytes], values: list[bytes]) -> 
 
 
 @pytest.mark.parametrize("name", TRIGGERS)
-def test_triggers_cost_at_most_ten_times_a_dict_loop(name: str) -> None:
-    """A hundred elements per key and window, which come in one call."""
+def test_triggered_grouping_costs_at_most_ten_dict_loops(name: str) -> None:
+    """Uses a hundred elements per key and window in one call."""
     count = 20_000
     keys = [b"key%d" % (i * 7919 % 200) for i in range(count)]
     windows = [encode_window(WINDOW)] * count
@@ -63,7 +63,7 @@ def test_triggers_cost_at_most_ten_times_a_dict_loop(name: str) -> None:
 
 
 def sessions_cost(per_key: int, trigger: Trigger) -> float:
-    """Returns what sessions that grow with every element cost, in dict loops that group by key."""
+    """Returns the cost of sessions that grow with every element, in dict loops that group by key."""
     count = 20_000
     keys = [b"key%d" % (i % (count // per_key)) for i in range(count)]
     times = [i // (count // per_key) * 5 for i in range(count)]
@@ -92,11 +92,11 @@ def sessions_cost(per_key: int, trigger: Trigger) -> float:
     ],
     ids=["default", "count", "end of window"],
 )
-def test_what_sessions_cost(trigger: Trigger, most: float) -> None:
-    """Each element extends its session."""
+def test_session_grouping_cost_is_bounded(trigger: Trigger, most: float) -> None:
+    """Uses elements that each extend their session."""
     assert sessions_cost(100, trigger) <= most
 
 
-def test_what_sessions_cost_does_not_grow_with_them() -> None:
+def test_session_grouping_cost_does_not_grow_with_session_size() -> None:
     short, long = (sessions_cost(size, t.Repeatedly(t.AfterCount(10**6))) for size in (40, 2_000))
     assert long <= 3 * short

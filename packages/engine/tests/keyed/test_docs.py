@@ -1,4 +1,4 @@
-"""The page about the keyed half is true: its tables are the code's, its examples run."""
+"""Tests that the documentation of the keyed half has correct tables and running examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DOCS = Path(__file__).resolve().parents[4] / "docs" / "engine"
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
-def test_the_tables_are_drawn_from_the_code() -> None:
+def test_documented_keyed_tables_equal_the_code() -> None:
     script = runpy.run_path(str(DOCS / "draw_keyed_tables.py"))
     page = (DOCS / "keyed.md").read_text(encoding="utf-8")
     assert page.count("<!-- table: ") == 2
@@ -19,7 +19,7 @@ def test_the_tables_are_drawn_from_the_code() -> None:
 
 
 def _run_examples(page: str) -> int:
-    """Runs a page's Python blocks, one after the other; returns how many there are."""
+    """Runs all Python blocks of a page in order, and returns their number."""
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {}
     for block in blocks:
@@ -27,9 +27,9 @@ def _run_examples(page: str) -> int:
     return len(blocks)
 
 
-def test_examples_run() -> None:
+def test_documented_examples_run() -> None:
     assert _run_examples((DOCS / "keyed.md").read_text(encoding="utf-8")) == 2
 
 
-def test_the_example_of_the_readme_runs() -> None:
+def test_readme_example_runs() -> None:
     assert _run_examples(README.read_text(encoding="utf-8")) == 1

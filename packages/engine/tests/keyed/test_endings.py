@@ -1,4 +1,4 @@
-"""Timers past the end of their window: they ring before the window expires, and loops of them stop."""
+"""Tests of timers past the end of their window: firing before the expiry, and the end of loops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState
-from beam_runner_engine.keyed.stateful import Due, StatefulSpec, TimerFired, WindowExpired
+from beam_runner_engine.keyed.stateful_records import (
+    DueWork,
+    StatefulSpec,
+    TimerFired,
+    WindowExpired,
+)
 from beam_runner_engine.keyed.timers import Timer, TimerTable
 
 from .stateful_host import DATA, KEY, Host, rung, started, timer
@@ -50,10 +55,10 @@ one_bundle_or_many = pytest.mark.parametrize("commits", [False, True], ids=["one
         (MAX_TIMESTAMP, EXPIRY + 1, EXPIRY),
     ],
 )
-def test_event_timer_rings_when_its_window_expires_at_the_latest(
+def test_event_timer_after_the_expiry_fires_at_the_expiry(
     strategy: WindowingStrategy, calls_back: bool, fire_time: int, rings_at: int, hold: int
 ) -> None:
-    """It is told the time it was set for, and its hold doesn't go beyond the expiry."""
+    """Checks that the timer keeps its firing time and that its hold is limited to the expiry."""
     host = started(
         strategy, DATA, timer(fire_time, hold=fire_time), on_window_expiration=calls_back
     )
@@ -71,7 +76,7 @@ def test_event_timer_rings_when_its_window_expires_at_the_latest(
 
 
 @pytest.mark.parametrize("calls_back", [False, True], ids=["no-callback", "callback"])
-def test_event_timer_beyond_the_global_window_rings_at_the_end_of_time(calls_back: bool) -> None:
+def test_event_timer_after_the_global_window_fires_at_the_end(calls_back: bool) -> None:
     times = (END_OF_GLOBAL_WINDOW + 1, MAX_TIMESTAMP)
     timers = [timer(time, str(time), hold=time) for time in times]
     host = started(GLOBAL, b"", *timers, on_window_expiration=calls_back)
@@ -85,7 +90,7 @@ def test_event_timer_beyond_the_global_window_rings_at_the_end_of_time(calls_bac
 
 
 @one_bundle_or_many
-def test_timers_past_the_end_ring_by_domain_and_time(commits: bool) -> None:
+def test_timers_past_the_end_fire_by_domain_and_time(commits: bool) -> None:
     host = started(
         FIXED,
         DATA,
@@ -106,21 +111,21 @@ def test_timers_past_the_end_ring_by_domain_and_time(commits: bool) -> None:
 
 
 def test_timers_past_the_end_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not again for each of them: their number may be large."""
+    """Checks that the lookup isn't repeated for each timer, because a window can have many timers."""
     asked: list[bytes] = []
-    of_window = TimerTable.of_window
+    of_window = TimerTable.list_for_window
 
     def counted(table: TimerTable, key: bytes, window: bytes) -> list[Timer]:
         asked.append(key)
         return of_window(table, key, window)
 
-    monkeypatch.setattr(TimerTable, "of_window", counted)
+    monkeypatch.setattr(TimerTable, "list_for_window", counted)
     host = started(FIXED, DATA, *(timer(500 + n, str(n)) for n in range(100)))
     assert len(host.run(Now(MAX_TIMESTAMP))) == 100
     assert asked == [KEY] * 2, "once for all of them, and once when the window is released"
 
 
-def test_timer_past_the_end_of_a_session_waits_if_the_session_grows() -> None:
+def test_timer_past_the_end_of_a_growing_session_waits() -> None:
     host = started(SESSIONS, DATA, timer(150, hold=0))
     longer = encode_window(IntervalWindow(0, 190))
     host.admit(90, now=Now(50), window=encode_window(IntervalWindow(90, 190)))
@@ -128,7 +133,7 @@ def test_timer_past_the_end_of_a_session_waits_if_the_session_grows() -> None:
     assert host.run(Now(151)) == [TimerFired(timer(150, hold=0, window=longer))]
 
 
-def test_clock_of_windows_that_expire_is_at_its_end() -> None:
+def test_expiring_window_fires_its_processing_timers() -> None:
     host = started(
         FIXED,
         DATA,
@@ -147,7 +152,7 @@ def test_clock_of_windows_that_expire_is_at_its_end() -> None:
 
 
 @one_bundle_or_many
-def test_timer_that_waits_in_a_drain_is_not_lost_if_one_of_its_family_sets_it_again(
+def test_pending_timer_set_again_in_a_drain_fires_once(
     commits: bool,
 ) -> None:
     host = started(FIXED, DATA, *(timer(500, tag, processing=True) for tag in "ab"))
@@ -163,7 +168,7 @@ def test_timer_that_waits_in_a_drain_is_not_lost_if_one_of_its_family_sets_it_ag
 
 @in_any_window
 @pytest.mark.parametrize("draining", [False, True])
-def test_processing_timer_wakes_its_shard_at_the_end_of_its_window(
+def test_processing_timer_wakes_its_shard_at_the_window_end(
     strategy: WindowingStrategy, data: bytes, draining: bool
 ) -> None:
     host = started(strategy, data, timer(3_600_000, processing=True))
@@ -178,10 +183,11 @@ def test_processing_timer_wakes_its_shard_at_the_end_of_its_window(
 
 @attrs.frozen
 class Relay:
-    """User code that collects elements in a bag, and shows it after a row of timers.
+    """User code that collects elements in a bag and outputs the bag after a chain of timers.
 
-    Each hop sets the timer of the next, of a family and domain of its own: `later` ms ahead, in event
-    time from the time of the element or timer, in the other from the clock. The last hop shows.
+    Each hop sets the timer of the next hop, in a separate family and time domain. The timer fires
+    `later` ms after the time of the element or timer, or after the processing time. The last hop
+    outputs the bag.
     """
 
     hops: tuple[tuple[bool, int], ...]
@@ -189,7 +195,7 @@ class Relay:
     def play(
         self, strategy: WindowingStrategy, times: list[int], nows: list[Now], *, commits: bool
     ) -> list[int]:
-        """Returns all values shown, of elements at these times and then of time as it goes on."""
+        """Returns all output values after elements at these times and a sequence of time updates."""
         host = Host(StatefulSpec(strategy, {"bag": BagState}))
         shown: list[int] = []
 
@@ -199,7 +205,7 @@ class Relay:
             new = timer(due, family=str(number), processing=processing, hold=time, window=window)
             host.shard.set_timer(new)
 
-        def user(due: Due, clock: int) -> None:
+        def user(due: DueWork, clock: int) -> None:
             assert isinstance(due, TimerFired)
             number, window, time = int(due.timer.family), due.timer.window, due.timer.fire_time
             bag = host.shard.state(BagState, "bag", KEY, window)
@@ -219,7 +225,7 @@ class Relay:
                 if commits:
                     host.commit()
         for now in nows:
-            while (due := host.shard.next_due(now)) is not None:
+            while (due := host.shard.take_next_due(now)) is not None:
                 user(due, now.processing_time)
                 if commits:
                     host.commit()
@@ -249,7 +255,7 @@ def _strategy(window_fn: WindowFn | None, lateness: int) -> WindowingStrategy:
     draining=st.booleans(),
     commits=st.booleans(),
 )
-def test_bag_comes_out_whole_with_and_without_a_drain(
+def test_bag_is_output_completely_with_and_without_a_drain(
     window_fn: WindowFn | None,
     lateness: int,
     hops: list[tuple[bool, int]],
@@ -258,7 +264,7 @@ def test_bag_comes_out_whole_with_and_without_a_drain(
     draining: bool,
     commits: bool,
 ) -> None:
-    """Timers that set timers in both domains, while time goes on and when it is at its end."""
+    """Uses timers in both domains that set each other, before and at the end of time."""
     strategy = _strategy(window_fn, lateness)
     nows = [Now(0, 0)]
     for watermark, clock in steps:
@@ -273,10 +279,10 @@ def test_bag_comes_out_whole_with_and_without_a_drain(
 
 @in_any_window
 @pytest.mark.parametrize("draining", [False, True])
-def test_timers_past_the_end_ring_one_by_one(
+def test_timers_past_the_end_fire_one_at_a_time(
     strategy: WindowingStrategy, data: bytes, draining: bool
 ) -> None:
-    """So the chain that a timer continues is known when it is set."""
+    """Checks that timers fire one at a time, so that the chain of each new timer is known."""
     places = [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2"), ("a", "3")]
     timers = [
         timer(time, tag, family=family, processing=True)
@@ -285,7 +291,7 @@ def test_timers_past_the_end_ring_one_by_one(
     host = started(strategy, data, timer(MAX_TIMESTAMP, "1", family="event"), *timers)
     now = Now(MAX_TIMESTAMP, 0, draining=draining)
     rung: list[tuple[str, str]] = []
-    while due := host.shard.due_together(now, 10, looks_past=True):
+    while due := host.shard.take_due_work(now, 10, looks_past=True):
         (one,) = due
         assert isinstance(one, TimerFired)
         rung.append((one.timer.family, one.timer.tag))

@@ -1,4 +1,6 @@
-"""The timing of panes: early, then at most one on time, then late; as Java's `PaneInfoTracker` has it."""
+"""Tests of pane timing: early panes, at most one on-time pane, then late panes, as in Java's
+`PaneInfoTracker`.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,7 @@ BOTH = t.AfterAll((t.AfterCount(2), t.AfterEndOfWindow()))
     ],
 )
 @pytest.mark.parametrize("one_bundle", [True, False])
-def test_first_pane_after_the_end_is_on_time_if_an_element_on_time_is_in_it(
+def test_first_pane_with_an_on_time_element_is_on_time(
     trigger: Trigger, steps: list[int | Step], expected: list[str], one_bundle: bool
 ) -> None:
     strategy = attrs.evolve(FIXED, trigger=trigger)
@@ -100,18 +102,20 @@ def test_first_pane_after_the_end_is_on_time_if_an_element_on_time_is_in_it(
 
 @pytest.mark.parametrize("combiner", TimestampCombiner)
 @pytest.mark.parametrize("output_watermark", [2, 5, 9, 12])
-def test_timing_of_late_elements_does_not_depend_on_what_holds_the_output(
+def test_late_element_timing_ignores_the_output_watermark(
     combiner: TimestampCombiner, output_watermark: int
 ) -> None:
-    """Other keys may hold the output watermark behind the end of a window."""
+    """Uses an output watermark that another key holds before the end of the window."""
     run = OurRun(attrs.evolve(FIXED, timestamp_combiner=combiner))
     run.now = Now(12, 0, output_watermark)
     (group,) = run.element(1, 5)
     assert (group.pane.timing.name, group.timestamp) == ("LATE", 9)
 
 
-def test_pane_on_time_holds_the_end_of_its_window_until_it_fires() -> None:
-    """An element may be beyond its window; the next step must get its pane on time all the same."""
+def test_on_time_pane_holds_the_window_end_until_it_fires() -> None:
+    """Uses an element whose timestamp is after its window. The next step must still get an on-time
+    pane.
+    """
     combiner = TimestampCombiner.EARLIEST
     run = OurRun(attrs.evolve(FIXED, trigger=TWO, timestamp_combiner=combiner))
     run.element(1, 15, [IntervalWindow(0, 10)])

@@ -1,4 +1,6 @@
-"""Grouping with triggers: bundles don't matter, nothing leaks, holds keep, closing and dropping."""
+"""Tests of grouping with triggers: independence of bundle boundaries, state release, holds, closing
+and dropping.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +48,16 @@ def _pane(first: bool, last: bool, timing: PaneTiming, index: int, late_index: i
 
 
 @given(STRATEGIES, schedules())
-def test_where_bundles_end_does_not_matter(
+def test_panes_do_not_depend_on_bundle_boundaries(
     strategy: WindowingStrategy, schedule: list[Step]
 ) -> None:
     one_by_one, run = run_ours(strategy, schedule)
     at_once, other = run_ours(strategy, schedule, one_bundle=True)
     other.commit()
     assert at_once == one_by_one
-    if not strategy.merges:  # merged windows keep their values in bags that bundles number
+    if (
+        not strategy.needs_merge
+    ):  # Merged windows keep their values in bags whose numbers depend on the bundles.
         assert other.store.cells() == run.store.cells()
     assert (other.dropped, other.summary) == (run.dropped, run.summary)
 
@@ -63,7 +67,7 @@ def test_where_bundles_end_does_not_matter(
     st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.integers(0, 60)), min_size=1),
     st.integers(0, 60),
 )
-def test_a_key_fires_what_it_fires_without_others(
+def test_panes_of_a_key_do_not_depend_on_other_keys(
     strategy: WindowingStrategy, elements: list[tuple[bytes, int]], watermark: int
 ) -> None:
     def panes(some: list[tuple[bytes, int]]) -> list[Group]:
@@ -87,7 +91,7 @@ def test_a_key_fires_what_it_fires_without_others(
 
 
 @given(STRATEGIES.filter(lambda s: not may_fire_early(s.trigger)), schedules(), st.data())
-def test_what_waits_for_the_end_does_not_tell_who_came_with_whom(
+def test_panes_at_the_window_end_do_not_depend_on_call_boundaries(
     strategy: WindowingStrategy, schedule: list[Step], data: st.DataObject
 ) -> None:
     times = [step.timestamp for step in schedule if isinstance(step, Element)]
@@ -107,7 +111,7 @@ def test_what_waits_for_the_end_does_not_tell_who_came_with_whom(
 
 
 @given(STRATEGIES, schedules())
-def test_nothing_is_left_at_the_end_of_time(
+def test_store_is_empty_at_the_maximum_watermark(
     strategy: WindowingStrategy, schedule: list[Step]
 ) -> None:
     _, run = run_ours(strategy, schedule)
@@ -119,7 +123,7 @@ def test_nothing_is_left_at_the_end_of_time(
 
 
 @given(STRATEGIES, schedules())
-def test_every_element_comes_out_or_is_dropped(
+def test_every_element_is_emitted_or_dropped(
     strategy: WindowingStrategy, schedule: list[Step]
 ) -> None:
     strategy = attrs.evolve(strategy, accumulation_mode=AccumulationMode.DISCARDING)
@@ -133,7 +137,7 @@ def test_every_element_comes_out_or_is_dropped(
 
 
 @given(STRATEGIES, schedules())
-def test_late_pane_has_no_element_that_was_on_time(
+def test_late_pane_contains_only_late_elements(
     strategy: WindowingStrategy, schedule: list[Step]
 ) -> None:
     strategy = attrs.evolve(strategy, accumulation_mode=AccumulationMode.DISCARDING)
@@ -151,10 +155,10 @@ def test_late_pane_has_no_element_that_was_on_time(
 
 
 @given(STRATEGIES, schedules())
-def test_what_fires_is_not_behind_the_output_watermark_unless_it_came_late(
+def test_on_time_pane_is_not_behind_the_output_watermark(
     strategy: WindowingStrategy, schedule: list[Step]
 ) -> None:
-    """The output watermark follows the input as far as holds let it."""
+    """Uses an output watermark that follows the input watermark as far as holds allow."""
     run = OurRun(strategy)
     output_watermark = run.now.output_watermark
     late: set[int] = set()
@@ -181,7 +185,7 @@ def test_what_fires_is_not_behind_the_output_watermark_unless_it_came_late(
         run.now = attrs.evolve(run.now, output_watermark=output_watermark)
 
 
-def test_a_window_that_has_not_finished_fires_when_it_closes() -> None:
+def test_unfinished_window_fires_at_closing() -> None:
     strategy = attrs.evolve(FIXED, trigger=t.AfterCount(5), allowed_lateness=7)
     run = OurRun(strategy)
     run.element(1, 3)
@@ -192,7 +196,7 @@ def test_a_window_that_has_not_finished_fires_when_it_closes() -> None:
     assert (group.timestamp, list(group.values)) == (9, [1])
 
 
-def test_late_data_that_waits_is_held_until_the_window_closes_and_is_late() -> None:
+def test_pending_late_data_holds_the_window_expiry() -> None:
     trigger = t.AfterEndOfWindow(late=t.AfterCount(3))
     run = OurRun(attrs.evolve(FIXED, trigger=trigger, allowed_lateness=7))
     run.time(watermark=12)
@@ -205,7 +209,7 @@ def test_late_data_that_waits_is_held_until_the_window_closes_and_is_late() -> N
 
 
 @pytest.mark.parametrize("combiner", TimestampCombiner)
-def test_elements_beyond_their_window_hold_no_more_than_its_end(
+def test_element_after_its_window_holds_the_window_end(
     combiner: TimestampCombiner,
 ) -> None:
     run = OurRun(attrs.evolve(FIXED, timestamp_combiner=combiner))
@@ -216,19 +220,19 @@ def test_elements_beyond_their_window_hold_no_more_than_its_end(
 
 
 @pytest.mark.parametrize("trigger", [t.Always(), t.Repeatedly(t.AfterCount(1))])
-def test_windows_with_nothing_new_close_in_silence(trigger: Trigger) -> None:
+def test_window_without_new_elements_closes_without_a_pane(trigger: Trigger) -> None:
     run = OurRun(attrs.evolve(FIXED, trigger=trigger))
     assert len(run.element(1, 3)) == 1
     assert run.time(watermark=100) == []
 
 
-def test_windows_with_nothing_new_fire_at_closing_if_they_always_must() -> None:
+def test_emit_always_window_without_new_elements_fires_at_closing() -> None:
     strategy = attrs.evolve(FIXED, closing_behavior=ClosingBehavior.EMIT_ALWAYS, allowed_lateness=5)
     run = OurRun(strategy)
     run.element(1, 3)
     (on_time,) = run.time(watermark=10)
     assert on_time.pane == _pane(True, False, PaneTiming.ON_TIME, 0, 0)
-    # Downstream, where the window has closed beyond that, the last pane would be dropped.
+    # A final pane after this time would be dropped downstream, where the window has closed.
     assert run.summary.min_hold == 14
     (closing,) = run.time(watermark=15)
     assert (closing.pane, list(closing.values)) == (_pane(False, True, PaneTiming.LATE, 1, 1), [])
@@ -239,7 +243,9 @@ def test_windows_with_nothing_new_fire_at_closing_if_they_always_must() -> None:
     ("behavior", "fires"), [(OnTimeBehavior.FIRE_ALWAYS, 1), (OnTimeBehavior.FIRE_IF_NONEMPTY, 0)]
 )
 @pytest.mark.parametrize("lateness", [0, 5])
-def test_on_time_panes_without_news(behavior: OnTimeBehavior, fires: int, lateness: int) -> None:
+def test_on_time_pane_without_new_elements_depends_on_the_behavior(
+    behavior: OnTimeBehavior, fires: int, lateness: int
+) -> None:
     trigger = t.AfterEndOfWindow(early=t.AfterCount(1), late=t.AfterCount(1))
     strategy = attrs.evolve(
         FIXED, trigger=trigger, on_time_behavior=behavior, allowed_lateness=lateness
@@ -253,7 +259,7 @@ def test_on_time_panes_without_news(behavior: OnTimeBehavior, fires: int, latene
     ] * fires
 
 
-def test_a_finished_trigger_drops_what_follows_until_the_window_closes() -> None:
+def test_window_with_a_finished_trigger_drops_elements() -> None:
     run = OurRun(attrs.evolve(FIXED, trigger=t.AfterCount(2)))
     groups = run.element(1, 3) + run.element(2, 4) + run.element(3, 5)
     assert [group.pane.is_last for group in groups] == [True]
@@ -263,7 +269,7 @@ def test_a_finished_trigger_drops_what_follows_until_the_window_closes() -> None
     assert run.store.cells() == {}
 
 
-def test_elements_of_one_call_come_at_once() -> None:
+def test_elements_of_one_call_fire_together() -> None:
     grouper = TriggeredGrouper(attrs.evolve(FIXED, trigger=t.AfterCount(2)), MemoryStore())
     data = encode_window(WINDOW)
     (group,) = grouper.process([KEY] * 5, [data] * 5, [0] * 5, [1, 2, 3, 4, 5], Now())
@@ -272,7 +278,7 @@ def test_elements_of_one_call_come_at_once() -> None:
     assert grouper.commit().dropped == 3
 
 
-def test_elements_of_closed_windows_are_dropped() -> None:
+def test_element_of_a_closed_window_is_dropped() -> None:
     run = OurRun(attrs.evolve(FIXED, allowed_lateness=5))
     run.time(watermark=14)
     assert len(run.element(1, 3)) == 1
@@ -281,7 +287,7 @@ def test_elements_of_closed_windows_are_dropped() -> None:
     assert run.dropped == 1
 
 
-def test_a_bundle_reads_and_writes_the_keys_it_touches() -> None:
+def test_bundle_accesses_only_keys_with_elements() -> None:
     strategy = attrs.evolve(FIXED, trigger=t.Repeatedly(t.AfterCount(100)))
     store = MemoryStore()
     many = 5_000
@@ -298,17 +304,17 @@ def test_a_bundle_reads_and_writes_the_keys_it_touches() -> None:
     assert len(deltas) <= 220
 
 
-def test_a_store_that_lost_a_window_is_told() -> None:
+def test_missing_stored_window_raises_value_error() -> None:
     run = OurRun(FIXED)
     run.element(1, 3)
     for cell in [cell for cell in run.store.cells() if cell.name == "~window"]:
         del run.store._cells[cell]
-    with pytest.raises(ValueError, match="the store has lost it"):
+    with pytest.raises(ValueError, match="no record of it"):
         run.time(watermark=10)
 
 
 @given(STRATEGIES, schedules(), st.integers(0, 10), st.integers(0, 10))
-def test_a_grouper_can_be_pickled_in_the_middle_of_a_bundle(
+def test_grouper_pickled_within_a_bundle_continues(
     strategy: WindowingStrategy, schedule: list[Step], bundles: int, more: int
 ) -> None:
     run, steps = OurRun(strategy), list(enumerate(schedule))

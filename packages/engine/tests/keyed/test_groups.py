@@ -28,7 +28,7 @@ def both() -> Groups:
     return groups
 
 
-def test_they_are_a_sequence_of_groups() -> None:
+def test_groups_behave_like_a_sequence() -> None:
     groups = both()
     assert list(groups) == [ONE, TWO] == groups[:]
     assert groups == both() == [ONE, TWO] != [TWO, ONE]
@@ -40,19 +40,19 @@ def test_they_are_a_sequence_of_groups() -> None:
         groups[2]
 
 
-def test_they_are_columns() -> None:
+def test_groups_expose_columns() -> None:
     groups = both()
     assert groups.windows == [b"w", b"v"]
     assert groups.values == [(b"1",), (b"2", b"3")]
 
 
-def test_they_say_what_they_are_and_can_be_pickled() -> None:
+def test_groups_have_a_repr_and_can_be_pickled() -> None:
     groups = both()
     assert repr(groups) == f"Groups([{ONE}, {TWO}])"
     assert list(pickle.loads(pickle.dumps(groups))) == [ONE, TWO]
 
 
-def test_many_panes_are_not_many_objects_for_the_garbage_collector() -> None:
+def test_groups_create_few_objects_for_the_garbage_collector() -> None:
     count = 4_000
     window = encode_window(GLOBAL_WINDOW)
 
@@ -61,7 +61,7 @@ def test_many_panes_are_not_many_objects_for_the_garbage_collector() -> None:
         columns = [b"%d" % n for n in range(count)], [window] * count, [0] * count, [b"v"] * count
         return grouper.process(*columns, Now(0))
 
-    panes()  # What is made once stays: caches.
+    panes()  # Create cached objects before the measurement.
     gc.collect()
     before = len(gc.get_objects())
     groups = panes()

@@ -1,4 +1,4 @@
-"""Holds are counted over bundles; a release without a hold is an error."""
+"""Tests that holds are counted across bundles, and that releasing a missing hold is an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _bundle(
     return holds.earliest()
 
 
-def test_holds_are_counted() -> None:
+def test_holds_are_counted_across_bundles() -> None:
     store = MemoryStore()
     assert _bundle(store, (None, 5), (None, 5), (None, -7)) == ((-7, 1), (5, 2))
     assert _bundle(store, (5, None), (-7, 8), (9, 9)) == ((5, 1), (8, 1))
@@ -30,12 +30,12 @@ def test_holds_are_counted() -> None:
     assert store.cells() == {}
 
 
-def test_only_the_earliest_are_told() -> None:
+def test_summary_contains_only_the_earliest_holds() -> None:
     moves = [(None, time) for time in range(REPORTED_HOLDS + 10)]
     told = _bundle(MemoryStore(), *moves)
     assert told == tuple((time, 1) for time in range(REPORTED_HOLDS))
 
 
-def test_releasing_what_is_not_held_is_an_error() -> None:
-    with pytest.raises(ValueError, match="a hold at 5 ms is released that nothing had added"):
+def test_releasing_a_missing_hold_raises_value_error() -> None:
+    with pytest.raises(ValueError, match="the watermark hold at 5 ms"):
         _bundle(MemoryStore(), (5, None))

@@ -1,4 +1,4 @@
-"""Loops of timers past the end of their window: where they stop, and where they go on."""
+"""Tests of timer loops past the end of their window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from beam_runner_model.times import MAX_TIMESTAMP
 from beam_runner_model.window_fns import FixedWindows
 
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.keyed.stateful import TimerFired, WindowExpired
+from beam_runner_engine.keyed.stateful_records import TimerFired, WindowExpired
 from beam_runner_engine.keyed.timers import Timer
 
 from .stateful_host import DATA, rung, started, timer
@@ -25,7 +25,7 @@ one_bundle_or_many = pytest.mark.parametrize("commits", [False, True], ids=["one
 
 @one_bundle_or_many
 @pytest.mark.parametrize("draining", [False, True], ids=["no-drain", "drain"])
-def test_loop_of_event_timers_ends_behind_its_window(draining: bool, commits: bool) -> None:
+def test_event_timer_loop_ends_after_its_window(draining: bool, commits: bool) -> None:
     host = started(FIXED, DATA, timer(10))
 
     def user(rung: Timer) -> None:
@@ -39,10 +39,12 @@ def test_loop_of_event_timers_ends_behind_its_window(draining: bool, commits: bo
 
 @in_any_window
 @one_bundle_or_many
-def test_loop_of_processing_timers_goes_on_until_none_is_set(
+def test_processing_timer_loop_continues_until_no_timer_is_set(
     strategy: WindowingStrategy, data: bytes, commits: bool
 ) -> None:
-    """Without a drain: bounded input ends when all is done that was set for the clock."""
+    """Uses bounded input without a drain, which ends only after all processing-time timers have
+    fired.
+    """
     host = started(strategy, data, timer(1000, family="loop", processing=True))
 
     def user(rung: Timer) -> None:
@@ -79,7 +81,7 @@ def test_loop_of_processing_timers_goes_on_until_none_is_set(
     "event_timers", [set(), {"b"}, {"a", "c"}], ids=lambda one: " and ".join(sorted(one))
 )
 @pytest.mark.parametrize("past", [True, False], ids=["for-the-past", "for-later"])
-def test_loop_of_timers_ends_when_each_family_hasrung(
+def test_timer_loop_ends_after_each_family_fired(
     strategy: WindowingStrategy,
     data: bytes,
     now: Now,
@@ -88,9 +90,8 @@ def test_loop_of_timers_ends_when_each_family_hasrung(
     event_timers: set[str],
     past: bool,
 ) -> None:
-    """In a drain, and in a running stream whose window has expired.
-
-    Timers of several families set each other in a ring, in both domains.
+    """Uses a drain, and a running stream with an expired window. Timers of several families in both
+    domains set each other in a cycle.
     """
 
     def new(family: str, time: int) -> Timer:
@@ -110,10 +111,12 @@ def test_loop_of_timers_ends_when_each_family_hasrung(
 
 @one_bundle_or_many
 @pytest.mark.parametrize("calls_back", [False, True], ids=["no-callback", "callback"])
-def test_loop_of_event_timers_in_the_global_window_ends_in_a_drain(
+def test_event_timer_loop_in_the_global_window_ends_in_a_drain(
     calls_back: bool, commits: bool
 ) -> None:
-    """It rings by event time before, and once for each timer that waits when the input has ended."""
+    """Checks that the loop runs in event time before the end, and once for each pending timer after
+    the end.
+    """
     waits = (timer(10, "loop"), timer(15, "other"), timer(5000, "clock", processing=True))
     host = started(GLOBAL, b"", *waits, on_window_expiration=calls_back)
     told: list[WindowExpired] = []
@@ -124,7 +127,7 @@ def test_loop_of_event_timers_in_the_global_window_ends_in_a_drain(
 
     def all_of(now: Now) -> list[tuple[str, int]]:
         found = []
-        while (due := host.shard.next_due(now)) is not None:
+        while (due := host.shard.take_next_due(now)) is not None:
             if isinstance(due, WindowExpired):
                 told.append(due)
                 continue
@@ -146,7 +149,7 @@ def test_loop_of_event_timers_in_the_global_window_ends_in_a_drain(
 
 
 @one_bundle_or_many
-def test_loop_of_event_timers_in_the_global_window_goes_on_at_the_end_of_the_input(
+def test_event_timer_loop_in_the_global_window_continues_after_the_input(
     commits: bool,
 ) -> None:
     host = started(GLOBAL, b"", timer(10))

@@ -1,4 +1,4 @@
-"""Session windows merge as Beam merges them, whatever order they come in."""
+"""Tests that session windows merge as in Beam, independent of their order."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def _merged_by_beam(windows: list[IntervalWindow]) -> dict[IntervalWindow, Inter
 
 
 @given(WINDOWS)
-def test_same_windows_as_beam(windows: list[IntervalWindow]) -> None:
+def test_merged_sessions_equal_beam(windows: list[IntervalWindow]) -> None:
     assert merge_sessions(windows) == _merged_by_beam(windows)
 
 
 @given(WINDOWS, st.randoms(use_true_random=False))
-def test_order_does_not_matter_and_merging_again_changes_nothing(
+def test_merged_sessions_are_order_independent_and_idempotent(
     windows: list[IntervalWindow], random: object
 ) -> None:
     merged = merge_sessions(windows)
@@ -59,6 +59,6 @@ def test_order_does_not_matter_and_merging_again_changes_nothing(
     assert merge_sessions(merged.values()) == {window: window for window in merged.values()}
 
 
-def test_windows_that_only_touch_stay_apart() -> None:
+def test_touching_sessions_do_not_merge() -> None:
     touching = [IntervalWindow(0, 10), IntervalWindow(10, 20)]
     assert merge_sessions(touching) == {window: window for window in touching}

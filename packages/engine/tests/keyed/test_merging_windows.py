@@ -1,4 +1,4 @@
-"""Windows that the host merges: they become what it says, alone or together."""
+"""Tests of custom windows, which the host merges."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MERGING = WindowingStrategy(OpaqueWindows("some:windows"), merge_status=MergeSta
 
 
 class _JoinAll:
-    """Merges all windows of a key into one that ends last."""
+    """Merger that merges all windows of a key into the window that ends last."""
 
     def merge(
         self, windows_of_keys: Sequence[Collection[Window]]
@@ -36,7 +36,7 @@ class _JoinAll:
         return answers
 
 
-def test_custom_windows_merge_as_the_host_says() -> None:
+def test_custom_windows_merge_with_the_host_merger() -> None:
     strategy = WindowingStrategy(
         OpaqueWindows("some:windows"),
         merge_status=MergeStatus.NEEDS_MERGE,
@@ -57,7 +57,7 @@ def test_custom_windows_merge_as_the_host_says() -> None:
     assert [sorted(group.values) for group in out] == [[0, 1, 2], [3]]
 
 
-def test_a_custom_window_that_is_alone_becomes_what_the_host_says() -> None:
+def test_single_custom_window_can_be_renamed_by_the_merger() -> None:
     grouper = TriggeredGrouper(MERGING, MemoryStore(), _JoinAll())
     for value, latest in enumerate((5, 9)):
         data = encode_window(OpaqueWindow(b"w", latest))
@@ -68,7 +68,9 @@ def test_a_custom_window_that_is_alone_becomes_what_the_host_says() -> None:
 
 
 class _BeamMerger(SessionMerger):
-    """Refuses a window that comes twice, which Beam's `WindowFn.merge` would remove twice."""
+    """Merger that rejects duplicate windows, because Beam's `WindowFn.merge` would remove such a
+    window twice.
+    """
 
     def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
         for windows in windows_of_keys:
@@ -80,7 +82,7 @@ def _five_long(time: int) -> bytes:
     return encode_window(IntervalWindow(time, time + 5))
 
 
-def test_custom_window_that_is_open_already_is_given_to_the_merger_once() -> None:
+def test_open_custom_window_is_passed_to_the_merger_once() -> None:
     strategy = attrs.evolve(MERGING, window_coder=WindowCoder.INTERVAL)
     store, out = MemoryStore(), list[Group]()
     for times in ([20], [20, 18]):
@@ -94,7 +96,7 @@ def test_custom_window_that_is_open_already_is_given_to_the_merger_once() -> Non
     ]
 
 
-def test_custom_windows_need_a_host_that_merges() -> None:
+def test_custom_windows_without_a_merger_raise_value_error() -> None:
     strategy = WindowingStrategy(OpaqueWindows("some:fn"), merge_status=MergeStatus.NEEDS_MERGE)
-    with pytest.raises(ValueError, match="no WindowMerger"):
+    with pytest.raises(ValueError, match="pass a WindowMerger"):
         TriggeredGrouper(strategy, MemoryStore())

@@ -1,9 +1,8 @@
-"""Random strategies and schedules fire the same panes as Beam's own trigger driver.
+"""Tests that random strategies and schedules emit the same panes as Beam's trigger driver.
 
-Beam's driver is fed one element a call, or all that follow
-each other in one. Where it departs from the model, or from the rule that triggers are evaluated after
-every element, a departure below says so in one rule and excludes, by what the strategy or the schedule
-is, what the rule concerns.
+Beam's driver gets one element per call, or all consecutive elements in one call. If Beam's driver
+deviates from Beam's model or from the rule that triggers are evaluated after every element, a
+function below describes the deviation. The function excludes the affected strategies or schedules.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from beam_runner_model.windows import IntervalWindow
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from beam_runner_engine.keyed.composite_triggers import machine
+from beam_runner_engine.keyed.composite_triggers import create_machine
 from beam_runner_engine.keyed.merging import merge_sessions
 
 from .triggering import (
@@ -42,7 +41,7 @@ from .triggering import (
 )
 
 START = 1_000_000
-"""Event times are far above processing times, which Beam's driver mixes up (see departures)."""
+"""Event times are far above processing times, because Beam's driver confuses the two."""
 
 
 def _composites(parts: st.SearchStrategy[t.Trigger]) -> st.SearchStrategy[t.Trigger]:
@@ -88,7 +87,7 @@ STRATEGIES = st.builds(
 
 @st.composite
 def schedules(draw: st.DrawFn) -> list[Step]:
-    """Elements anywhere in time, while the watermark and processing time only go on."""
+    """Draws elements at any time, while the watermark and processing time only increase."""
     steps: list[Step] = []
     watermark, processing_time = START - 5, 0
     for kind in draw(st.lists(st.sampled_from("eeeewp"), min_size=1, max_size=25)):
@@ -104,7 +103,7 @@ def schedules(draw: st.DrawFn) -> list[Step]:
 
 
 def _parts(trigger: t.Trigger) -> Iterable[t.Trigger]:
-    """Returns a trigger and all triggers in it."""
+    """Yields a trigger and all triggers inside it."""
     yield trigger
     match trigger:
         case t.AfterEndOfWindow(early, late):
@@ -126,15 +125,17 @@ def _has(trigger: t.Trigger, *kinds: type) -> bool:
 
 
 def _within(trigger: t.Trigger, *kinds: type) -> Iterable[t.Trigger]:
-    """Returns the triggers inside those parts of a trigger that are of these kinds."""
+    """Yields the triggers inside those parts of a trigger that have one of these kinds."""
     for part in _parts(trigger):
         if isinstance(part, kinds):
             yield from list(_parts(part))[1:]
 
 
-def _processing_time_inside(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
-    """Beam's `AfterProcessingTime` is ready only in the moment its timer fires, and takes
-    processing time for the watermark: inside other triggers it is forgotten.
+def _has_nested_processing_time(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+    """Returns whether `AfterProcessingTime` is inside another trigger.
+
+    Beam's `AfterProcessingTime` is ready only while its timer fires, and confuses processing time
+    with the watermark. Inside other triggers, its firing is lost.
     """
     return _has(strategy.trigger, t.AfterProcessingTime) and not (
         isinstance(strategy.trigger, t.AfterProcessingTime)
@@ -145,16 +146,20 @@ def _processing_time_inside(strategy: WindowingStrategy, schedule: list[Step]) -
     )
 
 
-def _end_inside_each(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
-    """Beam waits for the end of a window only if an element met the trigger that does: a part of
-    `AfterEach`, or a late trigger, that is reached later never hears of it.
+def _has_late_end_of_window_part(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+    """Returns whether an end-of-window trigger can become current after the first element.
+
+    Beam waits for the end of a window only if an element reached the trigger that does. A later
+    part of `AfterEach` or a late trigger misses the end.
     """
-    return any(machine(part).watches_end for part in _within(strategy.trigger, t.AfterEach))
+    return any(create_machine(part).watches_end for part in _within(strategy.trigger, t.AfterEach))
 
 
-def _arrives_at_the_bound(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
-    """Beam drops late data when the watermark is beyond end + lateness, a millisecond later than
-    the model, where a window expires at its last timestamp + lateness.
+def _has_element_at_the_expiry(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+    """Returns whether an element arrives exactly at the expiry.
+
+    Beam drops late data 1 ms later than Beam's model, in which a window expires at its last
+    timestamp plus the allowed lateness.
     """
     watermark = 0
     for step in schedule:
@@ -168,9 +173,13 @@ def _arrives_at_the_bound(strategy: WindowingStrategy, schedule: list[Step]) -> 
     return False
 
 
-def _processing_time_after_the_end(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
-    """Beam takes processing time for the watermark when it says what a pane's timing is: panes
-    that processing time fires are always early.
+def _has_processing_time_pane_after_the_end(
+    strategy: WindowingStrategy, schedule: list[Step]
+) -> bool:
+    """Returns whether processing time fires a pane after the end of the window.
+
+    Beam's driver compares processing time with the window's end when it sets the timing, so such
+    panes are always early.
     """
     return _has(strategy.trigger, t.AfterProcessingTime) and any(
         isinstance(step, ProcessingTime)
@@ -181,10 +190,12 @@ def _processing_time_after_the_end(strategy: WindowingStrategy, schedule: list[S
     )
 
 
-def _fires_once_more(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
-    """What fires in Beam takes back only its own timer; a window that has others fires once more,
-    with nothing new. That is so when several parts wait for the end of the window and late data
-    comes, and when an element makes one of sessions that each wait for processing time.
+def _has_extra_firing_in_beam(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+    """Returns whether a window can fire an extra pane without new elements in Beam.
+
+    A firing in Beam's driver clears only its own timer. A window has other timers if several parts
+    wait for the end of the window and late data arrives. The same happens if an element merges
+    sessions that each wait for processing time.
     """
     match strategy.window_fn:
         case Sessions(gap) if _has(strategy.trigger, t.AfterProcessingTime):
@@ -208,7 +219,7 @@ def _fires_once_more(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
 def _session_joins(
     schedule: list[Step], gap: int
 ) -> Iterable[tuple[int, list[IntervalWindow], IntervalWindow]]:
-    """Returns for each element the watermark, the sessions that it joins, and its own window."""
+    """Yields for each element the watermark, the sessions that it joins, and its own window."""
     watermark = 0
     sessions: set[IntervalWindow] = set()
     for step in schedule:
@@ -222,8 +233,8 @@ def _session_joins(
                 sessions = set(merge_sessions([*sessions, new]).values())
 
 
-def _joins_a_closed_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
-    """Beam's driver never closes windows: sessions that have expired still merge."""
+def _has_element_in_a_closed_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+    """Returns whether an element joins an expired session, which Beam's driver still merges."""
     match strategy.window_fn:
         case Sessions(gap):
             return any(
@@ -234,9 +245,11 @@ def _joins_a_closed_session(strategy: WindowingStrategy, schedule: list[Step]) -
     return False
 
 
-def _extends_an_ended_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
-    """In Beam's driver a session whose end has fired stays late when an element that is on time
-    extends it; in the model it goes back, and has an end to fire at again.
+def _has_extended_ended_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+    """Returns whether an on-time element extends a session that fired its end.
+
+    In Beam's driver, the session stays late. In Beam's model, the session reopens and fires again
+    at its new end.
     """
     match strategy.window_fn:
         case Sessions(gap):
@@ -249,9 +262,11 @@ def _extends_an_ended_session(strategy: WindowingStrategy, schedule: list[Step])
     return False
 
 
-def _joins_a_finished_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
-    """In Beam's driver for Python a session whose trigger has finished still merges, and drops what
-    it merges with; in Java's and ours it doesn't merge.
+def _has_element_in_a_finished_session(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+    """Returns whether an element joins a session with a finished trigger.
+
+    Beam's Python driver merges such a session and drops the data of the merged sessions. Java's
+    runners and this engine don't merge it.
     """
     match strategy.window_fn:
         case Sessions(gap):
@@ -268,33 +283,36 @@ def _joins_a_finished_session(strategy: WindowingStrategy, schedule: list[Step])
     return False
 
 
-def _default_inside(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
-    """Beam's `DefaultTrigger` forgets the end of the window when a trigger around it starts over."""
+def _has_nested_default_trigger(strategy: WindowingStrategy, schedule: list[Step]) -> bool:
+    """Returns whether `DefaultTrigger` is inside another trigger: Beam's driver loses its
+    end-of-window timer when the outer trigger restarts.
+    """
     return any(isinstance(part, t.DefaultTrigger) for part in list(_parts(strategy.trigger))[1:])
 
 
 DEPARTURES = (
-    _default_inside,
-    _joins_a_closed_session,
-    _joins_a_finished_session,
-    _extends_an_ended_session,
-    _fires_once_more,
-    _processing_time_after_the_end,
-    _processing_time_inside,
-    _end_inside_each,
-    _arrives_at_the_bound,
+    _has_nested_default_trigger,
+    _has_element_in_a_closed_session,
+    _has_element_in_a_finished_session,
+    _has_extended_ended_session,
+    _has_extra_firing_in_beam,
+    _has_processing_time_pane_after_the_end,
+    _has_nested_processing_time,
+    _has_late_end_of_window_part,
+    _has_element_at_the_expiry,
 )
 
 
-def _without_closing(
+def _remove_closing_panes(
     strategy: WindowingStrategy,
     schedule: list[Step],
     ours: list[FiredPane],
     theirs: list[FiredPane],
 ) -> tuple[list[FiredPane], list[FiredPane]]:
-    """Beam's driver never closes windows: panes we fire when the watermark is beyond a window's
-    expiry it doesn't fire, or, at the end of the window, without saying that they are the last;
-    and it may fire on.
+    """Returns the panes without closing panes, because Beam's driver never closes windows.
+
+    At the end of the window, the `is_final_failure` flag is ignored. Panes that Beam's driver fires after
+    the expiry are removed.
     """
 
     def is_open(pane: FiredPane) -> bool:
@@ -313,9 +331,11 @@ def _without_closing(
     return [p for p in ours if is_open(p)], [p for p in theirs if is_open(p)]
 
 
-def _without_late_for_on_time(schedule: list[Step], panes: list[FiredPane]) -> list[FiredPane]:
-    """Beam's driver says late of a pane that elements fire after the end of the window, even if an
-    element on time is in it; in the model the first such pane is on time.
+def _correct_late_timing(schedule: list[Step], panes: list[FiredPane]) -> list[FiredPane]:
+    """Returns the panes after correcting Beam's timing of panes with an on-time element.
+
+    Beam's driver marks a pane that elements fire after the end of the window as late, even if an
+    element in the pane is on time. In Beam's model, the first such pane is on time.
     """
     return [
         attrs.evolve(pane, timing="LATE")
@@ -325,15 +345,17 @@ def _without_late_for_on_time(schedule: list[Step], panes: list[FiredPane]) -> l
     ]
 
 
-def _without_kept_holds(strategy: WindowingStrategy, panes: list[FiredPane]) -> list[FiredPane]:
-    """Beam's driver keeps the hold of an early pane for the on-time pane, so that the timestamps
-    of panes after it are not those of what is in them.
+def _remove_held_timestamps(strategy: WindowingStrategy, panes: list[FiredPane]) -> list[FiredPane]:
+    """Returns the panes without the timestamps that Beam's driver gets wrong.
+
+    Beam's driver keeps the hold of an early pane for the on-time pane. The timestamps of later
+    panes are then not the timestamps of their elements.
     """
     result = []
     early: list[tuple[int, int]] = []
     for pane in panes:
         start, end = pane.window
-        if strategy.merges:
+        if strategy.needs_merge:
             after_early = any(a < end and start < b for a, b in early)
         else:
             after_early = pane.window in early
@@ -351,14 +373,14 @@ def _without_kept_holds(strategy: WindowingStrategy, panes: list[FiredPane]) -> 
     suppress_health_check=[HealthCheck.filter_too_much],
 )
 @given(STRATEGIES, schedules(), st.booleans())
-def test_same_panes_as_beam(
+def test_fired_panes_equal_beam(
     strategy: WindowingStrategy, schedule: list[Step], together: bool
 ) -> None:
     for departure in DEPARTURES:
         assume(not departure(strategy, schedule))
     ours, _ = run_ours(strategy, schedule, together=together)
     theirs = run_beam(strategy, schedule, together=together)
-    ours = _without_kept_holds(strategy, _without_late_for_on_time(schedule, ours))
-    theirs = _without_kept_holds(strategy, theirs)
-    ours, theirs = _without_closing(strategy, schedule, ours, theirs)
+    ours = _remove_held_timestamps(strategy, _correct_late_timing(schedule, ours))
+    theirs = _remove_held_timestamps(strategy, theirs)
+    ours, theirs = _remove_closing_panes(strategy, schedule, ours, theirs)
     assert sorted(ours) == sorted(theirs)

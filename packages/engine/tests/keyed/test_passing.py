@@ -1,4 +1,4 @@
-"""What happens when time is at a moment, and what when it is beyond: one table for timers and panes."""
+"""Tests of due times at a time and after the time, for timers and panes in one table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP, passing_watermark
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP, get_passing_watermark
 
 SCRIPT = Path(__file__).resolve().parents[4] / "docs" / "engine" / "draw_keyed_tables.py"
 EXPECTED = {
@@ -21,12 +21,12 @@ EXPECTED = {
 }
 
 
-def test_table_of_the_docs_has_these_rows_and_no_others() -> None:
+def test_documented_table_has_the_expected_rows() -> None:
     assert set(runpy.run_path(str(SCRIPT))["MOMENTS"]) == set(EXPECTED)
 
 
 @pytest.mark.parametrize("row", EXPECTED)
-def test_event_time_is_passed_beyond_a_moment_and_processing_time_at_it(row: str) -> None:
+def test_due_time_matches_the_documented_row(row: str) -> None:
     moment = runpy.run_path(str(SCRIPT))["MOMENTS"][row]
     assert (moment(-1), moment(0), moment(1)) == EXPECTED[row]
 
@@ -40,7 +40,5 @@ def test_event_time_is_passed_beyond_a_moment_and_processing_time_at_it(row: str
         (MAX_TIMESTAMP, MAX_TIMESTAMP),
     ],
 )
-def test_passing_watermark_is_a_millisecond_beyond_and_never_beyond_time(
-    time: int, watermark: int
-) -> None:
-    assert passing_watermark(time) == watermark
+def test_passing_watermark_is_one_millisecond_later_and_clamped(time: int, watermark: int) -> None:
+    assert get_passing_watermark(time) == watermark

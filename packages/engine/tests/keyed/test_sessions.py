@@ -1,4 +1,4 @@
-"""Sessions in triggered grouping: which windows an element meets, and what merging loses."""
+"""Tests of sessions in grouping with triggers: which windows merge, and which panes result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ GAP = 7
 GROWING = st.lists(
     st.integers(-4, 5) | st.sampled_from([1, 1, 1, 30, -30]), min_size=5, max_size=60
 )
-"""How far each element is from the one before: most come to the session of that one."""
+"""Distance of each element from the previous element; most elements extend the session of the
+previous element.
+"""
 
 
 def sessions(
@@ -50,10 +52,10 @@ def sessions(
 @example(sessions(), [9, 1, 1, -6, -5, 99, 1], 5).via("goes back")
 @example(sessions(TimestampCombiner.LATEST), [0, 20, -20, 6, 6, 6], 4).via("meets the next")
 @example(sessions(TimestampCombiner.EARLIEST), [0, 20, -6, -6, -6], 3).via("meets the one before")
-def test_sessions_do_not_tell_who_came_with_whom(
+def test_session_panes_do_not_depend_on_call_boundaries(
     strategy: WindowingStrategy, steps: list[int], size: int
 ) -> None:
-    """Sessions grow and meet, in one call or several, and fire at the end."""
+    """Uses sessions that grow and merge, in one call or several calls, and fire at the end."""
     strategy = attrs.evolve(strategy, window_fn=Sessions(GAP), merge_status=MergeStatus.NEEDS_MERGE)
     times = list(accumulate(steps))
     windows = [encode_window(IntervalWindow(time, time + GAP)) for time in times]
@@ -140,7 +142,7 @@ ON_TIME, EARLY, LATE = "ON_TIME", "EARLY", "LATE"
 )
 @pytest.mark.parametrize("one_bundle", [True, False])
 @pytest.mark.parametrize("custom", [False, True], ids=["sessions", "custom"])
-def test_session_whose_trigger_has_finished_merges_with_none(
+def test_session_with_a_finished_trigger_does_not_merge(
     trigger: Trigger,
     steps: list[int | Watermark],
     expected: list[tuple[tuple[int, int], tuple[int, ...], str]],
@@ -148,7 +150,9 @@ def test_session_whose_trigger_has_finished_merges_with_none(
     one_bundle: bool,
     custom: bool,
 ) -> None:
-    """As with Java's runners; an element in exactly its window is dropped."""
+    """Checks the behavior of Java's runners. An element with exactly the finished window is
+    dropped.
+    """
     strategy = attrs.evolve(sessions(), trigger=trigger, allowed_lateness=1000)
     if custom:
         strategy = attrs.evolve(strategy, window_fn=OpaqueWindows("sessions of an SDK's own"))
@@ -165,7 +169,7 @@ def test_session_whose_trigger_has_finished_merges_with_none(
     assert (run.dropped, run.store.cells(), run.summary) == (dropped, {}, EMPTY_SUMMARY)
 
 
-def test_an_ended_session_that_is_extended_waits_for_its_new_end_in_each() -> None:
+def test_extended_ended_session_waits_for_its_new_end() -> None:
     run = OurRun(
         WindowingStrategy(
             Sessions(7),
@@ -183,8 +187,10 @@ def test_an_ended_session_that_is_extended_waits_for_its_new_end_in_each() -> No
     assert (pane.values, pane.pane.timing) == ((2,), PaneTiming.LATE)
 
 
-def test_a_session_meets_only_those_it_overlaps() -> None:
-    """Among many sessions of a key, out of order: one that bridges two, one that is in one."""
+def test_session_merges_only_overlapping_sessions() -> None:
+    """Uses many sessions of a key, out of order, including an element that connects two sessions
+    and an element inside a session.
+    """
     run = OurRun(
         WindowingStrategy(
             Sessions(10), merge_status=MergeStatus.NEEDS_MERGE, trigger=t.AfterCount(10**6)

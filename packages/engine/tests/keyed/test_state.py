@@ -1,4 +1,4 @@
-"""Every kind of state, over bundles: values, laziness, ranges, and what merging does."""
+"""Tests of every kind of state across bundles: values, lazy reads, ranges and merging."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CELL = CellId("state", b"key", b"window")
 
 
 class Bundles:
-    """A store, and views of one of its cells that commit when told."""
+    """Store with views of one of its cells; the test commits explicitly."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -35,7 +35,7 @@ class Bundles:
         return kind(self.cells, CellId("state", b"key", window))
 
     def commit(self) -> None:
-        """Commits, and begins the next bundle."""
+        """Commits, and starts the next bundle."""
         self.store.commit(self.cells.deltas())
         self.cells = TentativeCells(self.store)
         self.store.reads = 0
@@ -50,7 +50,7 @@ def then(request: pytest.FixtureRequest) -> tuple[Bundles, Callable[[], None]]:
 Then = tuple[Bundles, Callable[[], None]]
 
 
-def test_bag(then: Then) -> None:
+def test_bag_state_keeps_values_in_order(then: Then) -> None:
     bundles, step = then
     bundles.state(BagState).add(b"1", b"2")
     step()
@@ -63,7 +63,7 @@ def test_bag(then: Then) -> None:
     assert list(bundles.state(BagState).read()) == []
 
 
-def test_value(then: Then) -> None:
+def test_value_state_keeps_the_last_value(then: Then) -> None:
     bundles, step = then
     assert bundles.state(ValueState).read() is None
     bundles.state(ValueState).write(b"1")
@@ -76,7 +76,7 @@ def test_value(then: Then) -> None:
     assert bundles.state(ValueState).read() is None
 
 
-def test_combining(then: Then) -> None:
+def test_combining_state_returns_all_accumulators(then: Then) -> None:
     bundles, step = then
     bundles.state(CombiningState).add(b"1")
     step()
@@ -90,7 +90,7 @@ def test_combining(then: Then) -> None:
     assert list(bundles.state(CombiningState).read()) == [b"3", b"4"]
 
 
-def test_multimap(then: Then) -> None:
+def test_multimap_state_keeps_values_by_key(then: Then) -> None:
     bundles, step = then
     bundles.state(MultimapState).add(b"a", b"1", b"2")
     step()
@@ -106,7 +106,7 @@ def test_multimap(then: Then) -> None:
     assert [(k, list(v)) for k, v in bundles.state(MultimapState).items()] == [(b"c", [b"4"])]
 
 
-def test_ordered_list(then: Then) -> None:
+def test_ordered_list_state_is_sorted_by_sort_key(then: Then) -> None:
     bundles, step = then
     for sort_key, value in ((5, b"5"), (-3, b"-3"), (2, b"a"), (2, b"b"), (9, b"9")):
         bundles.state(OrderedListState).add(sort_key, value)
@@ -123,7 +123,7 @@ def test_ordered_list(then: Then) -> None:
     assert list(bundles.state(OrderedListState).read()) == [(5, b"5")]
 
 
-def test_reads_are_lazy() -> None:
+def test_state_reads_are_lazy() -> None:
     bundles = Bundles()
     for number in range(100):
         bundles.state(MultimapState).add(b"%02d" % number, b"v")
@@ -138,7 +138,7 @@ def test_reads_are_lazy() -> None:
     assert bundles.store.reads == 2
 
 
-def test_state_of_merged_windows_joins() -> None:
+def test_state_of_merged_windows_is_concatenated() -> None:
     bundles = Bundles()
     bundles.state(MultimapState, b"1").add(b"a", b"1")
     bundles.state(MultimapState, b"2").add(b"a", b"2")
@@ -150,11 +150,11 @@ def test_state_of_merged_windows_joins() -> None:
     assert bundles.state(MultimapState, b"1").is_empty()
 
 
-def test_two_single_values_do_not_merge() -> None:
+def test_merging_two_value_states_raises_value_error() -> None:
     bundles = Bundles()
     bundles.state(ValueState, b"1").write(b"1")
     merge_state(bundles.cells, "state", b"key", [b"1"], b"2", single=True)
     assert bundles.state(ValueState, b"2").read() == b"1"
     bundles.state(ValueState, b"3").write(b"3")
-    with pytest.raises(ValueError, match="single values can't be merged"):
+    with pytest.raises(ValueError, match="a ValueState can't be merged"):
         merge_state(bundles.cells, "state", b"key", [b"3"], b"2", single=True)

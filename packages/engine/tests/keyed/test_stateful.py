@@ -1,4 +1,4 @@
-"""Stateful shards: order of timers, loops, holds, expiry, sorted input, laziness."""
+"""Tests of stateful shards: timer order, holds, expiry, sorted input and lazy reads."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState, State, ValueState
-from beam_runner_engine.keyed.stateful import (
-    Due,
-    ElementsSorted,
+from beam_runner_engine.keyed.stateful_records import (
+    DueWork,
+    SortedElements,
     StatefulSpec,
     TimerFired,
     WindowExpired,
@@ -30,12 +30,12 @@ FIXED = WindowingStrategy(FixedWindows(100), allowed_lateness=10)
 STATES: dict[str, type[State]] = {"seen": BagState, "last": ValueState}
 
 
-def _tags(due: Iterable[Due]) -> list[str]:
+def _tags(due: Iterable[DueWork]) -> list[str]:
     return [d.timer.tag if isinstance(d, TimerFired) else type(d).__name__ for d in due]
 
 
 @pytest.mark.parametrize("commits", [False, True])
-def test_timers_fire_in_order_of_time_also_those_that_timers_set(commits: bool) -> None:
+def test_timers_fire_in_order_of_time(commits: bool) -> None:
     host = Host(StatefulSpec(FIXED))
     host.admit(0, now=Now(0))
     for tag, time in (("c", 30), ("a", 10), ("late", 90)):
@@ -44,7 +44,7 @@ def test_timers_fire_in_order_of_time_also_those_that_timers_set(commits: bool) 
         host.commit()
         assert host.summary.next_event_timer == 11
 
-    def user(due: Due) -> None:
+    def user(due: DueWork) -> None:
         if isinstance(due, TimerFired) and due.timer.tag == "a":
             host.shard.set_timer(timer(20, "b"))
             host.shard.set_timer(timer(80, "never yet"))
@@ -54,7 +54,7 @@ def test_timers_fire_in_order_of_time_also_those_that_timers_set(commits: bool) 
     assert host.summary.next_event_timer == 81
 
 
-def test_setting_replaces_and_clearing_takes_back() -> None:
+def test_setting_a_timer_replaces_and_clearing_removes() -> None:
     host = Host(StatefulSpec(FIXED))
     host.admit(0, now=Now(0))
     host.shard.set_timer(timer(10, "a", hold=5))
@@ -73,7 +73,7 @@ def test_setting_replaces_and_clearing_takes_back() -> None:
     assert host.summary.holds == ()
 
 
-def test_timers_change_their_time_domain() -> None:
+def test_timer_can_change_its_time_domain() -> None:
     host = Host(StatefulSpec(FIXED))
     host.admit(0, now=Now(0))
     host.shard.set_timer(timer(10))
@@ -85,18 +85,18 @@ def test_timers_change_their_time_domain() -> None:
     assert _tags(host.run(Now(50, 20))) == [""]
 
 
-def test_a_host_may_stop_asking_and_go_on_in_another_bundle() -> None:
+def test_due_work_remains_for_the_next_bundle() -> None:
     host = Host(StatefulSpec(FIXED))
     host.admit(0, now=Now(0))
     for tag, time in (("a", 10), ("b", 20)):
         host.shard.set_timer(timer(time, tag))
-    assert host.shard.next_due(Now(50)) is not None
+    assert host.shard.take_next_due(Now(50)) is not None
     host.commit()
     assert host.summary.next_event_timer == 21
     assert _tags(host.run(Now(50))) == ["b"]
 
 
-def test_expiry_runs_user_code_then_releases_everything() -> None:
+def test_expiry_runs_user_code_and_releases_state() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=Now(0))
     host.shard.state(BagState, "seen", KEY, DATA).add(b"1")
@@ -108,10 +108,10 @@ def test_expiry_runs_user_code_then_releases_everything() -> None:
     assert host.run(Now(109)) == []
     seen: list[bytes] = []
 
-    def user(due: Due) -> None:
+    def user(due: DueWork) -> None:
         assert due == WindowExpired(KEY, DATA, 99)
         seen.extend(host.shard.state(BagState, "seen", KEY, DATA).read())
-        with pytest.raises(ValueError, match="while its window expires"):
+        with pytest.raises(ValueError, match="its window is expiring"):
             host.shard.set_timer(timer(105))
 
     assert len(host.run(Now(110), user)) == 1
@@ -121,23 +121,23 @@ def test_expiry_runs_user_code_then_releases_everything() -> None:
     assert (host.summary.holds, host.summary.next_event_timer) == ((), None)
 
 
-def test_expiry_that_is_the_last_thing_in_a_bundle_releases_too() -> None:
+def test_expiry_at_the_end_of_a_bundle_releases_state() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=Now(0))
     host.shard.state(ValueState, "last", KEY, DATA).write(b"1")
-    assert isinstance(host.shard.next_due(Now(110)), WindowExpired)
+    assert isinstance(host.shard.take_next_due(Now(110)), WindowExpired)
     host.commit()
     assert host.store.cells() == {}
 
 
-def test_late_keys_hold_their_expiry() -> None:
+def test_late_key_holds_its_expiry() -> None:
     host = Host(StatefulSpec(FIXED, on_window_expiration=True))
     host.admit(5, now=Now(105))
     host.commit()
     assert host.summary.holds == ((109, 1),)
 
 
-def test_the_global_window_expires_only_for_user_code() -> None:
+def test_global_window_expires_only_with_a_callback() -> None:
     data = b""
     for calls_back in (False, True):
         host = Host(StatefulSpec(WindowingStrategy(), on_window_expiration=calls_back))
@@ -149,13 +149,13 @@ def test_the_global_window_expires_only_for_user_code() -> None:
         assert len(host.run(Now(MAX_TIMESTAMP))) == calls_back
 
 
-def test_a_shard_can_be_pickled_in_the_middle_of_a_bundle() -> None:
+def test_shard_pickled_within_a_bundle_continues() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=Now(0))
     for time in (10, 20, 30):
         host.shard.set_timer(timer(time, str(time)))
     host.commit()
-    assert host.shard.next_due(Now(40)) == TimerFired(timer(10, "10"))
+    assert host.shard.take_next_due(Now(40)) == TimerFired(timer(10, "10"))
     host.shard.set_timer(timer(25, "25"))
     twin = Host(host.spec)
     twin.shard = pickle.loads(pickle.dumps(host.shard))
@@ -165,7 +165,7 @@ def test_a_shard_can_be_pickled_in_the_middle_of_a_bundle() -> None:
     assert twin.shard.commit() == host.shard.commit()
 
 
-def test_elements_of_expired_windows_are_dropped() -> None:
+def test_element_of_an_expired_window_is_dropped() -> None:
     host = Host(StatefulSpec(FIXED))
     other = encode_window(IntervalWindow(100, 200))
     admitted = host.shard.admit(
@@ -176,7 +176,7 @@ def test_elements_of_expired_windows_are_dropped() -> None:
     assert host.dropped == 2
 
 
-def test_sorted_input_comes_in_order_of_time_between_the_timers() -> None:
+def test_sorted_input_is_ordered_by_time_with_timers() -> None:
     strategy = attrs.evolve(FIXED, allowed_lateness=0)
     host = Host(StatefulSpec(strategy, time_sorted_input=True))
     assert host.admit(30, 10, 20, 10, now=Now(5)) == []
@@ -186,28 +186,28 @@ def test_sorted_input_comes_in_order_of_time_between_the_timers() -> None:
     assert host.summary.next_event_timer == 11
     due = host.run(Now(25))
     assert due == [
-        ElementsSorted(KEY, DATA, 10, (10, 10)),
-        ElementsSorted(KEY, DATA, 20, (20,)),
+        SortedElements(KEY, DATA, 10, (10, 10)),
+        SortedElements(KEY, DATA, 20, (20,)),
         TimerFired(timer(20, "t")),
     ]
     host.commit()
     host.admit(30, now=Now(25))
-    assert host.run(Now(MAX_TIMESTAMP)) == [ElementsSorted(KEY, DATA, 30, (30, 30))]
+    assert host.run(Now(MAX_TIMESTAMP)) == [SortedElements(KEY, DATA, 30, (30, 30))]
     host.commit()
     assert host.store.cells() == {}
 
 
-def test_sorted_input_waits_for_those_that_may_still_come_late() -> None:
+def test_sorted_input_waits_for_the_allowed_lateness() -> None:
     host = Host(StatefulSpec(FIXED, time_sorted_input=True))
     host.admit(20, now=Now(0))
     assert host.run(Now(30)) == []
     host.admit(15, now=Now(30))
     due = host.run(Now(31))
-    assert [d.timestamp for d in due if isinstance(d, ElementsSorted)] == [15, 20]
+    assert [d.timestamp for d in due if isinstance(d, SortedElements)] == [15, 20]
 
 
-def test_sorted_input_beyond_its_window_goes_on_before_the_window_expires() -> None:
-    """What timers and groups put out may have such a timestamp, in any window."""
+def test_sorted_input_after_its_window_is_due_at_the_expiry() -> None:
+    """Uses timestamps after the window, which outputs of timers and groups can have."""
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True, time_sorted_input=True))
     host.admit(500, 20, 300, now=Now(0))
     host.commit()
@@ -218,7 +218,7 @@ def test_sorted_input_beyond_its_window_goes_on_before_the_window_expires() -> N
     assert (host.summary, host.store.cells()) == (EMPTY_SUMMARY, {})
 
 
-def test_a_bundle_reads_and_writes_the_keys_it_touches() -> None:
+def test_stateful_bundle_accesses_only_keys_with_elements() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     many = 5_000
     keys = [b"%d" % number for number in range(many)]
@@ -234,20 +234,20 @@ def test_a_bundle_reads_and_writes_the_keys_it_touches() -> None:
     assert host.store.reads <= 110
 
 
-def test_state_must_be_declared() -> None:
+def test_undeclared_state_raises_value_error() -> None:
     host = Host(StatefulSpec(FIXED, STATES))
     with pytest.raises(ValueError, match="'seen' is not declared as ValueState"):
         host.shard.state(ValueState, "seen", KEY, DATA)
-    with pytest.raises(ValueError, match="the engine's own"):
+    with pytest.raises(ValueError, match="reserved for the engine"):
         StatefulSpec(FIXED, {"~mine": BagState})
 
 
-def test_a_store_that_lost_a_timer_is_told() -> None:
+def test_missing_stored_timer_raises_value_error() -> None:
     host = Host(StatefulSpec(FIXED))
     host.admit(0, now=Now(0))
     host.shard.set_timer(timer(10))
     host.commit()
     for cell in [cell for cell in host.store.cells() if cell.name == "~timers"]:
         del host.store._cells[cell]
-    with pytest.raises(ValueError, match="is due but the store has lost it"):
+    with pytest.raises(ValueError, match="no record of it"):
         host.run(Now(50))

@@ -1,4 +1,4 @@
-"""State, timers and waiting elements of a key whose windows merge."""
+"""Tests of state, timers and buffered elements of keys whose windows merge."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from beam_runner_model.windows import IntervalWindow, Window
 from beam_runner_engine.keyed.merging import SessionMerger
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.state import BagState
-from beam_runner_engine.keyed.stateful import Due, ElementsSorted, StatefulSpec, TimerFired
+from beam_runner_engine.keyed.stateful_records import (
+    DueWork,
+    SortedElements,
+    StatefulSpec,
+    TimerFired,
+)
 
 from .stateful_host import KEY, Host, timer
 
@@ -29,16 +34,16 @@ def _session(start: int, end: int | None = None) -> bytes:
     return encode_window(IntervalWindow(start, start + 10 if end is None else end))
 
 
-def _told(due: Due) -> tuple[bytes, int | str]:
-    """The window of what is due, and the time of elements or the tag of a timer."""
-    if isinstance(due, ElementsSorted):
+def _window_and_label(due: DueWork) -> tuple[bytes, int | str]:
+    """Returns the window of due work, with the timestamp of elements or the tag of a timer."""
+    if isinstance(due, SortedElements):
         return due.window, due.timestamp
     assert isinstance(due, TimerFired)
     return due.timer.window, due.timer.tag
 
 
 @pytest.mark.parametrize("commits", [False, True])
-def test_state_timers_and_waiting_elements_go_along_when_windows_merge(commits: bool) -> None:
+def test_merging_windows_moves_state_timers_and_elements(commits: bool) -> None:
     host = Host(StatefulSpec(SESSIONS, {"seen": BagState}, time_sorted_input=True))
     for start in (0, 15):
         host.admit(start, now=Now(-1), window=_session(start))
@@ -54,7 +59,7 @@ def test_state_timers_and_waiting_elements_go_along_when_windows_merge(commits: 
         host.commit()
         assert host.summary.next_expiry == 24
     due = host.run(Now(MAX_TIMESTAMP))
-    assert [_told(each) for each in due] == [
+    assert [_window_and_label(each) for each in due] == [
         (merged, 0),
         (merged, 8),
         (merged, ""),
@@ -66,7 +71,7 @@ def test_state_timers_and_waiting_elements_go_along_when_windows_merge(commits: 
     assert host.store.cells() == {}
 
 
-def test_rows_are_admitted_into_the_window_they_end_up_in() -> None:
+def test_admitted_rows_have_their_merged_window() -> None:
     host = Host(StatefulSpec(SESSIONS))
     windows = [_session(0), _session(30), _session(8)]
     admitted = host.shard.admit([KEY] * 3, windows, [0, 30, 8], [b""] * 3, Now(-1))
@@ -74,7 +79,7 @@ def test_rows_are_admitted_into_the_window_they_end_up_in() -> None:
 
 
 class _OnceEach(SessionMerger):
-    """Merges windows as sessions, and refuses a window that comes twice."""
+    """Merger of sessions that rejects duplicate windows."""
 
     def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
         for windows in windows_of_keys:
@@ -82,7 +87,7 @@ class _OnceEach(SessionMerger):
         return super().merge(windows_of_keys)
 
 
-def test_merger_of_stateful_windows_is_given_each_window_once() -> None:
+def test_stateful_merger_gets_each_window_once() -> None:
     host = Host(StatefulSpec(CUSTOM), _OnceEach())
     for starts in ([20], [20, 12, 20]):
         windows = [_session(start) for start in starts]
@@ -92,7 +97,7 @@ def test_merger_of_stateful_windows_is_given_each_window_once() -> None:
 
 
 class _JoinAs:
-    """Merges all windows of a key; the calls after the first take the names from a list."""
+    """Merger of all windows of a key, which takes the merged windows from a list."""
 
     def __init__(self, *names: Window) -> None:
         self._names = list(names)
@@ -103,8 +108,8 @@ class _JoinAs:
         return [dict.fromkeys(windows, name)]
 
 
-def test_stateful_window_that_comes_back_as_a_merged_one_is_current() -> None:
-    """The merged window of the second merge is one that the first merge took away."""
+def test_stateful_window_returned_by_a_later_merge_is_current() -> None:
+    """Uses a second merge whose result is a window that the first merge removed."""
     a, b, c = (IntervalWindow(start, 100) for start in (0, 10, 20))
     host = Host(StatefulSpec(CUSTOM, {"seen": BagState}), _JoinAs(a, b, a))
     windows = [encode_window(window) for window in (a, b, c)]

@@ -1,4 +1,4 @@
-"""Timers do what a plain list of them would do."""
+"""Tests that timers behave like a plain list of timers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.keyed.records import read_record
-from beam_runner_engine.keyed.stateful import StatefulSpec, TimerFired
+from beam_runner_engine.keyed.records import decode_record
+from beam_runner_engine.keyed.stateful_records import StatefulSpec, TimerFired
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 
 from .stateful_host import KEY, Host, timer
@@ -29,8 +29,8 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_timers_do_what_a_plain_list_of_them_does(steps: list[tuple[Any, ...]]) -> None:
-    """In the global window, where nothing expires; against the obvious model."""
+def test_timers_behave_like_a_plain_list(steps: list[tuple[Any, ...]]) -> None:
+    """Uses the global window, which never expires, and a list as the model."""
     host = Host(StatefulSpec(WindowingStrategy()))
     model: dict[str, Timer] = {}
     now = Now(0, 0)
@@ -62,7 +62,7 @@ def test_timers_do_what_a_plain_list_of_them_does(steps: list[tuple[Any, ...]]) 
                     del model[fired.tag]
 
 
-def test_a_timer_that_fires_in_the_bundle_that_sets_it_is_never_written() -> None:
+def test_timer_fired_in_its_bundle_is_not_written() -> None:
     host = Host(StatefulSpec(WindowingStrategy()))
     host.shard.set_timer(timer(5, "fires", window=b""))
     host.shard.set_timer(timer(6, "is cleared", window=b""))
@@ -74,12 +74,14 @@ def test_a_timer_that_fires_in_the_bundle_that_sets_it_is_never_written() -> Non
     assert len(written.added) == 1 and b"waits" in next(iter(written.added))
 
 
-def test_timer_that_no_other_has_led_to_is_stored_as_ever() -> None:
-    """A store may have records of timers without their chain, which is written behind the rest."""
+def test_timer_without_a_chain_has_the_old_record_format() -> None:
+    """Checks the format without a chain, because stores can contain records from before chains
+    existed.
+    """
     host = Host(StatefulSpec(WindowingStrategy()))
     host.shard.set_timer(timer(50, hold=40, window=b""))
     (written,) = (
         delta for cell, delta in host.shard.commit().deltas.items() if cell.name == "~timers"
     )
     ((record,),) = written.added.values()
-    assert read_record(record) == ("event time", 50, 40, encode_pane(NO_FIRING))
+    assert decode_record(record) == ("event time", 50, 40, encode_pane(NO_FIRING))

@@ -1,4 +1,4 @@
-"""Every transcript in Beam's `trigger_transcripts.yaml` gives what it expects."""
+"""Tests that every transcript in Beam's `trigger_transcripts.yaml` has its expected result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from beam_runner_engine.keyed.groups import Group
 from .triggering import OurRun
 
 SECOND = 1000
-"""Transcripts count in the finest unit of time, which they take to be a second."""
+"""Milliseconds per time unit of the transcripts."""
 
 
 def _transcripts() -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ def _transcripts() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("spec", _transcripts(), ids=lambda spec: spec["name"])
-def test_transcript(spec: dict[str, Any]) -> None:
+def test_transcript_has_the_expected_result(spec: dict[str, Any]) -> None:
     if "error" in spec:
         with pytest.raises(AssertionError, match=spec["error"]):
             _run(spec)
@@ -45,14 +45,14 @@ def test_transcript(spec: dict[str, Any]) -> None:
         _run(spec)
 
 
-def test_all_transcripts_are_there() -> None:
+def test_transcript_file_is_complete() -> None:
     assert len(_transcripts()) >= 16
 
 
 def _run(spec: dict[str, Any]) -> None:
     strategy = _strategy(spec)
-    # The portable model has no OUTPUT_AT_EARLIEST_TRANSFORMED: whoever wants such output times
-    # moves the elements' timestamps, as the transcript's window function does, by 100.
+    # The portable model has no OUTPUT_AT_EARLIEST_TRANSFORMED. Move the timestamps of the elements
+    # by 100 instead, as the transcript's window function does.
     shift = 100 * SECOND if "TRANSFORMED" in spec.get("timestamp_combiner", "") else 0
     run = OurRun(strategy)
     output: list[dict[str, Any]] = []
@@ -97,10 +97,11 @@ def _info(strategy: WindowingStrategy, group: Group) -> dict[str, Any]:
 
 
 def _check_state(run: OurRun, params: dict[str, Any]) -> None:
-    """Windows that are present keep elements; tombstones keep none; of absent ones nothing fires.
+    """Checks the expected state: present windows have elements, and tombstones and absent windows
+    have none.
 
-    A window is absent for Beam's driver when its trigger finished with nothing more to come; ours
-    remembers that it is finished until it closes, which is what a tombstone is.
+    In Beam's driver, a window is absent after its trigger finished. This engine stores the finished
+    window until it closes, which corresponds to a tombstone.
     """
     with_elements = {
         decode_window(run.strategy.window_coder, cell.window)
@@ -148,7 +149,7 @@ _TRIGGERS: dict[str, Callable[..., Any]] = {
 
 
 def _parse(text: str, names: dict[str, Callable[..., Any]]) -> Any:
-    """Parses `Name(1, name=Other(2))`, where empty brackets may be left out."""
+    """Parses `Name(1, name=Other(2))`; empty parentheses are optional."""
     tokens = re.findall(r"\w+|[(),=]", text)
     tree, rest = _parse_tokens(tokens, names)
     assert not rest, text

@@ -1,4 +1,4 @@
-"""Each trigger on its own: when it is ready, when it is finished, what merging makes of it."""
+"""Tests of each trigger's state machine: readiness, finishing and merging."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_runner_model.triggers import Trigger, may_fire_early
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.keyed.composite_triggers import machine
+from beam_runner_engine.keyed.composite_triggers import create_machine
 from beam_runner_engine.keyed.triggers import Instant, Machine, State
 
 from .test_oracle import TRIGGERS
@@ -22,11 +22,12 @@ EACH = t.Repeatedly(t.AfterCount(1))
 
 
 def _firings(trigger: Trigger, *steps: Instant | int) -> str:
-    """Adds as many elements as a number says; an instant changes the time. Returns a letter each:
+    """Runs a trigger and returns one letter per step: `.` not ready, `f` fired, `!` fired and
+    finished.
 
-    `.` not ready, `f` fired, `!` fired and finished.
+    An integer step adds this number of elements, and an `Instant` step changes the time.
     """
-    of_trigger = machine(trigger)
+    of_trigger = create_machine(trigger)
     state, at, out = of_trigger.initial, BEFORE, ""
     for step in steps:
         if isinstance(step, Instant):
@@ -102,7 +103,9 @@ def _ask(of_trigger: Machine, state: State, at: Instant) -> tuple[State, str]:
         ),
     ],
 )
-def test_firings(trigger: Trigger, steps: tuple[Instant | int, ...], expected: str) -> None:
+def test_trigger_fires_as_expected(
+    trigger: Trigger, steps: tuple[Instant | int, ...], expected: str
+) -> None:
     assert _firings(trigger, *steps) == expected
 
 
@@ -116,26 +119,26 @@ def test_firings(trigger: Trigger, steps: tuple[Instant | int, ...], expected: s
         ((t.Delay(7), t.AlignTo(10)), 120),
     ],
 )
-def test_processing_time_counts_from_the_first_element(
+def test_processing_time_delay_starts_at_the_first_element(
     transforms: tuple[t.Delay | t.AlignTo, ...], fires_at: int
 ) -> None:
-    of_trigger = machine(t.AfterProcessingTime(transforms))
-    assert of_trigger.wake(of_trigger.initial) is None
+    of_trigger = create_machine(t.AfterProcessingTime(transforms))
+    assert of_trigger.next_wake(of_trigger.initial) is None
     state = of_trigger.add(of_trigger.initial, 1, Instant(False, 103))
     assert of_trigger.add(state, 1, Instant(False, 150)) == state
-    assert of_trigger.wake(state) == fires_at
+    assert of_trigger.next_wake(state) == fires_at
     assert not of_trigger.ready(state, Instant(False, fires_at - 1))
     assert of_trigger.ready(state, Instant(False, fires_at))
 
 
 @pytest.mark.parametrize("before_the_end", [0, 1, 5, 9])
-def test_no_trigger_waits_beyond_the_end_of_time(before_the_end: int) -> None:
-    of_trigger = machine(t.AfterProcessingTime((t.AlignTo(10), t.Delay(3), t.AlignTo(10))))
+def test_trigger_firing_time_is_clamped_at_the_maximum(before_the_end: int) -> None:
+    of_trigger = create_machine(t.AfterProcessingTime((t.AlignTo(10), t.Delay(3), t.AlignTo(10))))
     state = of_trigger.add(of_trigger.initial, 1, Instant(False, MAX_TIMESTAMP - before_the_end))
-    assert of_trigger.wake(state) == MAX_TIMESTAMP
+    assert of_trigger.next_wake(state) == MAX_TIMESTAMP
 
 
-def test_composites_wake_when_their_earliest_part_does() -> None:
+def test_composite_trigger_wakes_with_its_earliest_subtrigger() -> None:
     soon, later = t.AfterProcessingTime((t.Delay(5),)), t.AfterProcessingTime((t.Delay(9),))
     for trigger in (
         t.AfterAll((later, soon)),
@@ -143,28 +146,30 @@ def test_composites_wake_when_their_earliest_part_does() -> None:
         t.Repeatedly(soon),
         t.AfterEndOfWindow(early=soon, late=later),
     ):
-        of_trigger = machine(trigger)
-        assert of_trigger.wake(of_trigger.add(of_trigger.initial, 1, BEFORE)) == 5
-    of_trigger = machine(t.AfterEndOfWindow(late=soon))
+        of_trigger = create_machine(trigger)
+        assert of_trigger.next_wake(of_trigger.add(of_trigger.initial, 1, BEFORE)) == 5
+    of_trigger = create_machine(t.AfterEndOfWindow(late=soon))
     state, _ = of_trigger.fire(of_trigger.initial, AFTER)
-    assert of_trigger.wake(state) is None
-    assert of_trigger.wake(of_trigger.add(state, 1, AFTER)) == 5
-    finished, _ = machine(t.AfterEndOfWindow()).fire(machine(t.AfterEndOfWindow()).initial, AFTER)
-    assert machine(t.AfterEndOfWindow()).wake(finished) is None
+    assert of_trigger.next_wake(state) is None
+    assert of_trigger.next_wake(of_trigger.add(state, 1, AFTER)) == 5
+    finished, _ = create_machine(t.AfterEndOfWindow()).fire(
+        create_machine(t.AfterEndOfWindow()).initial, AFTER
+    )
+    assert create_machine(t.AfterEndOfWindow()).next_wake(finished) is None
 
 
-def test_what_merging_makes_of_states() -> None:
-    count = machine(t.AfterCount(5))
+def test_merged_trigger_states_are_combined() -> None:
+    count = create_machine(t.AfterCount(5))
     assert count.merge([2, 3], BEFORE) == 5
-    each = machine(t.AfterEach((t.AfterCount(1), t.AfterCount(5))))
+    each = create_machine(t.AfterEach((t.AfterCount(1), t.AfterCount(5))))
     assert each.merge([(0, 0), (1, 2), (1, 1)], BEFORE) == (1, 3)
     assert each.merge([(0, 0), (2, None)], BEFORE) == (2, None)
-    assert each.wake((2, None)) is None
-    end = machine(t.AfterEndOfWindow(late=t.AfterCount(3)))
+    assert each.next_wake((2, None)) is None
+    end = create_machine(t.AfterEndOfWindow(late=t.AfterCount(3)))
     fired = end.add(end.fire(end.initial, AFTER)[0], 2, AFTER)
     assert end.merge([fired, end.initial], AFTER) == fired
     assert end.merge([fired, end.initial], BEFORE) == end.initial
-    time = machine(t.AfterProcessingTime((t.Delay(3),)))
+    time = create_machine(t.AfterProcessingTime((t.Delay(3),)))
     assert time.merge([None, 7, 5], BEFORE) == 5
     assert time.merge([None], BEFORE) is None
 
@@ -183,10 +188,10 @@ END = t.AfterEndOfWindow()
         t.AfterEach((END, t.AfterCount(1))),
     ],
 )
-def test_each_goes_back_to_a_part_that_waits_for_the_end_if_that_is_ahead_again(
+def test_after_each_reopens_a_part_if_the_end_is_ahead(
     first: Trigger,
 ) -> None:
-    each = machine(t.AfterEach((first, EACH)))
+    each = create_machine(t.AfterEach((first, EACH)))
     state = each.initial
     while state[0] == 0:
         state = each.add(state, 1, AFTER)
@@ -196,18 +201,18 @@ def test_each_goes_back_to_a_part_that_waits_for_the_end_if_that_is_ahead_again(
     assert each.merge([each.initial, state], BEFORE) == each.initial
 
 
-def test_each_goes_back_no_further_than_to_the_first_part_that_is_open_again() -> None:
+def test_after_each_reopens_the_first_open_part() -> None:
     for counted_then_ended in (
         t.AfterEach((t.AfterCount(1), END, EACH)),
         t.AfterEach((t.AfterEach((t.AfterCount(1), END)), EACH)),
         t.AfterEach((t.AfterCount(1), t.AfterEach((END, EACH)))),
     ):
-        each = machine(counted_then_ended)
+        each = create_machine(counted_then_ended)
         state = each.add(each.initial, 1, BEFORE)
         at_the_end, _ = each.fire(state, BEFORE)
         state, finished = each.fire(at_the_end, AFTER)
         assert (finished, each.merge([state, each.initial], BEFORE)) == (False, at_the_end)
-    counted = machine(t.AfterEach((t.AfterAny((t.AfterCount(1), END)), EACH)))
+    counted = create_machine(t.AfterEach((t.AfterAny((t.AfterCount(1), END)), EACH)))
     state, _ = counted.fire(counted.add(counted.initial, 1, BEFORE), BEFORE)
     assert counted.merge([state, counted.initial], BEFORE) == state
 
@@ -215,10 +220,10 @@ def test_each_goes_back_no_further_than_to_the_first_part_that_is_open_again() -
 @given(
     TRIGGERS, TRIGGERS, TRIGGERS, st.lists(st.integers(0, 3) | st.sampled_from([AFTER]), max_size=9)
 )
-def test_each_within_each_is_one(
+def test_nested_after_each_equals_flat_after_each(
     a: Trigger, b: Trigger, c: Trigger, steps: list[Instant | int]
 ) -> None:
-    """As Beam's Java SDK says of `AfterEach`."""
+    """Checks the equivalence that Beam's Java SDK documents for `AfterEach`."""
     flat = _firings(t.AfterEach((a, b, c)), *steps)
     assert _firings(t.AfterEach((t.AfterEach((a, b)), c)), *steps) == flat
     assert _firings(t.AfterEach((a, t.AfterEach((b, c)))), *steps) == flat
@@ -226,8 +231,8 @@ def test_each_within_each_is_one(
 
 
 @given(TRIGGERS)
-def test_machines_and_their_states_can_be_pickled(trigger: Trigger) -> None:
-    of_trigger = machine(trigger)
+def test_trigger_machine_and_state_can_be_pickled(trigger: Trigger) -> None:
+    of_trigger = create_machine(trigger)
     state = of_trigger.add(of_trigger.initial, 1, BEFORE)
     copy: Machine = pickle.loads(pickle.dumps(of_trigger))
     assert pickle.loads(pickle.dumps(state)) == state
@@ -235,13 +240,13 @@ def test_machines_and_their_states_can_be_pickled(trigger: Trigger) -> None:
 
 
 @given(TRIGGERS, st.lists(st.integers(0, 5)), st.integers(0, 1_000))
-def test_before_the_end_elements_fire_only_triggers_that_may_fire_early(
+def test_only_early_triggers_fire_before_the_end(
     trigger: Trigger, merged: list[int], time: int
 ) -> None:
-    """Whatever the elements and merges so far, and whenever they came."""
+    """Uses any number and order of elements and merges."""
     if may_fire_early(trigger):
         return
-    of_trigger = machine(trigger)
+    of_trigger = create_machine(trigger)
     at = Instant(ended=False, processing_time=time)
     state = of_trigger.initial
     for count in merged:

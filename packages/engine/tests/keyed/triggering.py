@@ -1,4 +1,6 @@
-"""Runs schedules of elements and times through our grouper and Beam's own trigger driver."""
+"""Runners of schedules of elements and times, with this engine's grouper and with Beam's trigger
+driver.
+"""
 
 from __future__ import annotations
 
@@ -39,21 +41,21 @@ KEY = b"key"
 
 @attrs.frozen
 class Element:
-    """An element arrives; its value is its number in the schedule."""
+    """Arrival of an element, whose value is its position in the schedule."""
 
     timestamp: int
 
 
 @attrs.frozen
 class Watermark:
-    """The watermark comes to a time (ms)."""
+    """Advance of the watermark to a time (ms)."""
 
     time: int
 
 
 @attrs.frozen
 class ProcessingTime:
-    """Processing time comes to a time (ms)."""
+    """Advance of processing time to a time (ms)."""
 
     time: int
 
@@ -63,7 +65,7 @@ Step = Element | Watermark | ProcessingTime
 
 @attrs.frozen(order=True)
 class FiredPane:
-    """A pane in terms that both sides can be put in; windows by start and end, times in ms."""
+    """Pane in a form that is common to this engine and Beam, with window bounds and times in ms."""
 
     step: int
     window: tuple[int, int]
@@ -76,7 +78,7 @@ class FiredPane:
 
 
 class OurRun:
-    """Feeds a grouper; every step is a bundle of its own unless `one_bundle`."""
+    """Runner that feeds a grouper. Each step is a separate bundle, unless `one_bundle` is True."""
 
     def __init__(
         self,
@@ -97,13 +99,13 @@ class OurRun:
     def element(
         self, value: int, timestamp: int, windows: Iterable[Window] | None = None
     ) -> list[Group]:
-        """Adds one element to all of its windows."""
+        """Adds an element to all its windows."""
         if windows is None:
             windows = assign_windows(self.strategy.window_fn, timestamp)
         return self._process([(encode_window(window), timestamp, value) for window in windows])
 
     def elements(self, elements: Iterable[tuple[int, Element]]) -> list[Group]:
-        """Adds elements together, each with its value."""
+        """Adds several elements in one call, each with its value."""
         window_fn = self.strategy.window_fn
         return self._process(
             [
@@ -122,7 +124,7 @@ class OurRun:
     def time(
         self, *, watermark: int | None = None, processing_time: int | None = None
     ) -> list[Group]:
-        """Brings time to what is given."""
+        """Advances time to the given times."""
         self.now = Now(
             watermark=self.now.watermark if watermark is None else watermark,
             processing_time=self.now.processing_time
@@ -134,7 +136,7 @@ class OurRun:
         return list(out)
 
     def step(self, number: int, step: Step) -> list[Group]:
-        """Takes a step of a schedule; `number` is the value of an element."""
+        """Runs a step of a schedule; `number` is the value of an element."""
         match step:
             case Element(timestamp):
                 return self.element(number, timestamp)
@@ -148,7 +150,7 @@ class OurRun:
             self.commit()
 
     def commit(self) -> None:
-        """Commits the bundle and opens the next one."""
+        """Commits the bundle and opens the next bundle."""
         commit = self.grouper.commit()
         self.store.commit(commit.deltas)
         self.dropped += commit.dropped
@@ -157,7 +159,7 @@ class OurRun:
 
 
 def fired(strategy: WindowingStrategy, step: int, groups: Iterable[Group]) -> list[FiredPane]:
-    """Returns groups as fired panes."""
+    """Converts groups to fired panes."""
     panes = []
     for group in groups:
         window: Any = decode_window(strategy.window_coder, group.window)
@@ -183,7 +185,9 @@ def run_ours(
     one_bundle: bool = False,
     together: bool = False,
 ) -> tuple[list[FiredPane], OurRun]:
-    """Runs a schedule through our grouper; with `together` elements in a row come in one call."""
+    """Runs a schedule with this engine's grouper. If `together` is True, consecutive elements share
+    a call.
+    """
     run = OurRun(strategy, one_bundle=one_bundle)
     panes: list[FiredPane] = []
     for number, steps in calls(schedule, together=together):
@@ -197,7 +201,7 @@ def run_ours(
 
 
 def calls(schedule: Iterable[Step], *, together: bool) -> Iterator[tuple[int, list[Step]]]:
-    """Yields the steps of each call, with the number of the first: several only if elements."""
+    """Yields the steps of each call with the number of the first step. Only elements share a call."""
     numbered = list(enumerate(schedule))
     for are_elements, found in groupby(numbered, lambda step: isinstance(step[1], Element)):
         steps = list(found)
@@ -223,7 +227,7 @@ def _seconds(millis: int) -> BeamTimestamp:
 def run_beam(
     strategy: WindowingStrategy, schedule: Iterable[Step], *, together: bool = False
 ) -> list[FiredPane]:
-    """Runs a schedule through Beam's `GeneralTriggerDriver`, in the same calls."""
+    """Runs a schedule with Beam's `GeneralTriggerDriver`, in the same calls."""
     clock = _Clock()
     window_fn = beam_window_fn(strategy.window_fn)
     driver = beam_trigger.GeneralTriggerDriver(
@@ -255,7 +259,7 @@ def run_beam(
             case ProcessingTime(to):
                 clock.now = _seconds(to)
         while due := state.get_timers(True, watermark, clock.now)[0]:
-            # Parts of a trigger have timers of their own; together they are one question to it.
+            # Each part of a trigger has separate timers; evaluate the trigger once for all of them.
             questions = {(time, window_id, domain) for window_id, (_, domain, time, _) in due}
             for time, window_id, domain in sorted(questions):
                 passed = watermark if domain == TimeDomain.WATERMARK else time
@@ -287,7 +291,7 @@ _COMBINERS = {
 
 
 def beam_window_fn(window_fn: WindowFn) -> beam_window.WindowFn:
-    """Returns Beam's window function that is ours."""
+    """Returns Beam's equivalent of a window function."""
     match window_fn:
         case FixedWindows(size, offset):
             return beam_window.FixedWindows(_duration(size), _seconds(offset))
@@ -304,7 +308,7 @@ def _duration(millis: int) -> BeamDuration:
 
 
 def beam_trigger_fn(trigger: t.Trigger) -> beam_trigger.TriggerFn:
-    """Returns Beam's trigger that is ours."""
+    """Returns Beam's equivalent of a trigger."""
     match trigger:
         case t.DefaultTrigger():
             return beam_trigger.DefaultTrigger()

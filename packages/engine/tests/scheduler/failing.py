@@ -1,4 +1,6 @@
-"""A model of failures in plain words: what the rules of `retries` come to for one bundle."""
+"""Model of failures for tests: an independent implementation of the rules in `retries` for one
+bundle.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from beam_runner_engine.scheduler.specs import Limits, Pauses
 
 @attrs.frozen
 class Paused:
-    """A bundle whose attempt failed, and the processing time (ms) at which the next one begins."""
+    """Paused bundle, with the processing time (ms) at which the next attempt starts."""
 
     bundle: Bundle
     due: int
@@ -21,14 +23,14 @@ class Paused:
 
 @attrs.define
 class Failed:
-    """The failures of one bundle so far."""
+    """Counts of the failures of one bundle so far."""
 
     counts: Counter[FailureKind] = attrs.field(factory=Counter)
     outages_in_a_row: int = 0
     away_since: int = 0
 
     def pause(self, kind: FailureKind, limits: Limits, now: int, *, scripted: bool) -> int | None:
-        """Counts a failure and returns the pause (ms) that follows; None if the job fails."""
+        """Counts a failure and returns the pause (ms) that follows, or None if the job fails."""
         self.counts[kind] += 1
         if kind is FailureKind.UNAVAILABLE:
             self.outages_in_a_row += 1
@@ -61,7 +63,7 @@ class Failed:
 
 
 def doubled(pauses: Pauses, failures: int) -> int:
-    """Returns the pause after so many failures, by doubling one failure at a time."""
+    """Returns the pause after this number of failures, by doubling once per failure."""
     pause = pauses.shortest if failures else 0
     for _ in range(failures - 1):
         pause = min(2 * pause, pauses.longest)

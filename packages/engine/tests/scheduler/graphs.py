@@ -1,4 +1,4 @@
-"""Random jobs for the simulation: graphs of stages, their simulated user code, their sources."""
+"""Random jobs for the simulation: graphs of stages with simulated user code and sources."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WINDOW_FNS: tuple[WindowFn, ...] = (GlobalWindows(), FixedWindows(10), SlidingWi
 
 @attrs.frozen
 class Job:
-    """A host with a job that has not begun, and what it begins with."""
+    """Host with a job that has not started, and the input of the job."""
 
     host: SimulatedHost
     roots: dict[str, list[Element]]
@@ -166,13 +166,13 @@ def _stage(
 
 @st.composite
 def _shared_output(draw: st.DrawFn, earlier: list[StageSpec], inputs: list[str]) -> list[str]:
-    """A second writer of a collection that nobody reads yet, as flattening makes them."""
+    """Draws a collection without readers that the stage also writes, as flattening creates them."""
     free = [name for name in _unread(earlier) if name not in inputs]
     return [draw(st.sampled_from(free))] if free else []
 
 
 def _unread(earlier: list[StageSpec]) -> list[str]:
-    """What stages write and none reads."""
+    """Returns the collections that stages write and no stage reads."""
     read = {name for stage in earlier for name in stage.inputs}
     read |= {side.collection for stage in earlier for side in stage.side_inputs}
     written = dict.fromkeys(name for stage in earlier for name in stage.outputs)

@@ -1,7 +1,7 @@
-"""A simulated host: carries out commands in memory, and makes events of what comes of them.
+"""Simulated host, which executes commands in memory and creates events from the results.
 
-It keeps books of its own (what was committed, what was processed, what each shard holds), with
-which `promises` compares the scheduler's commands and watermarks after every event.
+The host records committed data, processed elements and the state of each shard. After every event,
+`promises` compares the scheduler's commands and watermarks with these records.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from beam_runner_engine.scheduler.events import (
     Start,
     Tick,
 )
-from beam_runner_engine.scheduler.overtaking import WatermarkWatch
+from beam_runner_engine.scheduler.overtaking import WatermarkChecker
 from beam_runner_engine.scheduler.policy import DefaultPolicy, SectionPolicy
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
@@ -54,7 +54,7 @@ from .usercode import Behaviour, Element, Keep
 
 
 class SimulatedHost(SectionRunner):
-    """Carries out commands and makes events of the results."""
+    """Host that executes commands and creates events from the results."""
 
     def __init__(
         self,
@@ -71,12 +71,12 @@ class SimulatedHost(SectionRunner):
         self.stages = {stage.name: stage for stage in graph.stages}
         self.section_policy = section_policy
         self.scheduler = self.new_scheduler()
-        self.watch = WatermarkWatch()
+        self.watch = WatermarkChecker()
         self.log: list[Event] = []
         self.answers: list[tuple[Command, ...]] = []
         self.open: dict[int, Bundle] = {}
         self.opened: dict[int, str] = {}
-        """The stage of every bundle there was, but of sections."""
+        """Stage of every bundle so far, except bundles of sections."""
         self.asked: dict[int, SplitBundle] = {}
         self.checkpointed: dict[int, set[int]] = {}
         self.whole: set[int] = set()
@@ -93,7 +93,7 @@ class SimulatedHost(SectionRunner):
         self.made: dict[int, Data] = {}
         self.released: set[int] = set()
         self.origins: dict[int, set[int]] = {}
-        """The data that was cut out of other data, whose storage it shares."""
+        """Data that was split off other data, whose storage the data shares."""
         self.done: list[int] = []
         self.finalized: list[int] = []
         self.finalizable: set[int] = set()
@@ -107,12 +107,12 @@ class SimulatedHost(SectionRunner):
         )
 
     def new_scheduler(self) -> Scheduler:
-        # As in a stream: the half of a restriction without end might have none either.
+        # Like a stream: half of an endless restriction can also be endless.
         bounded = not any(one.unbounded for one in self.behaviours.values())
         policy = DefaultPolicy(halves_restrictions=bounded)
         return Scheduler(self.graph, self.limits, policy, self.section_policy)
 
-    # What goes in.
+    # Input of the scheduler.
 
     def start(self, roots: dict[str, list[Element]]) -> None:
         outputs = tuple(
@@ -133,11 +133,11 @@ class SimulatedHost(SectionRunner):
             assert element.ident not in known
             known[element.ident] = element
 
-    # The one way to the scheduler.
+    # All events pass through this method.
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         commands = self.watch.handle(self.scheduler, event)
-        assert self.watch.take_found() == []
+        assert self.watch.take_violations() == []
         self.log.append(event)
         self.answers.append(commands)
         self.check_watermarks()
@@ -198,7 +198,7 @@ class SimulatedHost(SectionRunner):
         else:
             self.check_opening(stage, bundle)
 
-    # What may happen to bundles.
+    # Events of bundles.
 
     def complete(self, number: int, most: int = 2) -> None:
         bundle = self.open[number]
@@ -222,7 +222,9 @@ class SimulatedHost(SectionRunner):
         self.handle(result.event)
 
     def complete_section(self, bundle: Bundle, most: int) -> None:
-        """Commits a section, or refuses it if it turns out not to be one."""
+        """Commits a section, or refuses the section if it turns out not to be runnable as one
+        bundle.
+        """
         result = self.run_section(bundle, most)
         del self.open[bundle.number]
         if isinstance(result, SectionRefused):
@@ -258,7 +260,7 @@ class SimulatedHost(SectionRunner):
             assert self.open[number].attempt == bundle.attempt + 1
 
     def lose(self) -> None:
-        """Loses all that runs, and is there again."""
+        """Loses all running attempts, and restarts."""
         self.asked.clear()
         self.handle(AttemptsLost())
 
@@ -266,9 +268,8 @@ class SimulatedHost(SectionRunner):
         self.handle(Progress(number, self.open[number].attempt, fraction, elapsed))
 
     def answer_split(self, number: int, keep: int, done: int = 1) -> None:
-        """Splits a bundle after `keep` of its inputs, and what is there in two.
-
-        A checkpoint leaves `done` positions.
+        """Splits a bundle after `keep` inputs, and splits the next input in two. A checkpoint
+        leaves `done` positions.
         """
         bundle, asked = self.open[number], self.asked.pop(number)
         keyed = self.stages[bundle.stage].keyed
@@ -290,7 +291,7 @@ class SimulatedHost(SectionRunner):
         self.handle(event)
 
     def cut_between_shards(self, bundle: Bundle, keep: int) -> int:
-        """How many inputs it keeps with `keep` of its shards."""
+        """Returns the number of inputs that the bundle keeps together with `keep` of its shards."""
         kept = list(dict.fromkeys(one.data.facts.shard for one in bundle.inputs))[:keep]
         return sum(one.data.facts.shard in kept for one in bundle.inputs)
 
@@ -306,7 +307,7 @@ class SimulatedHost(SectionRunner):
     def cut_input(
         self, bundle: Bundle, one: Input, fraction: float, done: int
     ) -> tuple[Input, Residual | None]:
-        """Cuts an input between its elements, or the restriction of its only one."""
+        """Splits an input between its elements, or splits the restriction of its only element."""
         elements, shard = one.data.ref.elements, one.data.facts.shard
         if len(elements) > 1:
             first = self.data(elements[:1], shard)
@@ -342,7 +343,7 @@ class SimulatedHost(SectionRunner):
         self.handle(Tick(now))
 
     def run_to_end(self, most_steps: int) -> None:
-        """Completes what runs and lets time go by until the job ends."""
+        """Completes running bundles and advances time until the job ends."""
         for _ in range(most_steps):
             if self.end is not None:
                 return

@@ -1,9 +1,10 @@
-"""Measures what an event costs the scheduler: `python packages/engine/tests/scheduler/measure_costs.py`.
+"""Measurement of the scheduler's cost per event: `python
+packages/engine/tests/scheduler/measure_costs.py`.
 
-Prints the tables of `docs/engine/cost.md` for 10 to 1,000 stages and 10 to 10,000 key shards, and
-fails where an event costs more than twice of what it costs in the smallest job. Only ratios are
-compared: absolute figures are the machine's. The jobs take turns, so that a slow spell of the
-machine meets them all.
+The script prints the tables of `docs/engine/cost.md` for 10 to 1,000 stages and 10 to 10,000 key
+shards. The script fails if an event costs more than twice the cost in the smallest job. Only ratios
+are compared, because absolute costs depend on the machine. The jobs run alternately, so that a slow
+period of the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ def piece(time_ms: int, shard: int) -> Data:
 
 
 class Stream:
-    """An endless source, then stages that take turns at being ordinary and stateful.
+    """Endless source followed by stages that are alternately ordinary and stateful.
 
-    Each element goes through all of them. Every stateful shard that has seen one keeps a hold and a
-    timer as many ms after it as there are shards, so most shards have one at any time.
+    Each element passes all stages. Each stateful shard with an element keeps a hold and a timer.
+    The time of both is the element's time plus as many ms as there are shards. Most shards
+    therefore have a timer at any time.
     """
 
     def __init__(self, stages: int, shards: int) -> None:
@@ -107,7 +109,7 @@ class Stream:
 
 
 def seconds(snapshot: bytes, events: list[Event]) -> float:
-    """Returns the CPU time of these events from a snapshot."""
+    """Returns the CPU time (seconds) of these events, starting from a snapshot."""
     scheduler = pickle.loads(snapshot)
     gc.collect()
     gc.freeze()
@@ -120,7 +122,7 @@ def seconds(snapshot: bytes, events: list[Event]) -> float:
 
 
 def in_full_swing(stages: int, shards: int) -> tuple[bytes, list[Event]]:
-    """Returns a stream that has run for a while, and its next events."""
+    """Returns a stream that has reached a steady state, and its next events."""
     stream = Stream(stages, shards)
     stream.run(12 * max(stages, shards))
     snapshot = pickle.dumps(stream.scheduler)
@@ -128,7 +130,7 @@ def in_full_swing(stages: int, shards: int) -> tuple[bytes, list[Event]]:
 
 
 def idle(stages: int) -> tuple[bytes, list[Event]]:
-    """Returns events that advance the watermark through stages with nothing to do."""
+    """Returns events that advance the watermark through idle stages."""
     specs = [StageSpec("source", ("root",), ("c0",), splittable=True)]
     for number in range(1, stages):
         specs.append(StageSpec(f"stage{number}", (f"c{number - 1}",), (f"c{number}",)))
@@ -142,7 +144,7 @@ def idle(stages: int) -> tuple[bytes, list[Event]]:
 
 
 def microseconds(jobs: dict[Job, tuple[bytes, list[Event]]]) -> dict[Job, float]:
-    """Returns what an event of each job costs: the least over some rounds."""
+    """Returns the cost per event of each job: the minimum over several rounds."""
     best = dict.fromkeys(jobs, float("inf"))
     for _ in range(ROUNDS):
         for job, (snapshot, events) in jobs.items():
@@ -151,7 +153,7 @@ def microseconds(jobs: dict[Job, tuple[bytes, list[Event]]]) -> dict[Job, float]
 
 
 def main() -> int:
-    """Prints the tables; returns 1 if an event of a large job costs too much, else 0."""
+    """Prints the tables. Returns 1 if an event of a large job costs too much, otherwise 0."""
     costs = microseconds({size: in_full_swing(*size) for size in SIZES})
     print("<!-- table: stream -->")
     print("| stages | shards | microseconds an event | events a second | times the smallest |")

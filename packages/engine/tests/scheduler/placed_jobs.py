@@ -1,36 +1,36 @@
-"""A simulated job in places, by a clock of its own: what the engine says of what runs next, where, and who gives way."""
+"""Simulated job in slots with a simulated clock, which uses the engine's dispatch rules."""
 
 from __future__ import annotations
 
 import attrs
 
 from beam_runner_engine.dispatch.parallelism import Parallelism
-from beam_runner_engine.dispatch.places import Patience, Place, place_for
-from beam_runner_engine.dispatch.waiting import WaitingBundles
-from beam_runner_engine.dispatch.yielding import in_the_way, turn_ends
+from beam_runner_engine.dispatch.places import BlockedTimes, Slot, select_slot
+from beam_runner_engine.dispatch.waiting import BundleQueue
+from beam_runner_engine.dispatch.yielding import compute_turn_end, select_yielding_slots
 from beam_runner_engine.scheduler.commands import OpenBundles
 from beam_runner_engine.scheduler.events import GiveWay
 
 from .graphs import Job
 
 STAND_BACK, TURN = 0.25, 0.1
-PATIENCE = Patience(blocked=0.7, preparing=10.0, unheard=3.0)
+PATIENCE = BlockedTimes(blocked=0.7, preparing=10.0, unheard=3.0)
 
 
 @attrs.define(eq=False)
-class StartedPlace(Place):
-    """A place that begins some time after it was asked for."""
+class StartedPlace(Slot):
+    """Slot whose process starts after a delay."""
 
     is_starting: bool = True
 
 
 class PlacedJob:
-    """Runs a simulated job in places, with a clock of its own (s)."""
+    """Simulated job in slots, with its own clock (seconds)."""
 
     def __init__(self, job: Job, at_work: Parallelism) -> None:
         self.host = job.host
         sources = {stage.name for stage in job.host.graph.stages if stage.splittable}
-        self.waiting = WaitingBundles(lambda one: one.stage in sources, STAND_BACK)
+        self.waiting = BundleQueue(lambda one: one.stage in sources, STAND_BACK)
         self.at_work = at_work
         self.places: list[StartedPlace] = []
         self.now = 0.0
@@ -38,7 +38,7 @@ class PlacedJob:
         self.host.start(job.roots)
 
     def take_in(self) -> None:
-        """Takes in what was opened."""
+        """Queues newly opened bundles."""
         for answer in self.host.answers[self._answers :]:
             for command in answer:
                 if isinstance(command, OpenBundles):
@@ -47,25 +47,27 @@ class PlacedJob:
         self._answers = len(self.host.answers)
 
     def give(self) -> None:
-        """Gives bundles to places."""
+        """Assigns queued bundles to slots."""
         idle = [place for place in self.places if place.is_idle]
         for _ in range(min(self._may_begin(), len(idle), len(self.waiting))):
             bundle = self.waiting.take()
-            place = place_for(bundle, idle)
+            place = select_slot(bundle, idle)
             idle.remove(place)
             place.begin(bundle, self.now)
 
     def ask(self, spare: float) -> list[StartedPlace]:
-        """The places more that it is worth, which have not begun."""
-        lacking = self.at_work.lacking(self.places, len(self.waiting), spare, self.now)
+        """Adds and returns the additional slots that the job should request, which have not
+        started.
+        """
+        lacking = self.at_work.count_missing_slots(self.places, len(self.waiting), spare, self.now)
         asked = [StartedPlace() for _ in range(lacking)]
         self.places += asked
         return asked
 
     def ask_sources(self, keep: int) -> None:
-        """Has sources give way, and answers for them at once."""
-        for place in in_the_way(self.places, self.waiting, self._may_begin):
-            if turn_ends(place, TURN) <= self.now:
+        """Asks sources to yield, and answers for them immediately."""
+        for place in select_yielding_slots(self.places, self.waiting, self._may_begin):
+            if compute_turn_end(place, TURN) <= self.now:
                 assert place.running is not None
                 place.giving_way, place.asked = True, self.now
                 number = place.running.number
@@ -74,7 +76,7 @@ class PlacedJob:
                     self.host.answer_split(number, keep)
 
     def end_one(self, which: int) -> None:
-        """Commits a bundle that runs, or lets the scheduler's time go by if there is none."""
+        """Commits a running bundle, or advances processing time if no bundle is running."""
         busy = [place for place in self.places if place.running is not None]
         if busy:
             place = busy[which % len(busy)]
@@ -87,9 +89,9 @@ class PlacedJob:
             self.host.tick(self.host.scheduler.next_wake)
 
     def in_line(self) -> list[int]:
-        """All bundles that run or wait to."""
+        """Returns the numbers of all running and queued bundles."""
         running = [place.running.number for place in self.places if place.running is not None]
         return sorted([*running, *(one.number for one in self.waiting)])
 
     def _may_begin(self) -> int:
-        return self.at_work.may_begin(self.places, len(self.waiting), self.now)
+        return self.at_work.count_startable(self.places, len(self.waiting), self.now)

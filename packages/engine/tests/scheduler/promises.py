@@ -1,4 +1,4 @@
-"""The scheduler's promises, held against the books of the simulated host."""
+"""Checks of the scheduler's guarantees against the records of the simulated host."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from .usercode import ENDLESS, Element, Keep, Result, UserCode
 
 
 def shards_of(bundle: Bundle) -> set[int | None]:
-    """The key shards that nobody else may be at work on."""
+    """Returns the key shards that no other running bundle may process."""
     return {bundle.shard, *(one.data.facts.shard for one in bundle.inputs)}
 
 
 class Promises(UserCode):
-    """Checks what the scheduler says; every failure is an AssertionError."""
+    """Checker of the scheduler's output. Each violation raises an AssertionError."""
 
     graph: GraphSpec
     limits: Limits
@@ -133,7 +133,7 @@ class Promises(UserCode):
 
     @property
     def unfinished(self) -> list[Bundle]:
-        """The bundles that run, and those that wait for another attempt."""
+        """Returns the running bundles and the paused bundles."""
         return [*self.open.values(), *(one.bundle for one in self.paused.values())]
 
     def check_resumed(self, paused: Paused, bundle: Bundle) -> None:
@@ -145,7 +145,9 @@ class Promises(UserCode):
             assert bundle.inputs == paused.bundle.inputs
 
     def check_paused(self) -> None:
-        """Each paused bundle is known with its time, and no pause lasts longer than it should."""
+        """Checks that the due time of each paused bundle is known and not later than the rules
+        allow.
+        """
         known = {one.bundle.number: one.due for one in self.scheduler.retries() if one.due}
         assert known == {number: one.due for number, one in self.paused.items()}
         assert {one.number for one in self.scheduler.paused_bundles} == self.paused.keys()
@@ -164,7 +166,7 @@ class Promises(UserCode):
         }
 
     def check_open(self) -> None:
-        """A host that was lost would run and ask for the same as this one."""
+        """Checks that a restarted host would run the same bundles and request the same splits."""
         self.check_paused()
         assert {bundle.number: bundle for bundle in self.scheduler.open_bundles} == self.open
         assert {split.bundle: split for split in self.scheduler.open_splits} == self.asked
@@ -196,7 +198,7 @@ class Promises(UserCode):
 
     @property
     def given(self) -> set[int]:
-        """The numbers of all data the scheduler was ever given."""
+        """Returns the references of all data that the scheduler ever received."""
         data = [
             step.data
             for stream in self.graph.test_streams
@@ -234,7 +236,7 @@ class Promises(UserCode):
 
     @property
     def dropped(self) -> set[int]:
-        """Elements of TestStream steps that were never taken, because of a drain."""
+        """Returns the elements of TestStream steps that a drain skipped."""
         scripted = {
             element.ident
             for stream in self.graph.test_streams
@@ -256,7 +258,7 @@ class Promises(UserCode):
         return [(element.ident, window, position) for position in range(whole)]
 
     def check_on_time(self, stage: str, result: Result) -> None:
-        """If no source is late, nothing any stage puts out is behind its output watermark."""
+        """Checks that without late sources, no output is behind the output watermark of its stage."""
         if self.late_sources:
             return
         watermark = self.watermarks[stage][2]

@@ -1,4 +1,4 @@
-"""Small helpers of the scheduler's tests: data by name, and the one command of a kind."""
+"""Helpers of the scheduler's tests: data by name, and the only command of a kind."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def data(
     windows: Iterable[Window] | None = (GLOBAL_WINDOW,),
     size: int = 10,
 ) -> Data:
-    """Data of one element."""
+    """Returns data with one element."""
     known = None if windows is None else frozenset(windows)
     return Data(ref, DataFacts(1, size, time, shard, known))
 
 
 def only(commands: Iterable[object], kind: type[Kind]) -> Kind:
-    """Returns the one command of a kind, and fails if there is not exactly one."""
+    """Returns the command of a kind; fails unless there is exactly one such command."""
     (found,) = [command for command in commands if isinstance(command, kind)]
     return found
 

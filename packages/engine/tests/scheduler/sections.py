@@ -1,4 +1,4 @@
-"""What the simulated host does with sections: it runs their stages one after the other, in memory."""
+"""Sections in the simulated host, which runs the stages one after another in memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .usercode import Keep, Result
 
 @attrs.frozen
 class SectionResult:
-    """What the stages of a section would commit, by stage, and the event of it."""
+    """Result of a section: the commits of its stages, by stage, and the resulting event."""
 
     results: list[tuple[str, Result]]
     event: BundleDone
 
 
 class SectionRunner(Promises):
-    """Runs the bundle of a section."""
+    """Runner of bundles of sections."""
 
     def run_section(self, bundle: Bundle, most: int) -> SectionResult | SectionRefused:
         made: dict[str, list[Data]] = {}
@@ -46,7 +46,9 @@ class SectionRunner(Promises):
     def bundles_of(
         self, bundle: Bundle, part: SectionPart, made: dict[str, list[Data]]
     ) -> list[Bundle]:
-        """The bundles that a stage has within the section: of a keyed one for each shard."""
+        """Returns the bundles of a stage inside the section; a keyed stage has one bundle for each
+        shard.
+        """
         spec = self.stages[part.stage]
         inner = [Input(data) for name in spec.inputs for data in made.get(name, ())]
         inputs = part.inputs or tuple(inner)
@@ -67,7 +69,7 @@ class SectionRunner(Promises):
         ]
 
     def inner_of(self, bundle: Bundle) -> set[str]:
-        """The collections that are written and read within a section."""
+        """Returns the collections that are written and read inside a section."""
         specs = [self.stages[part.stage] for part in bundle.parts]
         read = {name for spec in specs for name in spec.inputs}
         return {name for spec in specs for name in spec.outputs if name in read}

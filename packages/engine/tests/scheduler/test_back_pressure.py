@@ -1,4 +1,4 @@
-"""Residuals wait while a reader of their output is busy and has much waiting, and no longer."""
+"""Tests of back pressure: residuals wait while a busy consumer has a large backlog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ GRAPH = GraphSpec(
 
 
 def throttled() -> Scheduler:
-    """The sink is at `x` and `y` waits for it; so `rest 2` of the source waits too."""
+    """Returns a scheduler whose sink runs `x` and has `y` queued, so that residual `rest 2` of the
+    source waits.
+    """
     scheduler = Scheduler(GRAPH, Limits(bundles_per_stage=1, backlog_bytes=5))
     scheduler.handle(Start(roots=(Output("root", data("all")),)))
     for read, out, rest in ((0, "x", "rest 1"), (1, "y", "rest 2")):
@@ -29,7 +31,7 @@ def throttled() -> Scheduler:
     return scheduler
 
 
-def test_the_source_goes_on_when_the_sink_has_committed() -> None:
+def test_throttled_source_resumes_after_the_sink_commits() -> None:
     scheduler = throttled()
     scheduler.handle(BundleDone(scheduler.open_bundles[0].number, 1))
     assert sorted(refs(bundle) for bundle in scheduler.open_bundles) == [["rest 2"], ["y"]]
@@ -37,6 +39,6 @@ def test_the_source_goes_on_when_the_sink_has_committed() -> None:
     only(commands[-1], FinishJob)
 
 
-def test_a_drain_does_not_wait_for_the_sink() -> None:
+def test_throttled_source_in_a_drain_does_not_wait() -> None:
     opened = only(throttled().handle(Drain()), OpenBundles)
     assert [(one.data.ref, one.truncate) for one in opened.bundles[0].inputs] == [("rest 2", True)]

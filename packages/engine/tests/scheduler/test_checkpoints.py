@@ -1,11 +1,11 @@
-"""Bundles that go on while a side input is updated are asked to leave the rest to another one."""
+"""Tests of checkpoint requests for bundles whose side input is updated."""
 
 from __future__ import annotations
 
 import pytest
 from beam_runner_model.windows import GLOBAL_WINDOW
 
-from beam_runner_engine.scheduler.checkpoints import ASKED_AGAIN_AFTER, OUTDATED_AFTER
+from beam_runner_engine.scheduler.checkpoints import OUTDATED_AFTER, RETRY_REQUEST_AFTER
 from beam_runner_engine.scheduler.commands import Bundle, Command, SplitBundle, WakeAt
 from beam_runner_engine.scheduler.events import (
     BundleDone,
@@ -33,7 +33,9 @@ def updating(
     readiness: SideInputReadiness = SideInputReadiness.FIRST_PANE,
     kind: StageKind = StageKind.ORDINARY,
 ) -> tuple[Scheduler, Bundle]:
-    """`update` writes the side input of `use`, which is at work on its elements since time 1000."""
+    """Returns a scheduler in which `update` writes the side input of `use`. A bundle of `use` has
+    run since time 1000.
+    """
     side = SideInputSpec("s", "side", readiness=readiness, replaces=True)
     keyed = kind is not StageKind.ORDINARY
     stages = (
@@ -63,7 +65,7 @@ def asked(commands: tuple[Command, ...]) -> list[SplitBundle]:
     return [command for command in commands if isinstance(command, SplitBundle)]
 
 
-def test_it_is_asked_at_once_if_it_has_run_for_a_while() -> None:
+def test_outdated_bundle_that_ran_long_is_checkpointed_at_once() -> None:
     scheduler, bundle = updating()
     scheduler.handle(Tick(5000))
     assert asked(update(scheduler, "v2")) == []
@@ -74,7 +76,7 @@ def test_it_is_asked_at_once_if_it_has_run_for_a_while() -> None:
     assert [one.ref for side in later.side_inputs for one in side.data] == ["v2"]
 
 
-def test_it_is_given_time_to_begin() -> None:
+def test_outdated_bundle_that_just_started_is_checkpointed_later() -> None:
     scheduler, _ = updating()
     scheduler.handle(Tick(1010))
     assert only(update(scheduler, "v2"), WakeAt).time == 1000 + OUTDATED_AFTER
@@ -82,7 +84,7 @@ def test_it_is_given_time_to_begin() -> None:
     assert len(asked(scheduler.handle(Tick(1000 + OUTDATED_AFTER)))) == 1
 
 
-def test_it_is_asked_again_when_it_has_come_further() -> None:
+def test_outdated_bundle_is_asked_again_after_progress() -> None:
     scheduler, bundle = updating()
     scheduler.handle(Tick(5000))
     update(scheduler, "v2")
@@ -91,7 +93,7 @@ def test_it_is_asked_again_when_it_has_come_further() -> None:
     assert len(asked(scheduler.handle(Progress(bundle.number, 1, 0.1, 500)))) == 1
 
 
-def test_it_is_asked_after_a_split_that_is_under_way() -> None:
+def test_outdated_bundle_is_asked_after_a_pending_split() -> None:
     scheduler, bundle = updating()
     split = asked(scheduler.handle(Progress(bundle.number, 1, 0.1, 3000)))
     assert [one.fraction for one in split] == [0.5]
@@ -99,12 +101,12 @@ def test_it_is_asked_after_a_split_that_is_under_way() -> None:
     update(scheduler, "v2")
     assert asked(scheduler.handle(Tick(5001))) == []
     scheduler.handle(SplitDone(bundle.number, 1))
-    assert asked(scheduler.handle(Tick(5001 + ASKED_AGAIN_AFTER))) == [
+    assert asked(scheduler.handle(Tick(5001 + RETRY_REQUEST_AFTER))) == [
         SplitBundle(bundle.number, 1, 0.0)
     ]
 
 
-def test_nothing_is_asked_of_a_bundle_that_has_ended() -> None:
+def test_closed_bundle_gets_no_checkpoint_request() -> None:
     scheduler, bundle = updating()
     update(scheduler, "v2")
     commands = scheduler.handle(BundleDone(bundle.number, 1))
@@ -113,7 +115,7 @@ def test_nothing_is_asked_of_a_bundle_that_has_ended() -> None:
 
 
 @pytest.mark.parametrize("kind", [StageKind.STATEFUL])
-def test_what_cannot_be_split_is_left_alone(kind: StageKind) -> None:
+def test_unsplittable_bundle_gets_no_checkpoint_request(kind: StageKind) -> None:
     scheduler, bundle = updating(kind=kind)
     scheduler.handle(Tick(5000))
     update(scheduler, "v2")
@@ -123,7 +125,7 @@ def test_what_cannot_be_split_is_left_alone(kind: StageKind) -> None:
 
 
 @pytest.mark.parametrize("stage", ["update", "use"])
-def test_a_bundle_whose_place_is_wanted_hands_back_its_restrictions(stage: str) -> None:
+def test_yielding_bundle_with_restrictions_is_checkpointed(stage: str) -> None:
     scheduler, _ = updating()
     bundle = of_stage(scheduler, stage)
     commands = scheduler.handle(GiveWay(bundle.number, 1))

@@ -1,4 +1,6 @@
-"""A source without end commits as often as the policy says, whatever else is asked of its bundles."""
+"""Property tests: an endless source commits as often as the policy requires, independent of other
+requests.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,11 @@ READ = GraphSpec((StageSpec("read", ("root",), splittable=True),), ("root",))
 
 turns = st.lists(
     st.tuples(
-        st.sampled_from([0.0, 1e-18, 0.1, 0.5, 1.0]),  # the fraction told
-        st.booleans(),  # whether others want its place
-        st.integers(0, 3),  # after how many reports a split is answered
-        st.integers(0, 2),  # how many checkpoints are refused before one is granted
-        st.booleans(),  # whether it lingers
+        st.sampled_from([0.0, 1e-18, 0.1, 0.5, 1.0]),  # Reported fraction.
+        st.booleans(),  # Whether other bundles wait for the slot.
+        st.integers(0, 3),  # Number of reports before a split is answered.
+        st.integers(0, 2),  # Number of rejected checkpoints before a checkpoint succeeds.
+        st.booleans(),  # Whether the bundle lingers.
     ),
     min_size=1,
     max_size=6,
@@ -39,9 +41,9 @@ turns = st.lists(
 
 
 class Host:
-    """Runs one endless bundle after the other, which tell how far they are every 100 ms.
+    """Host that runs one endless bundle after another, with a progress report every 100 ms.
 
-    Its trackers take no fractions.
+    Its restriction trackers can't split at fractions.
     """
 
     def __init__(self, idle: int) -> None:
@@ -61,7 +63,9 @@ class Host:
         refusals: int,
         lingers: bool,
     ) -> tuple[int, int]:
-        """When its first checkpoint was asked for, and when one was granted, ms after it began."""
+        """Returns the times (ms after the start) of the first checkpoint request and of the
+        successful checkpoint.
+        """
         (bundle,) = self.scheduler.open_bundles
         me = (bundle.number, bundle.attempt)
         first, asked, waited = None, None, 0
@@ -96,20 +100,20 @@ class Host:
 
 
 @given(idle=st.integers(0, 3), turns=turns)
-def test_each_bundle_of_a_source_is_checkpointed_in_time(
+def test_source_bundle_is_checkpointed_in_time(
     idle: int, turns: list[tuple[float, bool, int, int, bool]]
 ) -> None:
     host = Host(idle)
     for turn in turns:
         _, _, answered_after, refusals, _ = turn
         first, granted = host.turn(*turn)
-        # A split that was under way by then has its answer first.
+        # A pending split is answered first.
         assert first <= EVERY_MS + (answered_after + 1) * TOLD_EVERY_MS
-        # Each refusal costs an answer, and the next report asks again.
+        # Each rejection takes an answer, and the next report requests again.
         assert granted <= first + (refusals + 1) * (answered_after + 2) * TOLD_EVERY_MS
 
 
-def test_a_bundle_that_lingers_is_checkpointed_at_once() -> None:
+def test_lingering_bundle_is_checkpointed_at_once() -> None:
     host = Host(idle=3)
     (bundle,) = host.scheduler.open_bundles
     told = Progress(bundle.number, 1, 0.1, 50)

@@ -1,4 +1,4 @@
-"""The same events give the same commands in every process, whatever its hashes are."""
+"""Tests that the same events produce the same commands in every process, independent of hash seeds."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ WINDOWS = [OpaqueWindow(bytes((number,)) * 9, 100) for number in range(20)]
 
 @attrs.frozen
 class SameWindow:
-    """Maps each window to itself, as an SDK's own mapping may."""
+    """Mapping of each window to itself, as an SDK's mapping can be."""
 
     def side_window(self, main_window: Window | None) -> Window | None:
         return main_window
 
 
 def commands() -> list[str]:
-    """What a job commands whose data is in many windows that all hash at random."""
+    """Returns the commands of a job with data in many windows whose hashes depend on the hash seed."""
     side = SideInputSpec("side", "made", SameWindow(), SideInputReadiness.FIRST_PANE)
     graph = GraphSpec(
         (
@@ -62,7 +62,7 @@ def names(side_inputs: object) -> list[object]:
     ]
 
 
-def test_hash_seeds_change_nothing() -> None:
+def test_commands_do_not_depend_on_the_hash_seed() -> None:
     program = (
         "import sys; sys.path[:] = {path!r}\n"
         "from {module} import commands\n"

@@ -1,4 +1,4 @@
-"""Jobs of a host that asks the engine what runs next, in how many places, and which source gives way."""
+"""Property tests of dispatch: a host uses the engine to select bundles, slots and yielding sources."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from .placed_jobs import PATIENCE, PlacedJob
         st.tuples(st.floats(0, 2), st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=40
     ),
 )
-def test_jobs_end_in_few_places(
+def test_job_in_few_slots_ends(
     job: Job, cores: int, takes_turns: bool, script: list[tuple[float, int, int]]
 ) -> None:
-    """All that is open runs in one place or waits, something always runs if anything is open, and jobs end."""
+    """Checks that every open bundle runs once or waits, that some bundle always runs, and that jobs
+    end.
+    """
     placed = PlacedJob(job, Parallelism(cores, 2 * cores, PATIENCE, takes_turns))
     for step in range(400):
         pause, which, keep = script[step % len(script)]

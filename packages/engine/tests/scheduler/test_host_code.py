@@ -1,4 +1,6 @@
-"""Policies and window mappings that raise or answer nonsense fail the job, with a reason."""
+"""Tests that policies and window mappings that raise or return invalid results fail the job with a
+reason.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ READ = GraphSpec((StageSpec("read", ("root",), splittable=True),), ("root",))
 
 @attrs.frozen
 class Policy:
-    """Answers what it is made with; an exception it raises. The first bundle is cut well."""
+    """Policy that returns given answers, or raises an answer that is an exception. The first call
+    returns a valid division.
+    """
 
     counts: Any = (1,)
     fraction: Any = None
@@ -48,7 +52,7 @@ class Policy:
 
 @attrs.frozen
 class Mapping:
-    """Knows the global window only."""
+    """Mapping that supports the global window only."""
 
     def side_window(self, main_window: Window | None) -> Window | None:
         if main_window != GLOBAL_WINDOW:
@@ -63,7 +67,9 @@ def _answer(answer: Any) -> Any:
 
 
 def check_failed(scheduler: Scheduler, commands: Sequence[object], reason: str) -> None:
-    """The job has failed as a whole: what runs is cancelled, and nothing has an effect any more."""
+    """Checks that the job failed completely: running bundles are cancelled, and further events have
+    no effect.
+    """
     assert reason in only(commands, FailJob).reason
     assert (scheduler.phase, scheduler.open_bundles) == (Phase.FAILED, ())
     before = pickle.dumps(scheduler)
@@ -76,10 +82,10 @@ def check_failed(scheduler: Scheduler, commands: Sequence[object], reason: str) 
     ("fraction", "reason"),
     [
         (ValueError("no idea"), "of stage 'read' raised ValueError('no idea')"),
-        (1.5, "of stage 'read' split a bundle at 1.5"),
+        (1.5, "of stage 'read' returned the split fraction 1.5"),
     ],
 )
-def test_dynamic_splits(fraction: object, reason: str) -> None:
+def test_invalid_dynamic_split_fails_the_job(fraction: object, reason: str) -> None:
     scheduler = Scheduler(READ, policy=Policy(fraction=fraction))
     scheduler.handle(Start(roots=(Output("root", data("a")),)))
     commands = scheduler.handle(Progress(0, 1, 0.5, 1))
@@ -91,14 +97,16 @@ def test_dynamic_splits(fraction: object, reason: str) -> None:
     ("counts", "reason"),
     [
         (ValueError("no idea"), "raised ValueError('no idea')"),
-        ((), "cut 2 pieces of work into []"),
-        ((1, 0), "cut 2 pieces of work into [1, 0]"),
-        ((1, 2), "cut 2 pieces of work into [1, 2]"),
-        ((1, 1), "of at most 1 bundles"),
+        ((), "divided 2 pieces of work into bundles of sizes []"),
+        ((1, 0), "divided 2 pieces of work into bundles of sizes [1, 0]"),
+        ((1, 2), "divided 2 pieces of work into bundles of sizes [1, 2]"),
+        ((1, 1), "the maximum is 1 bundles"),
     ],
 )
-def test_initial_splits(counts: object, reason: str) -> None:
-    """While a residual comes back from a running bundle: half of the event is worked in."""
+def test_invalid_initial_split_fails_the_job(counts: object, reason: str) -> None:
+    """Uses a residual of a running bundle, so that the error occurs in the middle of handling an
+    event.
+    """
     policy = Policy(counts=counts, fraction=0.5)
     scheduler = Scheduler(READ, Limits(bundles_per_stage=2), policy)
     scheduler.handle(Start(roots=(Output("root", data("a")),)))
@@ -110,7 +118,7 @@ def test_initial_splits(counts: object, reason: str) -> None:
     check_failed(scheduler, commands, reason)
 
 
-def test_window_mappings() -> None:
+def test_raising_window_mapping_fails_the_job() -> None:
     side = SideInputSpec("s", "side", Mapping())
     graph = GraphSpec(
         (StageSpec("first", ("root",), ("mid",)), StageSpec("use", ("mid",), side_inputs=(side,))),

@@ -1,4 +1,6 @@
-"""Small pieces of elements share a bundle in their order, and are given to idle slots if it is slow."""
+"""Tests of joint pieces: small pieces share a bundle in order, and move to idle slots if the bundle
+is slow.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +27,19 @@ PIECES = [data(name, size=10) for name in "abcd"]
 
 
 def opened(pieces: list[Data], most: int = 40) -> tuple[Scheduler, list[list[str]]]:
-    """A job with these pieces to read, and what its bundles are given."""
+    """Returns a scheduler with these pieces as input, and the inputs of its bundles."""
     limits = Limits(joint_bytes=most, parallelism=4)
     scheduler = Scheduler(GraphSpec((READ,), ("root",)), limits)
     commands = scheduler.handle(Start(roots=tuple(Output("root", piece) for piece in pieces)))
     return scheduler, [refs(bundle) for bundle in only(commands, OpenBundles).bundles]
 
 
-def test_a_few_pieces_have_one_bundle_and_many_are_spread() -> None:
+def test_small_pieces_share_a_bundle_and_large_pieces_do_not() -> None:
     assert opened(PIECES)[1] == [["a", "b", "c", "d"]]
     assert opened(PIECES, most=39)[1] == [["a"], ["b"], ["c"], ["d"]]
 
 
-def test_pieces_that_are_not_begun_are_spread_over_idle_slots_at_the_first_report() -> None:
+def test_joint_pieces_move_to_idle_slots_at_the_first_report() -> None:
     scheduler, _ = opened(PIECES)
     assert only(scheduler.handle(Progress(0, 1, 0.0, 500)), SplitBundle).fraction == 0.0
     a, *rest = PIECES
@@ -48,12 +50,12 @@ def test_pieces_that_are_not_begun_are_spread_over_idle_slots_at_the_first_repor
     assert only(commands, FinishJob)
 
 
-def test_they_stay_together_where_nobody_is_idle() -> None:
+def test_joint_pieces_without_idle_slots_stay_together() -> None:
     scheduler, _ = opened(PIECES)
     assert scheduler.handle(Progress(0, 1, 0.0, 500, takes_turns=True)) == ()
 
 
-def test_a_piece_alone_is_not_asked_for() -> None:
+def test_single_piece_gets_no_split_request() -> None:
     scheduler, _ = opened(PIECES[:1])
     assert scheduler.handle(Progress(0, 1, 0.0, 500)) == ()
 
@@ -67,6 +69,6 @@ def test_a_piece_alone_is_not_asked_for() -> None:
     ],
     ids=["keyed", "splittable", "whole"],
 )
-def test_only_elements_that_come_as_they_are_can_be_joined(stage: StageSpec) -> None:
+def test_joint_pieces_of_another_stage_kind_raise_graph_error(stage: StageSpec) -> None:
     with pytest.raises(GraphError, match="'odd' can't join pieces"):
         Scheduler(GraphSpec((stage,), ("r",)))

@@ -1,4 +1,4 @@
-"""Small shards of a grouping that keeps nothing share a bundle, which is split between them."""
+"""Tests of joint shards: small shards share a bundle, which splits only between shards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ B, C = data("b", shard=1, size=20), data("c", shard=2, size=30)
 
 
 def opened(*pieces: Data, most: int = 100) -> tuple[Scheduler, tuple[list[str], ...]]:
-    """A job with these pieces to group, and what its bundles are given."""
+    """Returns a scheduler with these pieces to group, and the inputs of its bundles."""
     scheduler = Scheduler(GraphSpec((GROUP,), ("root",)), Limits(joint_bytes=most))
     commands = scheduler.handle(Start(roots=tuple(Output("root", piece) for piece in pieces)))
     return scheduler, tuple(refs(bundle) for bundle in only(commands, OpenBundles).bundles)
@@ -44,7 +44,7 @@ def opened(*pieces: Data, most: int = 100) -> tuple[Scheduler, tuple[list[str], 
         (1, (["a0", "a1"], ["b"], ["c"])),
     ],
 )
-def test_bundles_are_filled_with_whole_shards(most: int, bundles: tuple[list[str], ...]) -> None:
+def test_joint_bundle_contains_complete_shards(most: int, bundles: tuple[list[str], ...]) -> None:
     scheduler, given = opened(A0, B, A1, C, most=most)
     assert given == bundles
     for bundle in scheduler.open_bundles:
@@ -54,13 +54,13 @@ def test_bundles_are_filled_with_whole_shards(most: int, bundles: tuple[list[str
 
 
 def stalled(scheduler: Scheduler) -> SplitBundle:
-    """The split that is asked for once the first bundle comes no further."""
+    """Returns the split request after the first bundle has stalled."""
     for elapsed in (500, 1000):
         scheduler.handle(Progress(0, 1, 0.0, elapsed))
     return only(scheduler.handle(Progress(0, 1, 0.0, 1500)), SplitBundle)
 
 
-def test_shards_that_wait_behind_a_slow_one_get_a_bundle_of_their_own() -> None:
+def test_shards_behind_a_slow_shard_move_to_another_bundle() -> None:
     scheduler, _ = opened(A0, B, C)
     assert stalled(scheduler) == SplitBundle(0, 1, 0.5)
     commands = scheduler.handle(SplitDone(0, 1, (Input(A0),), (Residual(B), Residual(C))))
@@ -72,7 +72,7 @@ def test_shards_that_wait_behind_a_slow_one_get_a_bundle_of_their_own() -> None:
     assert only(scheduler.handle(BundleDone(0, 2, summary=EMPTY_SUMMARY)), FinishJob)
 
 
-def test_shards_are_on_time_where_their_bundle_has_given_all_away() -> None:
+def test_returned_joint_shards_stay_on_time() -> None:
     scheduler, _ = opened(A0, B)
     stalled(scheduler)
     scheduler.handle(SplitDone(0, 1, (), (Residual(A0), Residual(B))))
@@ -82,28 +82,28 @@ def test_shards_are_on_time_where_their_bundle_has_given_all_away() -> None:
     assert rest.input_watermark == 0
 
 
-def test_a_shard_alone_is_not_split() -> None:
+def test_single_shard_is_not_split() -> None:
     scheduler, _ = opened(A0, A1)
     for elapsed in (500, 1000, 1500, 30_000):
         assert scheduler.handle(Progress(0, 1, 0.0, elapsed)) == ()
 
 
-def test_a_shard_is_not_cut_in_two() -> None:
+def test_split_inside_a_shard_raises_illegal_event() -> None:
     scheduler, _ = opened(A0, A1, B)
     stalled(scheduler)
-    with pytest.raises(IllegalEvent, match="'group' is keyed, and a shard is cut in two"):
+    with pytest.raises(IllegalEvent, match="divides a shard of the keyed stage 'group'"):
         scheduler.handle(SplitDone(0, 1, (Input(A0),), (Residual(A1), Residual(B))))
 
 
-def test_nothing_of_them_may_last() -> None:
+def test_joint_shard_with_a_summary_raises_illegal_event() -> None:
     scheduler, _ = opened(A0)
-    with pytest.raises(IllegalEvent, match="'group' joins shards, so nothing of them may last"):
+    with pytest.raises(IllegalEvent, match="'group' has joint shards"):
         scheduler.handle(BundleDone(0, 1, summary=ShardSummary({5: 1})))
 
 
 @pytest.mark.parametrize("kind", [StageKind.GROUPING, StageKind.ORDINARY])
-def test_only_the_whole_input_of_a_keyed_stage_can_be_joined(kind: StageKind) -> None:
+def test_joint_shards_without_whole_keyed_input_raise_graph_error(kind: StageKind) -> None:
     whole = kind is StageKind.ORDINARY
     stage = StageSpec("odd", ("r",), kind=kind, whole_input=whole, joint_shards=True)
-    with pytest.raises(GraphError, match="'odd' can't join shards"):
+    with pytest.raises(GraphError, match="'odd' can't have joint shards"):
         Scheduler(GraphSpec((stage,), ("r",)))

@@ -1,4 +1,4 @@
-"""The minima of watermarks agree with a plain minimum over everything."""
+"""Property tests that minima agree with `min` over all times."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from beam_runner_engine.scheduler.minima import CountedTimes, KeyedMinimum
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(1, 3)), max_size=200))
-def test_counted_times(changes: list[tuple[bool, int, int]]) -> None:
+def test_counted_times_agree_with_a_counter(changes: list[tuple[bool, int, int]]) -> None:
     times, model = CountedTimes(), Counter[int]()
     for add, time, count in changes:
         if add:
             times.add(time, count)
             model[time] += count
         elif model[time] < count:
-            with pytest.raises(ValueError, match="removed than added"):
+            with pytest.raises(ValueError, match="more than added"):
                 times.remove(time, count)
         else:
             times.remove(time, count)
@@ -30,7 +30,7 @@ def test_counted_times(changes: list[tuple[bool, int, int]]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(0, 50)), max_size=200))
-def test_keyed_minimum(changes: list[tuple[int, int | None]]) -> None:
+def test_keyed_minimum_agrees_with_a_dictionary(changes: list[tuple[int, int | None]]) -> None:
     minimum: KeyedMinimum[int] = KeyedMinimum()
     model: dict[int, int] = {}
     for key, time in changes:
@@ -45,7 +45,7 @@ def test_keyed_minimum(changes: list[tuple[int, int | None]]) -> None:
     assert len(minimum) == len(model) - len(due)
 
 
-def test_stale_entries_do_not_pile_up() -> None:
+def test_stale_heap_entries_are_bounded() -> None:
     times, minimum = CountedTimes(), KeyedMinimum[int]()
     times.add(0)
     minimum.put(0, 0)

@@ -1,4 +1,4 @@
-"""What the check of watermarks notices: made to happen by a host that changes the state by hand."""
+"""Tests of the watermark check, with violations that the tests cause by changing the state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_engine.scheduler.commands import Command, OpenBundles
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Output, Residual, Start
-from beam_runner_engine.scheduler.overtaking import Overtaken, WatermarkWatch
+from beam_runner_engine.scheduler.overtaking import OvertakenData, WatermarkChecker
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, StageKind, StageSpec
 
@@ -25,16 +25,16 @@ def data(name: str, time: int) -> Data:
     return Data(name, DataFacts(1, 10, time, shard=0, windows=None))
 
 
-def begun() -> tuple[Scheduler, WatermarkWatch, int]:
-    """A job whose source has given an element at 5 ms and promised nothing before 10 ms."""
-    scheduler, watch = Scheduler(GRAPH), WatermarkWatch()
+def begun() -> tuple[Scheduler, WatermarkChecker, int]:
+    """Returns a scheduler whose source emitted an element at 5 ms and reported the watermark 10 ms."""
+    scheduler, watch = Scheduler(GRAPH), WatermarkChecker()
     opened = watch.handle(scheduler, Start(0, (Output("root", data("all", 0)),)))
     given = done(first(opened), data("five", 5), watermark=10)
     return scheduler, watch, first(watch.handle(scheduler, given))
 
 
 def first(commands: tuple[Command, ...]) -> int:
-    """The number of the first bundle of the source that is opened."""
+    """Returns the number of the first opened bundle of the source."""
     return next(
         command.bundles[0].number
         for command in commands
@@ -47,40 +47,40 @@ def done(bundle: int, given: Data, watermark: int | None = None) -> BundleDone:
     return BundleDone(bundle, 1, (Output("read", given),), rest)
 
 
-def test_output_at_or_before_what_its_stage_has_promised_is_no_matter() -> None:
+def test_output_ahead_of_its_readers_is_not_reported() -> None:
     for time in (3, 9, 10, 20):
         scheduler, watch, bundle = begun()
         watch.handle(scheduler, done(bundle, data("next", time)))
-        assert watch.take_found() == []
+        assert watch.take_violations() == []
 
 
-def test_output_that_its_reader_is_beyond_is_told() -> None:
+def test_output_behind_its_reader_is_reported() -> None:
     scheduler, watch, bundle = begun()
     scheduler.state.stages[1].upstream.put("read", 30)
     watch.handle(scheduler, done(bundle, data("next", 20)))
-    assert watch.take_found() == [Overtaken("group", "read", 20, 30)]
-    assert watch.take_found() == []
+    assert watch.take_violations() == [OvertakenData("group", "read", 20, 30)]
+    assert watch.take_violations() == []
 
 
-def test_output_that_was_late_at_its_source_is_no_matter() -> None:
+def test_late_output_is_not_reported() -> None:
     scheduler, watch, bundle = begun()
     scheduler.state.stages[1].upstream.put("read", 30)
     watch.handle(scheduler, done(bundle, data("late", 9)))
-    assert watch.take_found() == []
+    assert watch.take_violations() == []
 
 
-def test_commit_of_a_closed_bundle_is_no_matter() -> None:
+def test_commit_of_a_closed_bundle_is_not_reported() -> None:
     scheduler, watch, _ = begun()
     scheduler.state.stages[1].upstream.put("read", 30)
     watch.handle(scheduler, done(0, data("next", 20)))
-    assert watch.take_found() == []
+    assert watch.take_violations() == []
 
 
-def test_input_that_its_bundle_is_beyond_is_told() -> None:
+def test_input_behind_its_bundle_is_reported() -> None:
     scheduler, watch, bundle = begun()
     (grouping,) = (one for one in scheduler.open_bundles if one.stage == "group")
     watch.handle(scheduler, BundleDone(grouping.number, 1, summary=EMPTY_SUMMARY))
-    # The shard is further than its stage: what comes now is late in it.
+    # The watermark of the shard is ahead of the stage, so new data is late in the shard.
     scheduler.state.stages[1].shards[0].watermark = 30
     watch.handle(scheduler, done(bundle, data("next", 20), watermark=25))
-    assert watch.take_found() == [Overtaken("group", "read", 20, 30)]
+    assert watch.take_violations() == [OvertakenData("group", "read", 20, 30)]

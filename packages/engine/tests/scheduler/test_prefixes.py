@@ -1,4 +1,6 @@
-"""What a source has given is a prefix of each restriction, whatever is lost before and during a drain."""
+"""Property test: the output of a drained source covers a prefix of each restriction, despite
+losses.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ GRAPH = GraphSpec(
 
 @attrs.frozen
 class Step:
-    """Something that happens to the bundle of the source that is number `which` of those open."""
+    """Event of the source's open bundle with index `which`."""
 
     what: str
     which: int
@@ -45,7 +47,7 @@ STEPS = st.lists(
 
 @st.composite
 def sources(draw: st.DrawFn) -> SimulatedHost:
-    """Draws a job that has begun, with a source of one to four restrictions."""
+    """Draws a started job whose source has one to four restrictions."""
     behaviour = Behaviour(
         unbounded=draw(st.booleans()),
         drain_keeps=draw(st.sampled_from((None, 0, 1))),
@@ -64,7 +66,7 @@ def sources(draw: st.DrawFn) -> SimulatedHost:
 
 
 def take(host: SimulatedHost, step: Step) -> None:
-    """Has a step happen, if there is a bundle to which it can."""
+    """Runs a step if a suitable bundle is open."""
     bundles = [bundle.number for bundle in host.open.values() if bundle.stage == "source"]
     if step.what == "tick":
         host.tick(host.now + step.number)
@@ -90,7 +92,7 @@ def take(host: SimulatedHost, step: Step) -> None:
 @pytest.mark.timeout(300 + RUNS)
 @settings(max_examples=10 * RUNS)
 @given(host=sources(), before=STEPS, after=STEPS)
-def test_positions_given_by_a_drained_source_are_prefixes(
+def test_drained_source_emits_a_prefix_of_each_restriction(
     host: SimulatedHost, before: list[Step], after: list[Step]
 ) -> None:
     for step in before:

@@ -1,8 +1,8 @@
-"""The scheduler's promises, on random jobs with random order, failures, splits, drains and
-restarts.
+"""Property tests of the scheduler's guarantees, with random jobs, order, failures, splits, drains
+and restarts.
 
-About 100 runs by default; `BEAM_ENGINE_RUNS=10000` is the long profile. A failure prints the steps
-and a seed to run it again.
+The default is about 100 runs; `BEAM_ENGINE_RUNS=10000` sets more. A failure prints the steps and a
+seed to reproduce the run.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ FAILURES = (
     *(FailureKind.USER, FailureKind.OUTSIDE, FailureKind.UNAVAILABLE) * 3,
     FailureKind.PERMANENT,
 )
-"""A permanent failure ends the job, so it is rare."""
+"""Permanent failures are rare, because each one ends the job."""
 RUNS = int(os.environ.get("BEAM_ENGINE_RUNS", "100"))
 
 
 class JobRun(RuleBasedStateMachine):
-    """One job, run by a host that does things in any order and goes wrong now and then."""
+    """Run of one job by a host that acts in random order and fails at times."""
 
     @initialize(job=jobs())
     def begin(self, job: Job) -> None:
@@ -87,7 +87,9 @@ class JobRun(RuleBasedStateMachine):
         keep=st.none() | st.integers(0, 3),
     )
     def progress(self, which: int, fraction: float, elapsed: int, keep: int | None) -> None:
-        """A bundle tells how far it is; if it is then asked for a split, it may answer at once."""
+        """Sends a progress report; if the scheduler then requests a split, the bundle can answer
+        immediately.
+        """
         if not self.host.open:
             return
         number = self.pick(which)
@@ -126,7 +128,7 @@ class JobRun(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 60))
     def send_late(self, which: int) -> None:
-        """An event of a bundle that is closed, or of an attempt that is over, comes once more."""
+        """Repeats an event of a closed bundle or of an old attempt."""
         late = [
             event
             for event in self.host.log
@@ -219,7 +221,9 @@ class JobRun(RuleBasedStateMachine):
             assert 1 <= end.attempts <= len(of_culprit)
 
     def check_replay(self) -> None:
-        """The log gives the same commands again, from the start and from a snapshot."""
+        """Checks that replaying the log produces the same commands, from the start and from a
+        snapshot.
+        """
         host = self.host
         again = host.new_scheduler()
         assert [again.handle(event) for event in host.log] == host.answers

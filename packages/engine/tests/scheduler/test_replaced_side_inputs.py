@@ -1,4 +1,6 @@
-"""A side input that each commit replaces: later bundles see the latest data of a window, no other."""
+"""Tests of side inputs that each commit replaces: later bundles see only the latest data of a
+window.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ W0, W1 = IntervalWindow(0, 10), IntervalWindow(10, 20)
 
 
 def updating(replaces: bool) -> Scheduler:
-    """`update` writes the side input of `use` again and again; `feed` gives `use` its elements."""
+    """Returns a scheduler in which `update` writes the side input of `use` repeatedly, and `feed`
+    writes its main input.
+    """
     side = SideInputSpec(
         "s",
         "side",
@@ -47,7 +51,7 @@ def running(scheduler: Scheduler, stage: str) -> list[Bundle]:
 
 
 def put_out(scheduler: Scheduler, stage: str, ref: str, window: IntervalWindow) -> tuple[str, ...]:
-    """The stage puts out data of a window, and goes on; returns the data that is released."""
+    """Commits data of a window from a running bundle of the stage, and returns the released data."""
     collection = {"update": "side", "feed": "main"}[stage]
     (bundle,) = running(scheduler, stage)
     output = Output(collection, data(ref, window.start, windows=(window,)))
@@ -61,7 +65,7 @@ def seen(bundle: Bundle) -> list[str]:
 
 
 @pytest.mark.parametrize("replaces", [False, True])
-def test_what_a_commit_puts_out_takes_the_place_of_what_was_there(replaces: bool) -> None:
+def test_commit_replaces_side_input_data_of_its_window(replaces: bool) -> None:
     scheduler = updating(replaces)
     put_out(scheduler, "update", "v1", W0)
     put_out(scheduler, "update", "other", W1)

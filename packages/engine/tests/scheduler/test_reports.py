@@ -1,4 +1,4 @@
-"""What a job tells about itself while it runs."""
+"""Tests of reports about a running job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ JOB = GraphSpec(
 
 
 def running() -> Scheduler:
-    """`read` waits to be resumed, `count` for a timer in each of two shards, `write` for `count`."""
+    """Returns a scheduler in which `read` waits to resume, `count` waits for timers in two shards,
+    and `write` waits for `count`.
+    """
     scheduler = Scheduler(JOB)
     scheduler.handle(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
     outputs = tuple(Output("read.out", data(f"d{shard}", 1, shard)) for shard in (0, 1))
@@ -38,7 +40,7 @@ def running() -> Scheduler:
     return scheduler
 
 
-def test_every_stage_reports_what_it_waits_for() -> None:
+def test_waits_cover_every_incomplete_stage() -> None:
     assert running().waits() == (
         Wait(WaitKind.RESUMPTION, "read", count=1),
         Wait(WaitKind.WATERMARK, "count", shard=0, until=9, watermark=5),
@@ -47,13 +49,13 @@ def test_every_stage_reports_what_it_waits_for() -> None:
     )
 
 
-def test_stage_with_bundles_reports_their_number() -> None:
+def test_stage_with_running_bundles_reports_their_number() -> None:
     scheduler = running()
     scheduler.handle(Drain())
     assert scheduler.waits()[0] == Wait(WaitKind.BUNDLES, "read", count=1)
 
 
-def test_stage_behind_an_input_without_watermark_reports_the_beginning_of_time() -> None:
+def test_stage_without_an_input_watermark_reports_the_minimum() -> None:
     wait = Wait(WaitKind.UPSTREAM, "read", collection="root", watermark=MIN_TIMESTAMP)
     assert Scheduler(JOB).waits()[0] == wait
 
@@ -68,7 +70,7 @@ def test_hold_without_a_timer_fails_the_job_as_stuck() -> None:
     assert Wait(WaitKind.HOLD, "count", shard=0, until=3) in scheduler.waits()
 
 
-def test_a_report_counts_the_backlog() -> None:
+def test_report_counts_the_backlog() -> None:
     scheduler = Scheduler(JOB, Limits(bundles_per_stage=1))
     roots = tuple(Output("root", data(name)) for name in "abc")
     scheduler.handle(Start(roots=roots))

@@ -1,4 +1,4 @@
-"""Failed attempts: the rules of each kind of failure, and what goes on beside a paused bundle."""
+"""Tests of failed attempts: the rules of each kind of failure, and the effects of a paused bundle."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ STREAM = Limits(
     pauses=Pauses(1_000, 120_000),
     outage_pauses=Pauses(1_000, 15_000),
 )
-"""Limits as a stream has them."""
+"""Limits of a streaming job."""
 
 
 class Job:
-    """A job with one piece of data for each shard given, and the bundles that run."""
+    """Job with one piece of data for each given shard, and its running bundles."""
 
     def __init__(self, graph: GraphSpec, limits: Limits, shards: tuple[int | None, ...]) -> None:
         self.scheduler = Scheduler(graph, limits)
@@ -78,7 +78,7 @@ class Job:
         return self.scheduler.handle(BundleFailed(bundle, attempt, f"by {kind.name}", kind))
 
     def pause(self, bundle: int = 0) -> int:
-        """Lets time go by until a paused bundle runs again, and returns how long that took."""
+        """Advances time until a paused bundle runs again, and returns the elapsed time (ms)."""
         began = self.now
         while bundle not in self.running:
             wake = self.scheduler.next_wake
@@ -101,7 +101,7 @@ def read_job(limits: Limits) -> Job:
         (UNAVAILABLE, [1, 2, 4, 8, 15, 15, 15, 15, 15, 15]),
     ],
 )
-def test_bundle_of_a_stream_after_each_failure_runs_again_after_a_longer_pause(
+def test_streaming_bundle_is_retried_with_exponential_backoff(
     kind: FailureKind, pauses: list[int]
 ) -> None:
     job = read_job(STREAM)
@@ -113,7 +113,7 @@ def test_bundle_of_a_stream_after_each_failure_runs_again_after_a_longer_pause(
 
 
 @pytest.mark.parametrize("kind", [USER, OUTSIDE, UNAVAILABLE])
-def test_bundle_of_a_stream_after_a_thousand_failures_runs_again(kind: FailureKind) -> None:
+def test_streaming_bundle_after_a_thousand_failures_is_retried(kind: FailureKind) -> None:
     job = read_job(STREAM)
     for _ in range(1_000):
         job.fail(kind)
@@ -137,7 +137,7 @@ def test_bundle_at_its_last_attempt_fails_the_job(kind: FailureKind, limits: Lim
         (again,) = only(job.fail(kind), OpenBundles).bundles
         assert (again.attempt, job.now) == (attempt, 0), "no pause"
     failed = only(job.fail(kind), FailJob)
-    assert failed.reason == f"stage 'read' failed after 3 attempts, by {kind.value}: by {kind.name}"
+    assert failed.reason == f"stage 'read' failed after 3 attempts ({kind.value}): by {kind.name}"
     assert (failed.causes, failed.attempts) == ((f"by {kind.name}",) * 3, 3)
 
 
@@ -145,11 +145,11 @@ def test_bundle_at_its_last_attempt_fails_the_job(kind: FailureKind, limits: Lim
 @pytest.mark.parametrize("graph", [READ, SCRIPTED], ids=["clock", "script"])
 def test_permanent_failure_fails_the_job_at_once(limits: Limits, graph: GraphSpec) -> None:
     failed = only(Job(graph, limits, (None,)).fail(PERMANENT), FailJob)
-    reason = "stage 'read' failed after 1 attempt, by missing or damaged data: by PERMANENT"
+    reason = "stage 'read' failed after 1 attempt (missing or damaged data): by PERMANENT"
     assert (failed.reason, failed.causes, failed.attempts) == (reason, ("by PERMANENT",), 1)
 
 
-def test_outage_of_a_batch_that_ends_in_time_counts_no_attempt() -> None:
+def test_batch_outage_within_the_limit_counts_no_attempt() -> None:
     job = read_job(Limits(user_attempts=1, outside_attempts=1, outage_limit=600_000))
     while job.now < 590_000:
         assert not [one for one in job.fail(UNAVAILABLE) if isinstance(one, FailJob)]
@@ -160,7 +160,7 @@ def test_outage_of_a_batch_that_ends_in_time_counts_no_attempt() -> None:
     assert job.scheduler.phase.value == "done"
 
 
-def test_outage_of_a_batch_beyond_its_limit_fails_the_job() -> None:
+def test_batch_outage_above_the_limit_fails_the_job() -> None:
     job = read_job(Limits(outage_limit=20_000))
     commands: tuple[object, ...] = ()
     while job.scheduler.state.running:
@@ -168,10 +168,10 @@ def test_outage_of_a_batch_beyond_its_limit_fails_the_job() -> None:
         if job.scheduler.state.running:
             job.pause()
     assert 20_000 <= job.now < 40_000
-    assert "an unavailable neighbour: by UNAVAILABLE" in only(commands, FailJob).reason
+    assert "an unavailable neighbour): by UNAVAILABLE" in only(commands, FailJob).reason
 
 
-def test_outage_that_ended_does_not_count_for_the_next_one() -> None:
+def test_ended_outage_does_not_count_for_the_next_outage() -> None:
     job = read_job(attrs.evolve(STREAM, outage_limit=20_000))
     for _ in range(10):
         job.fail(UNAVAILABLE)
@@ -183,7 +183,7 @@ def test_outage_that_ended_does_not_count_for_the_next_one() -> None:
     assert job.scheduler.state.running
 
 
-def test_paused_bundle_leaves_other_shards_to_run() -> None:
+def test_paused_bundle_does_not_block_other_shards() -> None:
     job = Job(COUNT, STREAM, (0, 1))
     job.fail(USER, 0)
     assert list(job.running) == [1]
@@ -192,7 +192,7 @@ def test_paused_bundle_leaves_other_shards_to_run() -> None:
     assert job.scheduler.report("count").paused == 1
 
 
-def test_paused_bundle_leaves_the_rest_of_its_source_to_run() -> None:
+def test_paused_bundle_does_not_block_its_source() -> None:
     job = read_job(STREAM)
     rest = Residual(data("rest"), delay=0, watermark=5)
     job.scheduler.handle(BundleDone(0, 1, residuals=(rest, Residual(data("more"), watermark=5))))
@@ -219,7 +219,7 @@ def test_paused_bundle_holds_its_watermark() -> None:
     assert job.scheduler.report("read").output_watermark == before.output_watermark < 1
 
 
-def test_late_answer_of_an_attempt_before_a_pause_changes_nothing() -> None:
+def test_late_event_of_an_earlier_attempt_is_ignored() -> None:
     job = read_job(STREAM)
     job.fail(OUTSIDE)
     job.fail(USER)
@@ -227,7 +227,7 @@ def test_late_answer_of_an_attempt_before_a_pause_changes_nothing() -> None:
     assert job.scheduler.paused_bundles[0].attempt == 3
 
 
-def test_alarm_is_set_to_the_end_of_the_pause() -> None:
+def test_wake_up_is_set_to_the_end_of_the_pause() -> None:
     job = read_job(STREAM)
     job.scheduler.handle(Tick(500))
     assert only(job.fail(USER), WakeAt) == WakeAt(1_500)
@@ -244,7 +244,7 @@ def test_drain_ends_the_pause_and_truncates() -> None:
     assert job.scheduler.next_wake is None
 
 
-def test_cancel_of_a_job_with_a_paused_bundle_stops_what_runs() -> None:
+def test_cancelled_job_with_a_paused_bundle_stops_running_bundles() -> None:
     job = Job(COUNT, STREAM, (0, 1))
     job.fail(USER, 0)
     assert only(job.scheduler.handle(Cancel()), CancelBundles).bundles == ((1, 1),)
@@ -258,7 +258,7 @@ def test_job_with_a_scripted_clock_has_no_pauses_and_a_last_attempt(kind: Failur
     only(job.fail(kind), FailJob)
 
 
-def test_job_that_failed_keeps_the_work_of_its_bundles() -> None:
+def test_failed_job_keeps_the_work_of_its_bundles() -> None:
     job = Job(COUNT, Limits(), (0, 1, 2))
     job.fail(USER, 1)
     assert job.scheduler.open_bundles == ()

@@ -1,4 +1,4 @@
-"""Sections: which stages are one, when one is opened, and what becomes of it."""
+"""Tests of sections: detection, opening, refusal and commit."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ from .samples import data, only, refs
 
 
 def stage(name: str, reads: str, writes: str = "", side: str = "") -> StageSpec:
-    """A stage that spans; one whose name begins with "group" is a grouping."""
+    """Returns a stage that can be in a section; a stage whose name starts with "group" is a
+    grouping.
+    """
     keyed = name.startswith("group")
     return StageSpec(
         name,
@@ -65,7 +67,7 @@ def stage(name: str, reads: str, writes: str = "", side: str = "") -> StageSpec:
 
 
 def found(*stages: StageSpec, most: int = 8) -> list[list[str]]:
-    """The names of the stages of each section."""
+    """Returns the names of the stages of each section."""
     graph = compile_graph(GraphSpec(stages, ("root", "other")))
     sections = find_sections(graph, most)
     return [[graph.stages[number].name for number in section.stages] for section in sections]
@@ -75,12 +77,12 @@ READ, GROUP = stage("read", "root", "a"), stage("group", "a", "b")
 COUNT = stage("count", "b", "c")
 
 
-def test_a_chain_is_one_section() -> None:
+def test_chain_of_stages_is_one_section() -> None:
     graph = compile_graph(GraphSpec((READ, GROUP, COUNT), ("root",)))
     assert find_sections(graph, 8) == (Section((0, 1, 2), (0,), ("a", "b"), ("c",)),)
 
 
-def test_branches_join() -> None:
+def test_joining_branches_are_one_section() -> None:
     left, right = stage("left", "root", "a"), stage("right", "other", "a")
     assert found(left, right, GROUP) == [["left", "right", "group"]]
     both = stage("group", "a b")
@@ -99,11 +101,11 @@ def test_branches_join() -> None:
     ],
     ids=["two readers", "side input", "reader", "writer", "a root beside it", "splittable"],
 )
-def test_what_is_not_all_theirs_is_cut(stages: tuple[StageSpec, ...]) -> None:
+def test_stages_with_outside_readers_form_no_section(stages: tuple[StageSpec, ...]) -> None:
     assert found(*stages) == []
 
 
-def test_a_section_waits_for_nothing_that_waits_for_it() -> None:
+def test_section_never_waits_for_its_own_readers() -> None:
     fork = stage("fork", "root", "a x")
     apart = attrs.evolve(stage("apart", "x", "y"), spans=False)
     assert found(fork, apart, stage("end", "a", side="y")) == []
@@ -113,12 +115,12 @@ def test_a_section_waits_for_nothing_that_waits_for_it() -> None:
     assert found(*first, *cross) == [["f1", "end1"]]
 
 
-def test_a_section_has_no_more_exchanges_than_the_limit() -> None:
+def test_section_has_at_most_the_limit_of_exchanges() -> None:
     assert found(READ, GROUP, COUNT, most=1) == [["read", "group"]]
 
 
-def test_branches_that_are_shuffled_before_they_join_count_side_by_side() -> None:
-    """As two collections do that were made and dealt, and are grouped together."""
+def test_parallel_branches_count_their_exchanges_once() -> None:
+    """Uses two collections that are created, rebalanced and then grouped together."""
     branches = [
         made
         for root, name in (("root", "one"), ("other", "two"))
@@ -134,7 +136,7 @@ def test_branches_that_are_shuffled_before_they_join_count_side_by_side() -> Non
     assert found(*branches, join, most=2) == [names[:3], names[3:6]]
 
 
-def test_a_keyed_stage_that_does_not_wait_for_its_end_can_not_span() -> None:
+def test_keyed_stage_without_whole_input_raises_graph_error() -> None:
     odd = attrs.evolve(GROUP, whole_input=False)
     with pytest.raises(GraphError, match="'group' can't be in a section"):
         compile_graph(GraphSpec((READ, odd), ("root",)))
@@ -144,14 +146,14 @@ SPEC = GraphSpec((READ, GROUP, stage("write", "b")), ("root",))
 
 
 def opened(**arguments: object) -> tuple[Scheduler, Bundle]:
-    """A job and the bundle that its start opens."""
+    """Returns a scheduler and the bundle that opens at the start of the job."""
     scheduler = Scheduler(SPEC, Limits(user_attempts=2), **arguments)  # type: ignore[arg-type]
     commands = scheduler.handle(Start(roots=(Output("root", data("d")),)))
     (bundle,) = only(commands, OpenBundles).bundles
     return scheduler, bundle
 
 
-def test_it_has_one_bundle_and_one_commit() -> None:
+def test_section_has_one_bundle_and_one_commit() -> None:
     scheduler, bundle = opened()
     assert (bundle.stage, bundle.inputs, bundle.end_watermark) == ("read", (), MAX_TIMESTAMP)
     assert [part.stage for part in bundle.parts] == ["read", "group", "write"]
@@ -165,7 +167,7 @@ def test_it_has_one_bundle_and_one_commit() -> None:
     assert only(commands, FinishJob)
 
 
-def test_what_it_ends_with_is_read_by_others() -> None:
+def test_section_outputs_are_delivered_to_readers() -> None:
     spec = GraphSpec((READ, GROUP, StageSpec("x", ("b",)), StageSpec("y", ("b",))), ("root",))
     scheduler = Scheduler(spec)
     scheduler.handle(Start(roots=(Output("root", data("d")),)))
@@ -174,7 +176,7 @@ def test_what_it_ends_with_is_read_by_others() -> None:
     assert [(bundle.stage, refs(bundle)) for bundle in bundles] == [("x", ["e"]), ("y", ["e"])]
 
 
-def test_refused_its_stages_have_bundles_of_their_own() -> None:
+def test_refused_section_runs_as_separate_bundles() -> None:
     scheduler, _ = opened()
     commands = scheduler.handle(SectionRefused(0, 1, "a residual"))
     (bundle,) = only(commands, OpenBundles).bundles
@@ -186,7 +188,7 @@ def test_refused_its_stages_have_bundles_of_their_own() -> None:
     assert only(scheduler.handle(BundleDone(2, 1, summary=EMPTY_SUMMARY)), FinishJob)
 
 
-def test_a_policy_decides_by_facts() -> None:
+def test_section_policy_gets_the_facts() -> None:
     asked: list[SectionFacts] = []
 
     @attrs.frozen
@@ -203,7 +205,7 @@ def test_a_policy_decides_by_facts() -> None:
 @pytest.mark.parametrize(
     ("splittable", "told", "work"), [(True, 500, 500), (True, None, None), (False, None, 10)]
 )
-def test_what_restrictions_stand_for_is_what_they_say(
+def test_section_work_is_the_size_of_its_restrictions(
     splittable: bool, told: int | None, work: int | None
 ) -> None:
     asked: list[SectionFacts] = []
@@ -235,7 +237,7 @@ FACTS = st.builds(
 
 
 @given(section=FACTS, more=FACTS, least=st.integers(0, 100), growing=st.booleans())
-def test_more_of_anything_never_closes_a_section(
+def test_section_policy_is_monotonic(
     section: SectionFacts, more: SectionFacts, least: int, growing: bool
 ) -> None:
     policy = DefaultSectionPolicy(least, growing)
@@ -255,11 +257,11 @@ def test_more_of_anything_never_closes_a_section(
         (DefaultSectionPolicy(11, growing=True), True),
     ],
 )
-def test_of_a_root_the_bytes_say_nothing(policy: DefaultSectionPolicy, whole: bool) -> None:
+def test_section_work_of_a_root_is_unknown(policy: DefaultSectionPolicy, whole: bool) -> None:
     assert bool(opened(section_policy=policy)[1].parts) is whole
 
 
-def test_a_policy_that_raises_fails_the_job() -> None:
+def test_raising_section_policy_fails_the_job() -> None:
     class Broken:
         def opens(self, section: SectionFacts) -> bool:
             raise RuntimeError("no idea")
@@ -269,7 +271,7 @@ def test_a_policy_that_raises_fails_the_job() -> None:
     assert "the policy for a section" in only(commands, FailJob).reason
 
 
-def test_side_inputs_of_all_its_stages_are_there_when_it_opens() -> None:
+def test_section_opens_with_the_side_inputs_of_all_stages() -> None:
     side = StageSpec("side", ("other",), ("s",))
     graph = GraphSpec((READ, side, stage("write", "a", side="s")), ("root", "other"))
     scheduler = Scheduler(graph)
@@ -287,7 +289,7 @@ def test_side_inputs_of_all_its_stages_are_there_when_it_opens() -> None:
     assert {one.ref for one in released.data} == {"d", "s"}
 
 
-def test_it_is_tried_again_and_fails_by_the_names_of_its_stages() -> None:
+def test_failing_section_is_retried_and_named_by_its_stages() -> None:
     scheduler, bundle = opened()
     lost = BundleFailed(0, 1, "Spark mixed two versions", FailureKind.OUTSIDE)
     (again,) = only(scheduler.handle(lost), OpenBundles).bundles
@@ -295,12 +297,12 @@ def test_it_is_tried_again_and_fails_by_the_names_of_its_stages() -> None:
     scheduler.handle(BundleFailed(0, 2, "ValueError: one"))
     failed = only(scheduler.handle(BundleFailed(0, 3, "ValueError: two")), FailJob)
     assert failed.reason == (
-        "the section of the stages 'read' to 'write' failed after 3 attempts, by user code:"
+        "the section of stages 'read' to 'write' failed after 3 attempts (user code):"
         " ValueError: two"
     )
 
 
-def test_it_is_neither_split_nor_drained() -> None:
+def test_section_is_not_split_or_truncated() -> None:
     scheduler, _ = opened()
     assert scheduler.handle(Progress(0, 1, 0.0, 60_000)) == ()
     assert scheduler.handle(GiveWay(0, 1)) == ()
@@ -312,11 +314,13 @@ def test_it_is_neither_split_nor_drained() -> None:
     ("event", "why"),
     [
         (BundleDone(0, 1, residuals=(Residual(data("d")),)), "a section can't have residuals"),
-        (BundleDone(0, 1, summary=EMPTY_SUMMARY), "leaves nothing in shards"),
+        (BundleDone(0, 1, summary=EMPTY_SUMMARY), "can't have a shard summary"),
         (BundleDone(0, 1, (Output("a", data("e")),)), "'a' is not an output of the section"),
     ],
 )
-def test_it_leaves_nothing_behind(event: BundleDone, why: str) -> None:
+def test_section_with_residuals_or_summary_raises_illegal_event(
+    event: BundleDone, why: str
+) -> None:
     scheduler, _ = opened()
     before = pickle.dumps(scheduler)
     with pytest.raises(IllegalEvent, match=why):
@@ -324,13 +328,13 @@ def test_it_leaves_nothing_behind(event: BundleDone, why: str) -> None:
     assert pickle.dumps(scheduler) == before
 
 
-def test_only_a_section_can_be_refused() -> None:
+def test_refusing_a_plain_bundle_raises_illegal_event() -> None:
     scheduler, _ = opened(section_policy=DefaultSectionPolicy(1 << 40))
-    with pytest.raises(IllegalEvent, match="bundle 0 is not of a section"):
+    with pytest.raises(IllegalEvent, match="not the bundle of a section"):
         scheduler.handle(SectionRefused(0, 1, "it is none"))
 
 
-def test_a_restored_scheduler_goes_on_with_it() -> None:
+def test_restored_scheduler_continues_a_section() -> None:
     scheduler, bundle = opened()
     again = pickle.loads(pickle.dumps(scheduler))
     assert again.open_bundles == (bundle,)

@@ -1,14 +1,16 @@
-"""Jobs that share the places of a host: each goes on, and each that can end does, whatever the others do."""
+"""Property tests of jobs that share the slots of a host: each job progresses, and each bounded job
+ends.
+"""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch.idling import place_to_give
+from beam_runner_engine.dispatch.idling import select_slot_to_release
 from beam_runner_engine.dispatch.parallelism import Parallelism
-from beam_runner_engine.dispatch.sharing import SharedPlaces
-from beam_runner_engine.dispatch.turns import JobTurns
+from beam_runner_engine.dispatch.sharing import SlotSharing
+from beam_runner_engine.dispatch.turns import JobAdmission
 
 from .graphs import Job, jobs
 from .placed_jobs import PATIENCE, PlacedJob, StartedPlace
@@ -18,71 +20,73 @@ STEPS = 4000
 
 
 class SharedHost:
-    """Gives its places to the job that has the fewest, of several always to the same; to nobody who has not its turn."""
+    """Host that gives free slots to the waiting job with the fewest slots, if job admission
+    permits.
+    """
 
     def __init__(self, some: list[Job], total: int, cores: int) -> None:
         self.total = total
         self.now = 0.0
-        self.shared = SharedPlaces(SLOT_PATIENCE)
-        self.turns = JobTurns(total, JOB_TURN)
+        self.shared = SlotSharing(SLOT_PATIENCE)
+        self.turns = JobAdmission(total, JOB_TURN)
         at_work = Parallelism(cores, 2 * cores, PATIENCE)
         self.jobs = {str(number): PlacedJob(job, at_work) for number, job in enumerate(some)}
         self.numbers: dict[StartedPlace, int] = {}
 
     @property
     def held(self) -> dict[str, int]:
-        """How many places each job has that is there."""
+        """Returns the number of started slots of each job."""
         return {
             name: sum(not place.is_starting for place in job.places)
             for name, job in self.jobs.items()
         }
 
     def step(self, which: int, keep: int) -> None:
-        """Has each job do what it may, and give up what others are owed."""
+        """Runs one step of each job, and releases slots that jobs owe to other jobs."""
         for name, job in list(self.jobs.items()):
             job.now = self.now
-            if not self.turns.take(name, self.now):
+            if not self.turns.try_start(name, self.now):
                 continue
             job.take_in()
             if job.host.end is not None:
                 self._end(name)
                 continue
-            if self.shared.is_owed_by(name, self.now):
+            if self.shared.owes_slot(name, self.now):
                 self._make_room(name, job)
             job.give()
-            asked = job.ask(self.total - self.shared.taken) if self.shared.may_ask(name) else ()
+            asked = job.ask(self.total - self.shared.taken) if self.shared.can_request(name) else ()
             for place in asked:
                 self.numbers[place] = len(self.numbers)
-                self.shared.asked(name, self.numbers[place], self.now)
+                self.shared.record_request(name, self.numbers[place], self.now)
             job.ask_sources(keep)
             if job.in_line() and not any(place.is_busy for place in job.places):
-                continue  # all that it could do waits for a place
+                continue  # All work of the job waits for a slot.
             job.end_one(which)
         self._start()
 
     def _start(self) -> None:
-        """Places that are free begin."""
+        """Starts free slots."""
         while (held := self.held) and sum(held.values()) < self.total:
             for name in sorted(held, key=held.__getitem__):
                 asked = [place for place in self.jobs[name].places if place.is_starting]
                 if asked:
                     asked[0].is_starting, asked[0].changed = False, self.now
-                    self.shared.got(name, self.numbers[asked[0]])
+                    self.shared.record_slot(name, self.numbers[asked[0]])
                     break
             else:
                 return
 
     def _make_room(self, name: str, job: PlacedJob) -> None:
-        place = place_to_give(job.places)
+        place = select_slot_to_release(job.places)
         if place is not None:
             job.places.remove(place)
-            self.shared.gave(name, self.now)
-            self.shared.gone(name, self.numbers[place])
+            self.shared.record_release(name, self.now)
+            self.shared.remove_slot(name, self.numbers[place])
 
     def _end(self, name: str) -> None:
         del self.jobs[name]
         self.shared.forget(name)
-        self.turns.leave(name)
+        self.turns.remove_job(name)
 
 
 @given(
@@ -93,7 +97,7 @@ class SharedHost:
         st.tuples(st.floats(0.2, 2), st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=20
     ),
 )
-def test_each_job_goes_on_and_ends_if_it_can(
+def test_jobs_sharing_slots_progress_and_end(
     some: list[Job], total: int, cores: int, script: list[tuple[float, int, int]]
 ) -> None:
     host = SharedHost(some, total, cores)

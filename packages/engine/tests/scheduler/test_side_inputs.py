@@ -1,4 +1,6 @@
-"""A side input delays only the windows it is not ready for, and is kept as long as it is needed."""
+"""Tests of side inputs: work waits only for the windows that it needs, and data is stored as long
+as it is needed.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def side(**changes: Any) -> SideInputSpec:
 
 
 def job(spec: SideInputSpec) -> Scheduler:
-    """`read` feeds the side input and `main` reads the root `r` beside it."""
+    """Returns a scheduler in which `read` writes the side input, and `main` reads it with the root
+    `r` as main input.
+    """
     read = StageSpec("read", ("root",), ("side",), splittable=True)
     main = StageSpec("main", ("r",), side_inputs=(spec,))
     return Scheduler(GraphSpec((read, main), ("root", "r")))
@@ -71,7 +75,7 @@ def main_bundles(commands: tuple[Any, ...]) -> list[Any]:
     ]
 
 
-def test_each_window_waits_for_its_own() -> None:
+def test_window_waits_for_its_side_input_window() -> None:
     scheduler = job(side())
     assert not main_bundles(start(scheduler, data("m", 5, windows=(W0, W1))))
     assert scheduler.report("main").blocked == 2
@@ -87,14 +91,16 @@ def test_each_window_waits_for_its_own() -> None:
 
 
 FIRST_END = MIN_TIMESTAMP + 5
-"""Of the first window: windows are of ten milliseconds, and the times that they begin at end in zero."""
+"""First window end after the minimum timestamp: windows are 10 ms long and start at multiples of 10
+ms.
+"""
 WHOLE, CUT = IntervalWindow(FIRST_END - 10, FIRST_END), IntervalWindow(MIN_TIMESTAMP, FIRST_END)
 
 
 @pytest.mark.parametrize("main", [WHOLE, CUT])
 @pytest.mark.parametrize("beside", [WHOLE, CUT])
 @pytest.mark.parametrize("readiness", SideInputReadiness)
-def test_windows_that_begin_before_time_are_found_however_they_were_written(
+def test_window_starting_before_the_minimum_is_found(
     main: IntervalWindow, beside: IntervalWindow, readiness: SideInputReadiness
 ) -> None:
     scheduler = job(side(readiness=readiness))
@@ -105,7 +111,7 @@ def test_windows_that_begin_before_time_are_found_however_they_were_written(
     assert (seen.window, refs_of(seen.data)) == (beside, ["s"])
 
 
-def test_timers_wait_for_data_of_the_shard_that_waits() -> None:
+def test_timers_wait_for_blocked_data_of_their_shard() -> None:
     read = StageSpec("read", ("root",), ("side",), splittable=True)
     main = StageSpec("main", ("r",), kind=StageKind.STATEFUL, side_inputs=(side(),))
     scheduler = Scheduler(GraphSpec((read, main), ("root", "r")))
@@ -127,7 +133,7 @@ def test_timers_wait_for_data_of_the_shard_that_waits() -> None:
     assert later.end_watermark == MAX_TIMESTAMP
 
 
-def test_windows_ready_together_come_together() -> None:
+def test_windows_ready_together_share_a_bundle() -> None:
     scheduler = job(side())
     start(scheduler, data("m", 5, windows=(W0, W1)))
     (bundle,) = main_bundles(feed(scheduler, watermark=20))
@@ -144,7 +150,7 @@ def released(commands: tuple[Any, ...]) -> list[Any]:
     ]
 
 
-def test_first_pane_is_enough_and_later_panes_are_seen() -> None:
+def test_first_pane_side_input_is_readable_and_updated() -> None:
     scheduler = job(side(readiness=SideInputReadiness.FIRST_PANE))
     start(scheduler, data("m", 5, windows=(W0,)), data("n", 15, windows=(W1,)))
     (first,) = main_bundles(feed(scheduler, data("s1", 3, windows=(W0,)), watermark=0))
@@ -153,7 +159,7 @@ def test_first_pane_is_enough_and_later_panes_are_seen() -> None:
     assert (refs(second), refs_of(second.side_inputs[0].data)) == (["n"], ["s2"])
 
 
-def test_replacing_keeps_what_open_bundles_read() -> None:
+def test_replaced_data_is_kept_for_open_bundles() -> None:
     scheduler = job(side(readiness=SideInputReadiness.FIRST_PANE, replaces=True))
     start(scheduler, data("m", 5, windows=(W0,)))
     (first,) = main_bundles(feed(scheduler, data("old", 3, windows=(W0,)), watermark=0))
@@ -163,7 +169,7 @@ def test_replacing_keeps_what_open_bundles_read() -> None:
     assert "old" in released(done)
 
 
-def test_a_side_window_is_dropped_when_main_input_has_left_it() -> None:
+def test_expired_side_input_window_is_released() -> None:
     read = StageSpec("read", ("root",), ("r", "side"), splittable=True)
     main = StageSpec("main", ("r",), side_inputs=(side(retention=5),))
     scheduler = Scheduler(GraphSpec((read, main), ("root",)))
@@ -177,7 +183,7 @@ def test_a_side_window_is_dropped_when_main_input_has_left_it() -> None:
     assert "late" in released(late)
 
 
-def test_unknown_windows_wait_for_the_end_and_see_all() -> None:
+def test_unknown_windows_wait_for_the_complete_side_input() -> None:
     scheduler = job(side())
     start(scheduler, data("m", 5, windows=None))
     assert not main_bundles(
@@ -191,7 +197,7 @@ def test_unknown_windows_wait_for_the_end_and_see_all() -> None:
     ]
 
 
-def test_mappings() -> None:
+def test_default_mapping_returns_the_side_window() -> None:
     assert SideWindowOf().side_window(None) is GLOBAL_WINDOW
     assert SideWindowOf(FixedWindows(100)).side_window(W2) == IntervalWindow(0, 100)
     assert SideWindowOf(SlidingWindows(20, 10)).side_window(W2) == IntervalWindow(10, 30)
@@ -199,13 +205,13 @@ def test_mappings() -> None:
 
 
 @pytest.mark.parametrize(("end", "start"), [(2, 0), (3, 4), (4, 4), (6, 4), (7, 8), (-1, 0)])
-def test_a_main_window_that_ends_in_a_gap_looks_at_what_comes_next(end: int, start: int) -> None:
+def test_main_window_ending_in_a_gap_maps_to_the_next_window(end: int, start: int) -> None:
     gaps = SideWindowOf(SlidingWindows(2, 4))
     assert gaps.side_window(IntervalWindow(end - 1, end)) == IntervalWindow(start, start + 2)
 
 
 @pytest.mark.parametrize("before_the_end", range(5))
-def test_what_comes_after_the_last_gap_begins_beyond_the_end_of_time(before_the_end: int) -> None:
+def test_window_after_the_last_gap_starts_after_the_maximum(before_the_end: int) -> None:
     gaps = SideWindowOf(SlidingWindows(1, 10, offset=(MAX_TIMESTAMP - 4) % 10))
     end = MAX_TIMESTAMP - before_the_end
     following = gaps.side_window(IntervalWindow(end, end + 1))
@@ -213,14 +219,14 @@ def test_what_comes_after_the_last_gap_begins_beyond_the_end_of_time(before_the_
     assert following == IntervalWindow(begin, begin + 1)
 
 
-def test_side_inputs_must_tell_their_windows() -> None:
+def test_side_input_data_without_windows_raises_illegal_event() -> None:
     scheduler = job(side())
     start(scheduler)
-    with pytest.raises(IllegalEvent, match="'s' of collection 'side' does not tell its windows"):
+    with pytest.raises(IllegalEvent, match="'s' of collection 'side' has no known windows"):
         feed(scheduler, data("s", 3, windows=None), watermark=10)
 
 
-def test_who_waits_for_a_side_input_that_never_comes() -> None:
+def test_wait_for_a_missing_side_input_is_reported() -> None:
     read = StageSpec("hold", ("root",), ("side",), kind=StageKind.STATEFUL)
     main = StageSpec("main", ("r",), side_inputs=(side(),))
     scheduler = Scheduler(GraphSpec((read, main), ("root", "r")))

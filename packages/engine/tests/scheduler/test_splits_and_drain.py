@@ -1,4 +1,4 @@
-"""Dynamic splits, drains with truncation, and what is left of both when a bundle is tried again."""
+"""Tests of dynamic splits and drains, and of their effects on retried bundles."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ LONG = Progress(0, 1, 0.1, 60_000)
 
 
 def reading(*names: str, limits: Limits | None = None) -> Scheduler:
-    """A job whose bundle 0 has these inputs."""
+    """Returns a scheduler whose bundle 0 has these inputs."""
     scheduler = Scheduler(READ, limits or Limits(parallelism=1, user_attempts=2))
     scheduler.handle(Start(roots=tuple(Output("root", data(name)) for name in names)))
     assert refs(scheduler.open_bundles[0]) == list(names)
     return scheduler
 
 
-def test_a_split_leaves_the_primary_also_to_the_next_attempt() -> None:
+def test_split_bundle_keeps_its_primary_when_retried() -> None:
     scheduler = reading("a", "b")
     inputs = scheduler.open_bundles[0].inputs
     assert only(scheduler.handle(LONG), SplitBundle) == SplitBundle(0, 1, 0.0)
@@ -74,7 +74,7 @@ def test_a_split_leaves_the_primary_also_to_the_next_attempt() -> None:
     assert only(done, FinishJob).outcome is Outcome.DONE
 
 
-def test_a_split_that_could_not_be_done_changes_only_that() -> None:
+def test_failed_split_changes_only_the_pending_split() -> None:
     scheduler = reading("a")
     scheduler.handle(LONG)
     assert pickle.loads(pickle.dumps(scheduler)).open_splits == (SplitBundle(0, 1, 0.0),)
@@ -84,7 +84,7 @@ def test_a_split_that_could_not_be_done_changes_only_that() -> None:
     only(scheduler.handle(attrs.evolve(LONG, fraction=0.2)), SplitBundle)
 
 
-def test_drain_checkpoints_what_runs_and_truncates_what_waits() -> None:
+def test_drain_checkpoints_running_and_truncates_pending_work() -> None:
     scheduler = reading("a", "b")
     scheduler.handle(
         BundleDone(0, 1, residuals=(Residual(data("a.2")), Residual(data("b.2"), delay=1000)))
@@ -104,7 +104,7 @@ def test_drain_checkpoints_what_runs_and_truncates_what_waits() -> None:
     assert only(commands, FinishJob).outcome is Outcome.DRAINED
 
 
-def test_what_was_truncated_is_not_truncated_again_but_what_was_not_is() -> None:
+def test_truncated_residual_is_not_truncated_again() -> None:
     scheduler = reading("a", "b", limits=Limits(parallelism=4, bundles_per_stage=1))
     scheduler.handle(BundleDone(0, 1, residuals=(Residual(data("c")), Residual(data("d")))))
     scheduler.handle(Drain())
@@ -120,7 +120,7 @@ def test_what_was_truncated_is_not_truncated_again_but_what_was_not_is() -> None
     assert [(one.data.ref, one.truncate) for one in last.inputs] == [("e.2", False), ("f", True)]
 
 
-def test_a_draining_bundle_is_asked_again_and_truncated_when_tried_again() -> None:
+def test_draining_bundle_is_truncated_when_retried() -> None:
     scheduler = reading("a")
     only(scheduler.handle(Drain()), SplitBundle)
     scheduler.handle(SplitDone(0, 1))
@@ -130,14 +130,14 @@ def test_a_draining_bundle_is_asked_again_and_truncated_when_tried_again() -> No
     assert scheduler.handle(Progress(0, 2, 0.1, 1)) == ()
 
 
-def test_cancel_stops_what_runs() -> None:
+def test_cancelled_job_stops_running_bundles() -> None:
     scheduler = reading("a")
     commands = scheduler.handle(Cancel())
     assert commands == (CancelBundles(((0, 1),)), FinishJob(Outcome.CANCELLED))
 
 
-def test_the_same_data_handed_back_twice_stays_twice() -> None:
-    """Which elements are meant is the host's business: nothing is joined that may overlap."""
+def test_data_returned_twice_is_processed_twice() -> None:
+    """Checks that data that could overlap is not joined, because only the host knows the elements."""
     scheduler = reading("a")
     whole = Residual(data("a", windows=(W0, W1)))
     part = Residual(data("a", windows=(W0, W1)), windows=frozenset({W0}))
@@ -172,14 +172,18 @@ def facts(*sizes: int) -> list[DataFacts]:
         ([1, 1, 400], 2, Load(0, 2), [2, 1]),
     ],
 )
-def test_initial_split(sizes: list[int], most: int, load: Load, counts: list[int]) -> None:
+def test_initial_split_fills_bundles_to_the_target_size(
+    sizes: list[int], most: int, load: Load, counts: list[int]
+) -> None:
     assert DefaultPolicy(bundle_bytes=100).initial_split(facts(*sizes), most, load) == counts
 
 
 @pytest.mark.parametrize(
     ("sizes", "counts"), [([10, 10, 10], [3]), ([100, 100, 100], [1, 1, 1]), ([50, 50, 50], [2, 1])]
 )
-def test_initial_split_that_does_not_spread(sizes: list[int], counts: list[int]) -> None:
+def test_initial_split_without_spreading_ignores_idle_slots(
+    sizes: list[int], counts: list[int]
+) -> None:
     policy = DefaultPolicy(bundle_bytes=100, spreads=False)
     assert policy.initial_split(facts(*sizes), 8, Load(0, 4)) == counts
 
@@ -201,7 +205,9 @@ def test_initial_split_that_does_not_spread(sizes: list[int], counts: list[int])
         ({"elapsed": 10_000, "splittable": False}, Load(2, 2), None),
     ],
 )
-def test_dynamic_split(changes: dict[str, Any], load: Load, fraction: float | None) -> None:
+def test_dynamic_split_follows_progress_and_load(
+    changes: dict[str, Any], load: Load, fraction: float | None
+) -> None:
     bundle = attrs.evolve(RunningBundle("read", 0.0, 0, 0, True), **changes)
     assert DefaultPolicy().dynamic_split(bundle, load) == fraction
 
@@ -210,7 +216,7 @@ def test_dynamic_split(changes: dict[str, Any], load: Load, fraction: float | No
     ("changes", "fraction"),
     [({}, None), ({"elapsed": 10_000}, 0.0), ({"splittable": False}, 0.5)],
 )
-def test_restrictions_are_only_checkpointed_by_a_policy_that_does_not_halve_them(
+def test_policy_without_halving_only_checkpoints_restrictions(
     changes: dict[str, Any], fraction: float | None
 ) -> None:
     bundle = attrs.evolve(RunningBundle("read", 0.0, 0, 5, True), **changes)
@@ -218,14 +224,14 @@ def test_restrictions_are_only_checkpointed_by_a_policy_that_does_not_halve_them
     assert policy.dynamic_split(bundle, Load(1, 2)) == fraction
 
 
-def test_a_stalled_bundle_is_split() -> None:
+def test_stalled_bundle_is_split() -> None:
     scheduler = reading("a", limits=Limits(parallelism=2))
     for _ in range(2):
         assert scheduler.handle(Progress(0, 1, 0.0, 5)) == ()
     assert only(scheduler.handle(Progress(0, 1, 0.0, 5)), SplitBundle).fraction == 0.5
 
 
-def test_a_bundle_is_not_split_for_one_that_would_only_take_turns_with_it() -> None:
+def test_bundle_in_a_shared_interpreter_is_not_split() -> None:
     scheduler = reading("a", limits=Limits(parallelism=2))
     for _ in range(4):
         assert scheduler.handle(Progress(0, 1, 0.0, 5, takes_turns=True)) == ()
@@ -233,7 +239,7 @@ def test_a_bundle_is_not_split_for_one_that_would_only_take_turns_with_it() -> N
 
 
 def cut_in_two(scheduler: Scheduler, *kept: str) -> None:
-    """Checkpoints bundle 0 within its last input, which is "x"; before it stay the inputs `kept`."""
+    """Checkpoints bundle 0 inside its last input "x". The bundle keeps the inputs `kept` before it."""
     only(scheduler.handle(LONG), SplitBundle)
     first = [one for one in scheduler.open_bundles[0].inputs if one.data.ref in kept]
     primary = (*first, Input(data("x.1"), whole=True))
@@ -245,7 +251,7 @@ def parts(bundle: Bundle) -> list[tuple[Any, bool, bool]]:
 
 
 @pytest.mark.parametrize("lost", [BundleFailed(0, 1, "lost"), AttemptsLost()])
-def test_primary_of_a_checkpoint_is_not_truncated_when_tried_again(lost: Event) -> None:
+def test_checkpoint_primary_is_not_truncated_when_retried(lost: Event) -> None:
     scheduler = reading("x")
     cut_in_two(scheduler)
     drained = scheduler.handle(Drain())
@@ -256,7 +262,7 @@ def test_primary_of_a_checkpoint_is_not_truncated_when_tried_again(lost: Event) 
     assert scheduler.handle(Progress(0, 2, 0.1, 1)) == ()
 
 
-def test_open_bundles_are_truncated_when_all_attempts_are_lost_in_a_drain() -> None:
+def test_lost_attempts_in_a_drain_are_truncated() -> None:
     scheduler = reading("a", "b")
     scheduler.handle(Drain())
     (again,) = only(scheduler.handle(AttemptsLost()), OpenBundles).bundles
@@ -264,7 +270,7 @@ def test_open_bundles_are_truncated_when_all_attempts_are_lost_in_a_drain() -> N
     assert scheduler.open_splits == ()
 
 
-def test_attempts_that_are_lost_are_no_failures() -> None:
+def test_lost_attempts_do_not_count_as_failures() -> None:
     scheduler = reading("a", limits=Limits(user_attempts=1, outside_attempts=1))
     for attempt in range(2, 7):
         again = only(scheduler.handle(AttemptsLost()), OpenBundles)
@@ -272,7 +278,7 @@ def test_attempts_that_are_lost_are_no_failures() -> None:
     assert only(scheduler.handle(BundleDone(0, 6)), FinishJob).outcome is Outcome.DONE
 
 
-def test_primary_of_a_checkpoint_is_tried_again_apart_from_untouched_restrictions() -> None:
+def test_checkpoint_primary_is_retried_apart_from_other_restrictions() -> None:
     scheduler = reading("a", "x")
     cut_in_two(scheduler, "a")
     again = only(scheduler.handle(BundleFailed(0, 1, "lost")), OpenBundles)
@@ -285,7 +291,7 @@ def test_primary_of_a_checkpoint_is_tried_again_apart_from_untouched_restriction
     assert only(scheduler.handle(BundleDone(2, 1)), FinishJob).outcome is Outcome.DONE
 
 
-def test_whole_restrictions_share_no_bundle_with_others() -> None:
+def test_whole_restrictions_get_separate_bundles() -> None:
     scheduler = reading("x", limits=Limits(bundles_per_stage=2))
     rest = (Residual(data("x.1.2"), delay=5, whole=True), Residual(data("y"), delay=5))
     scheduler.handle(BundleDone(0, 1, residuals=rest))
@@ -307,7 +313,7 @@ def test_whole_restrictions_keep_their_delay_in_a_drain() -> None:
     assert [parts(bundle) for bundle in later.bundles] == [[("x.2", False, True)]]
 
 
-def test_residuals_of_truncated_restrictions_keep_their_delay_and_are_not_truncated_again() -> None:
+def test_residual_of_a_truncated_restriction_keeps_its_delay() -> None:
     scheduler = reading("x")
     scheduler.handle(BundleDone(0, 1, residuals=(Residual(data("x.2"), delay=5),)))
     drained = only(scheduler.handle(Drain()), OpenBundles)

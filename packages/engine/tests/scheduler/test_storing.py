@@ -1,4 +1,4 @@
-"""A scheduler goes on elsewhere: pickled by the same version, or as its state."""
+"""Tests that a scheduler continues in another process, from a pickle or from its state."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def running() -> Scheduler:
     "elsewhere",
     [
         lambda one: pickle.loads(pickle.dumps(one)),
-        lambda one: Scheduler.of_state(pickle.loads(pickle.dumps(one.state))),
+        lambda one: Scheduler.from_state(pickle.loads(pickle.dumps(one.state))),
     ],
     ids=["pickled", "as its state"],
 )
-def test_a_scheduler_goes_on_elsewhere(elsewhere: object) -> None:
+def test_restored_scheduler_handles_the_same_events(elsewhere: object) -> None:
     scheduler = running()
     again = elsewhere(scheduler)  # type: ignore[operator]
     assert again.open_bundles == scheduler.open_bundles

@@ -1,4 +1,4 @@
-"""TestStreams take one step at a time, in turn, when nothing else can move."""
+"""Tests that TestStreams take one step at a time, in turn, when no other work can proceed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def script(name: str, *steps: TestStreamStep) -> TestStreamSpec:
     return TestStreamSpec(name, (f"{name}.out",), steps)
 
 
-def test_streams_take_steps_in_turn() -> None:
+def test_test_streams_take_steps_in_turn() -> None:
     one = script("one", AddElements("one.out", data("a")), AddElements("one.out", data("b")))
     two = script("two", AddElements("two.out", data("x")))
     sink = StageSpec("sink", ("one.out", "two.out"))
@@ -40,7 +40,7 @@ def test_streams_take_steps_in_turn() -> None:
     assert only(commands, FinishJob).outcome is Outcome.DONE
 
 
-def test_a_step_waits_until_the_last_bundle_is_done() -> None:
+def test_test_stream_step_waits_for_open_bundles() -> None:
     stream = script(
         "one",
         AddElements("one.out", data("a", 1, shard=0)),
@@ -66,7 +66,7 @@ def test_a_step_waits_until_the_last_bundle_is_done() -> None:
     assert refs(fourth.bundles[0]) == ["b"]
 
 
-def test_the_scripted_clock_jumps_once_the_script_has_ended() -> None:
+def test_scripted_clock_after_the_script_jumps_to_the_next_wake_up() -> None:
     stream = script("one", AddElements("one.out", data("a", 1, shard=0)), AdvanceProcessingTime(1))
     count = StageSpec("count", ("one.out",), kind=StageKind.STATEFUL)
     scheduler = Scheduler(GraphSpec((count,), test_streams=(stream,)))
@@ -77,7 +77,7 @@ def test_the_scripted_clock_jumps_once_the_script_has_ended() -> None:
     assert scheduler.next_wake is None
 
 
-def test_drain_ends_the_script_and_drops_its_rest() -> None:
+def test_drain_ends_the_test_stream() -> None:
     stream = script("one", AddElements("one.out", data("a")), AddElements("one.out", data("b")))
     scheduler = Scheduler(GraphSpec((StageSpec("sink", ("one.out",)),), test_streams=(stream,)))
     scheduler.handle(Start())

@@ -1,4 +1,4 @@
-"""Walks every entry of the transition tables, and every one that is missing."""
+"""Tests of every present and every missing entry of the transition tables."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ JOB_EVENTS = {
 
 
 def in_phase(phase: Phase, graph: GraphSpec = GRAPH) -> Scheduler:
-    """A job in a phase; where it has not ended, bundle 0 is open, and asked for a split if it can be."""
+    """Returns a scheduler in a phase. If the phase isn't final, bundle 0 is open, with a pending
+    split if possible.
+    """
     scheduler = Scheduler(graph)
     if phase is Phase.NEW:
         return scheduler
@@ -84,13 +86,13 @@ def in_phase(phase: Phase, graph: GraphSpec = GRAPH) -> Scheduler:
 
 
 def graph_for(kind: type) -> GraphSpec:
-    """A job in which an event can come."""
+    """Returns a job in which an event of this kind can occur."""
     return SECTION if kind is SectionRefused else GRAPH
 
 
 @pytest.mark.parametrize("event", JOB_EVENTS.values(), ids=lambda event: type(event).__name__)
 @pytest.mark.parametrize("phase", Phase)
-def test_job_table(phase: Phase, event: object) -> None:
+def test_job_event_follows_the_transition_table(phase: Phase, event: object) -> None:
     scheduler = in_phase(phase, graph_for(type(event)))
     before = pickle.dumps(scheduler)
     transition = JOB_TABLE.get((phase, type(event)))
@@ -108,7 +110,7 @@ def test_job_table(phase: Phase, event: object) -> None:
         assert (pickle.dumps(scheduler) == before) is splitting
 
 
-def test_every_phase_ends_in_exactly_one_terminal_one() -> None:
+def test_terminal_phase_ignores_all_events() -> None:
     for (phase, _), transition in JOB_TABLE.items():
         if phase.ended:
             assert transition.to == (phase,)
@@ -130,7 +132,7 @@ def in_bundle_state(state: BundleState, graph: GraphSpec = GRAPH) -> Scheduler:
     "kind", [BundleDone, BundleFailed, SectionRefused, Progress, GiveWay, SplitDone]
 )
 @pytest.mark.parametrize("state", BundleState)
-def test_bundle_table(state: BundleState, kind: type) -> None:
+def test_bundle_event_follows_the_transition_table(state: BundleState, kind: type) -> None:
     graph = GRAPH if state is BundleState.SPLITTING else graph_for(kind)
     scheduler = in_bundle_state(state, graph)
     event: Any = JOB_EVENTS[kind]
@@ -150,18 +152,18 @@ def test_bundle_table(state: BundleState, kind: type) -> None:
         assert pickle.dumps(scheduler) != before
 
 
-def test_a_job_ends_done() -> None:
+def test_job_after_its_last_commit_is_done() -> None:
     scheduler = Scheduler(GRAPH)
     opened = only(scheduler.handle(Start(roots=(Output("root", data("d")),))), OpenBundles)
     assert [bundle.inputs[0].data.ref for bundle in opened.bundles] == ["d"]
     assert only(scheduler.handle(BundleDone(0, 1)), FinishJob).outcome.value == "done"
 
 
-def test_a_job_without_data_ends_at_once() -> None:
+def test_job_without_data_ends_at_once() -> None:
     assert only(Scheduler(GRAPH).handle(Start()), FinishJob).outcome.value == "done"
 
 
-def test_attempts_are_limited_by_whose_fault_it_is() -> None:
+def test_attempts_are_limited_by_failure_kind() -> None:
     scheduler = Scheduler(GRAPH, Limits(user_attempts=2, outside_attempts=3))
     scheduler.handle(Start(roots=(Output("root", data("d")),)))
     for attempt in (1, 2):
@@ -170,12 +172,12 @@ def test_attempts_are_limited_by_whose_fault_it_is() -> None:
         assert (again.number, again.attempt) == (0, attempt + 1)
     scheduler.handle(BundleFailed(0, 3, "ValueError: one"))
     failed = only(scheduler.handle(BundleFailed(0, 4, "ValueError: two")), FailJob)
-    assert failed.reason == ("stage 'read' failed after 4 attempts, by user code: ValueError: two")
+    assert failed.reason == ("stage 'read' failed after 4 attempts (user code): ValueError: two")
     assert failed.causes == ("lost 1", "lost 2", "ValueError: one", "ValueError: two")
     assert scheduler.phase is Phase.FAILED
 
 
-def test_a_residual_is_no_end() -> None:
+def test_bundle_with_a_residual_does_not_end_the_job() -> None:
     scheduler = Scheduler(GRAPH)
     scheduler.handle(Start(roots=(Output("root", data("d")),)))
     again = only(scheduler.handle(BundleDone(0, 1, residuals=(Residual(data("r")),))), OpenBundles)

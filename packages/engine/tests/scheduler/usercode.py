@@ -1,4 +1,4 @@
-"""Simulated user code: what the stages of random jobs do with elements, state and timers."""
+"""Simulated user code: the processing of elements, state and timers in the stages of random jobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENDLESS = 1_000_000
 
 @attrs.frozen
 class Element:
-    """An element; `low` and `high` bound what is left of its restriction in a splittable stage."""
+    """Element; in a splittable stage, `low` and `high` are the bounds of its remaining restriction."""
 
     ident: int
     time: int
@@ -42,7 +42,7 @@ class Element:
 
 @attrs.frozen
 class Ref:
-    """What the scheduler is given as reference: a number of its own, and the elements."""
+    """Reference of data: a unique number, and the elements."""
 
     number: int
     elements: tuple[Element, ...]
@@ -50,28 +50,30 @@ class Ref:
 
 @attrs.frozen
 class Behaviour:
-    """How the simulated user code of a stage acts."""
+    """Behavior of a stage's simulated user code."""
 
     unbounded: bool = False
-    """Restrictions of a splittable stage have no end."""
+    """Whether restrictions of a splittable stage are endless."""
     delay: int = 0
-    """Residuals resume after this time."""
+    """Delay of residuals in ms."""
     drain_keeps: int | None = None
-    """How many positions truncation leaves of a restriction; None for all, but none of an endless one."""
+    """Number of positions that truncation leaves of a restriction. None leaves all positions of a
+    bounded restriction, and none of an endless restriction.
+    """
     processing_timers: bool = False
-    """Timers of a stateful stage are in processing time."""
+    """Whether timers of a stateful stage are in processing time."""
     leaks: bool = False
-    """A stateful stage forgets to let a hold go."""
+    """Whether a stateful stage omits the release of a hold."""
     lateness: int = 0
 
 
 @attrs.define
 class Keep:
-    """What a shard keeps between bundles."""
+    """State that a shard keeps between bundles."""
 
     buffer: tuple[tuple[Element, Window], ...] = ()
     timers: tuple[tuple[int, int, Window], ...] = ()
-    """Firing time, hold and window of event-time timers; `clocks` are those in processing time."""
+    """Firing time, hold and window of event-time timers; `clocks` holds processing-time timers."""
     clocks: tuple[tuple[int, int, Window], ...] = ()
     leak: int | None = None
     expiry: int | None = None
@@ -79,7 +81,7 @@ class Keep:
 
 @attrs.define
 class Result:
-    """What an attempt at a bundle would commit."""
+    """Result of an attempt at a bundle, which the host can commit."""
 
     event: BundleDone
     processed: Counter[Any]
@@ -87,7 +89,9 @@ class Result:
 
 
 class UserCode:
-    """Runs bundles on elements in memory; nothing counts until the host commits it."""
+    """Runner of bundles on elements in memory. Changes have no effect until the host commits the
+    result.
+    """
 
     stages: dict[str, StageSpec]
     behaviours: dict[str, Behaviour]
@@ -96,9 +100,11 @@ class UserCode:
     next_ident: int
     next_ref: int
     checkpointed: dict[int, set[int]]
-    """By bundle, the data that its latest attempt has nothing left of beyond what is kept at a checkpoint."""
+    """Data of which the latest attempt at each bundle has nothing left after a checkpoint, by
+    bundle.
+    """
     whole: set[int]
-    """The bundles of which the latest attempt hands back what no drain truncates: that is all it knows."""
+    """Bundles whose latest attempt returns only residuals that no drain truncates."""
 
     def element(self, time: int, windows: frozenset[Window]) -> Element:
         self.next_ident += 1
@@ -118,7 +124,7 @@ class UserCode:
         return data
 
     def outputs(self, collection: str, elements: list[Element]) -> tuple[Output, ...]:
-        """Cuts elements by key shard, as the readers of a collection want it."""
+        """Divides elements by key shard if the readers of a collection are keyed."""
         shards: dict[int, list[Element]] = {}
         for element in elements:
             shards.setdefault(element.ident % SHARDS, []).append(element)
@@ -131,7 +137,7 @@ class UserCode:
         return ENDLESS if self.behaviours[stage].unbounded else 1 + element.ident % 4
 
     def run(self, bundle: Bundle, most: int) -> Result:
-        """Processes a bundle; splittable stages claim at most `most` positions of each element."""
+        """Processes a bundle. A splittable stage claims at most `most` positions of each element."""
         spec = self.stages[bundle.stage]
         if spec.keyed:
             return self.run_keyed(spec, bundle)
@@ -203,13 +209,13 @@ class UserCode:
         return self.result(spec, bundle, elements, processed, tuple(residuals))
 
     def truncated(self, behaviour: Behaviour, low: int, high: int) -> int:
-        """Returns where a restriction ends that a drain has truncated."""
+        """Returns the end of a restriction after truncation."""
         if behaviour.drain_keeps is not None:
             return min(high, low + behaviour.drain_keeps)
         return low if high == ENDLESS else high
 
     def stamp(self, element: Element, position: int) -> int:
-        """The time of a position of a restriction: later ones later, all inside the windows."""
+        """Returns the timestamp of a position in a restriction: increasing, and inside all windows."""
         return min(element.time + position, *(one.max_timestamp() for one in element.windows))
 
     def run_keyed(self, spec: StageSpec, bundle: Bundle) -> Result:

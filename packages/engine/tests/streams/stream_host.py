@@ -1,8 +1,9 @@
-"""Runs a stream in random order, and checks at each step that no watermark overtakes elements.
+"""Host that runs a stream in random order, and checks after each step that no watermark overtakes
+elements.
 
-The promise: what a reader has not seen holds its watermark, unless it was late at its source. Where
-windows merge it holds it by the event time of every element. For other windows the end of the window
-is early enough.
+The invariant: data that a reader has not seen holds the reader's watermark, unless the data was
+late at its source. For merging windows, the event time of every element holds the watermark. For
+other windows, a hold at the end of the window is sufficient.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from beam_runner_model.times import MIN_TIMESTAMP, Timestamp
 from beam_runner_model.timestamp_combiners import combine_timestamps
 from beam_runner_model.window_coders import decode_window, encode_window
 from beam_runner_model.window_fns import FixedWindows, assign_windows
-from beam_runner_model.windowed_values import held_until
+from beam_runner_model.windowed_values import compute_hold_time
 
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import Group
@@ -45,7 +46,7 @@ from beam_runner_engine.scheduler.events import (
     Start,
     Tick,
 )
-from beam_runner_engine.scheduler.overtaking import WatermarkWatch
+from beam_runner_engine.scheduler.overtaking import WatermarkChecker
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     GraphSpec,
@@ -69,12 +70,12 @@ Part: TypeAlias = tuple[Step, ...]
 
 
 class Overtaken(AssertionError):
-    """A watermark has overtaken an element that was on time."""
+    """Error: a watermark has overtaken an on-time element."""
 
 
 @attrs.frozen
 class Ref:
-    """What data refers to: elements, or steps of a source that are still to be taken."""
+    """Reference of data: elements, or remaining steps of a source."""
 
     number: int
     elements: Elements = ()
@@ -82,14 +83,14 @@ class Ref:
 
 
 def hold_of(element: Element) -> Timestamp:
-    """Until when an element holds watermarks."""
+    """Returns the time at which an element holds watermarks."""
     if element.window is None:
         return element.time
-    return held_until(element.time, (encode_window(element.window),))
+    return compute_hold_time(element.time, (encode_window(element.window),))
 
 
 class StreamHost:
-    """Runs one job to its end; `panes` are what its grouping has put out."""
+    """Host that runs one job to its end. `panes` holds the output of the grouping stage."""
 
     def __init__(self, job: StreamJob, rng: Random) -> None:
         self.job = job
@@ -109,7 +110,7 @@ class StreamHost:
         }
         limits = Limits(rng.randint(1, 4), rng.randint(1, 4), outside_attempts=_MOST_STEPS)
         self._scheduler = Scheduler(self._graph, limits)
-        self._watch = WatermarkWatch()
+        self._watch = WatermarkChecker()
 
     def run(self) -> None:
         """Runs the job to its end in random order, with failures and splits."""
@@ -148,11 +149,11 @@ class StreamHost:
                 self._now += self._rng.randint(0, 3)
                 self._handle(Tick(self._now))
             case _:
-                self._complete(bundle)
+                self._complete_bundle(bundle)
 
     def _handle(self, event: Event) -> None:
         commands = self._watch.handle(self._scheduler, event)
-        assert self._watch.take_found() == []
+        assert self._watch.take_violations() == []
         for command in commands:
             self._carry_out(command)
 
@@ -168,7 +169,7 @@ class StreamHost:
             case FinishJob() | FailJob():
                 self._end = command
 
-    def _complete(self, bundle: Bundle) -> None:
+    def _complete_bundle(self, bundle: Bundle) -> None:
         del self._open[bundle.number]
         self._asked.pop(bundle.number, None)
         spec = next(stage for stage in self._graph.stages if stage.name == bundle.stage)
@@ -190,7 +191,7 @@ class StreamHost:
         return tuple(e for e in one.data.ref.elements if e.window in one.windows)
 
     def _read(self, bundle: Bundle) -> tuple[Elements, tuple[Residual, ...]]:
-        """Takes a few steps of each restriction; the rest is a residual."""
+        """Takes a few steps of each restriction; the remaining steps become a residual."""
         elements: list[Element] = []
         residuals: list[Residual] = []
         for one in bundle.inputs:
@@ -199,21 +200,23 @@ class StreamHost:
             for members, _ in part[:taken]:
                 elements += [Element(m.key, m.time, (m,)) for m in members]
             if part[taken:]:
-                residuals.append(self._rest(part, taken))
+                residuals.append(self._residual_of(part, taken))
         return tuple(elements), tuple(residuals)
 
-    def _rest(self, part: Part, taken: int) -> Residual:
+    def _residual_of(self, part: Part, taken: int) -> Residual:
         delay = self._rng.choice((0, 0, 2))
         return Residual(self._data(part=part[taken:]), delay, watermark=part[taken - 1][1])
 
     def _split(self, bundle: Bundle) -> None:
-        """Answers with a checkpoint: of a source after a step, of others between their inputs."""
+        """Answers a split request with a checkpoint: after a step of a source, or between the
+        inputs of another stage.
+        """
         asked = self._asked.pop(bundle.number)
         first, *others = bundle.inputs
         residuals = [Residual(one.data, windows=one.windows, untouched=True) for one in others]
         part: Part = first.data.ref.part
         if len(part) > 1:
-            residuals.append(self._rest(part, 1))
+            residuals.append(self._residual_of(part, 1))
             first = attrs.evolve(first, data=self._data(part=part[:1]))
         if residuals:
             self._open[bundle.number] = attrs.evolve(bundle, inputs=(first,))
@@ -223,7 +226,9 @@ class StreamHost:
         self._handle(done)
 
     def _outputs(self, spec: StageSpec, name: str, elements: Elements) -> list[Output]:
-        """What a stage hands on, in windows if it assigns them, and combined if it lifts."""
+        """Returns the output of a stage, after window assignment and lifted combining if the stage
+        does either.
+        """
         job = self.job
         if name == SIDE:
             windowed = (
@@ -253,7 +258,7 @@ class StreamHost:
         return tuple(attrs.evolve(element, window=w) for w in self.job.windows_of(member))
 
     def _combined(self, elements: list[Element]) -> Element:
-        """What a lifted combine puts out for elements of one key and window."""
+        """Returns the output of a lifted combine for elements of one key and window."""
         window = elements[0].window
         assert window is not None
         time = combine_timestamps(
@@ -264,7 +269,7 @@ class StreamHost:
 
     def _group(self, bundle: Bundle) -> tuple[Elements, dict[str, Any]]:
         store = self._stores[bundle.stage, bundle.shard]
-        merges = self.job.strategy.merges
+        merges = self.job.strategy.needs_merge
         grouper = TriggeredGrouper(self.job.strategy, store, OverlapMerger() if merges else None)
         rows = [e for one in bundle.inputs for e in one.data.ref.elements]
         time = bundle.processing_time, bundle.output_watermark
@@ -281,13 +286,13 @@ class StreamHost:
         if bundle.stage == GROUPED:
             self.panes += panes
         more = {"summary": commit.summary}
-        return tuple(map(self._put_together, filter(lambda pane: pane.values, panes))), more
+        return tuple(map(self._merge_partial_pane, filter(lambda pane: pane.values, panes))), more
 
-    def _put_together(self, pane: Group) -> Element:
-        """What goes on of a pane of a part of a key."""
+    def _merge_partial_pane(self, pane: Group) -> Element:
+        """Returns the element that a pane of a partial key becomes downstream."""
         members = tuple(m for several in pane.values for m in several)
         if pane.pane.timing is PaneTiming.LATE:
-            # It is behind the watermark, with all that it tells again.
+            # The accumulating pane is behind the watermark, with all elements that it repeats.
             members = tuple(attrs.evolve(member, on_time=False) for member in members)
         window = decode_window(self.job.strategy.window_coder, pane.window)
         return Element(members[0].key, pane.timestamp, members, window)
@@ -304,20 +309,20 @@ class StreamHost:
         return Data(Ref(self._refs, elements, part), facts)
 
     def _check_reading(self, bundle: Bundle) -> None:
-        """Fails if a grouping is told elements that its watermark has overtaken."""
+        """Raises `Overtaken` if a grouping receives elements that its watermark has overtaken."""
         for one in bundle.inputs:
             for element in one.data.ref.elements:
                 if element.on_time:
                     needed = (
                         min(element.on_time)
-                        if self.job.strategy.merges
+                        if self.job.strategy.needs_merge
                         else element.window.max_timestamp()
                     )
                     if bundle.input_watermark > needed:
                         raise Overtaken(f"{element} is read at {bundle.input_watermark}")
 
     def _check_handing_on(self, outputs: tuple[Output, ...]) -> None:
-        """Fails if an element is handed on behind the watermark of a stage that reads it."""
+        """Raises `Overtaken` if an output element is behind the watermark of a reading stage."""
         for output in outputs:
             for reader in self._readers[output.collection]:
                 watermark = self._scheduler.report(reader).upstream_watermark
@@ -357,7 +362,9 @@ def _graph_of(job: StreamJob) -> GraphSpec:
 
 
 def _side_steps(rng: Random) -> Part:
-    """Steps of the side input, whose watermark is behind here and ahead there."""
+    """Returns the steps of the side input, whose watermark is sometimes behind and sometimes ahead
+    of the main input.
+    """
     steps: list[Step] = []
     for time in range(0, LAST + 30, 10):
         members = (Member(-1, 0, time),) if rng.random() < 0.7 else ()

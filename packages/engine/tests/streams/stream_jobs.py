@@ -1,4 +1,4 @@
-"""Streams of known elements, and the ways in which a runner may carry them to a grouping."""
+"""Random streams of known elements, with random stages between the sources and a grouping."""
 
 from __future__ import annotations
 
@@ -23,17 +23,21 @@ from beam_runner_model.window_fns import (
 )
 from beam_runner_model.windows import IntervalWindow, Window
 
-from beam_runner_engine.keyed.merging import sweep
+from beam_runner_engine.keyed.merging import merge_overlapping
 
 GAP = 6
 CUSTOM = OpaqueWindows("sessions of several gaps", b"")
-"""Windows that begin with an element, as sessions do, and whose length depends on the element."""
+"""Custom windows that start at an element, like sessions, with a length that depends on the
+element.
+"""
 LAST = 80
 
 
 @attrs.frozen
 class Member:
-    """An element of a source. It is on time if the source had not promised to be beyond its time."""
+    """Element of a source. The element is on time if its timestamp isn't behind the watermark that
+    the source reported before.
+    """
 
     ident: int
     key: int
@@ -43,7 +47,7 @@ class Member:
 
 @attrs.frozen
 class Element:
-    """What goes through a job: a member, or several of a key and window that were combined."""
+    """Element inside a job: a member, or several members of a key and window after combining."""
 
     key: int
     time: Timestamp
@@ -52,23 +56,26 @@ class Element:
 
     @property
     def on_time(self) -> tuple[Timestamp, ...]:
-        """The times of the members that are on time."""
+        """Timestamps of the on-time members."""
         return tuple(member.time for member in self.members if member.on_time)
 
 
 Step: TypeAlias = tuple[tuple[Member, ...], Timestamp]
-"""Elements of a source, and the watermark that it reports behind them."""
+"""Step of a source: elements, and the watermark that the source reports after them."""
 
 
 @attrs.frozen
 class StreamJob:
-    """A stream and its way.
+    """Stream and the stages between its sources and the grouping.
 
-    `sources` have restrictions, which are steps. Elements get their windows where they are read, or
-    behind `hops` stages, which all sources share if they are `joined`. The last stage before the
-    grouping combines what is alike in a bundle if the job `lifts`, and reads a slower side input,
-    window by window, if it is `sided`. User code moves elements by `shift` ms, and leaves their
-    windows. A job that is `fanned` groups parts of each key before it groups the key.
+    Attributes:
+        sources: the steps of each source, which form its restriction.
+        hops: the number of stages before the stage that assigns windows.
+        joined: whether all sources share these stages.
+        lifts: whether the last stage before the grouping combines the elements of a bundle.
+        sided: whether this stage reads a slower side input, window by window.
+        shift: the number of ms by which user code moves timestamps, without changing windows.
+        fanned: whether the job groups parts of each key before it groups the key.
     """
 
     strategy: WindowingStrategy
@@ -82,21 +89,21 @@ class StreamJob:
     fanned: bool = False
 
     def members(self) -> Iterator[Member]:
-        """All elements of all sources."""
+        """Yields all elements of all sources."""
         for source in self.sources:
             for steps in source:
                 for members, _ in steps:
                     yield from members
 
     def windows_of(self, member: Member) -> tuple[Window, ...]:
-        """The windows that an element is assigned to."""
+        """Returns the windows that an element is assigned to."""
         if self.strategy.window_fn == CUSTOM:
             return (IntervalWindow(member.time, member.time + GAP + member.ident % 3),)
         return tuple(assign_windows(self.strategy.window_fn, member.time))
 
 
 class OverlapMerger:
-    """Merges windows that overlap, for windows that the engine knows nothing about."""
+    """Merger of overlapping windows, for windows that the engine can't decode."""
 
     def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[Mapping[Window, Window]]:
         answers: list[Mapping[Window, Window]] = []
@@ -105,7 +112,7 @@ class OverlapMerger:
             answers.append(
                 {
                     member: IntervalWindow(start, end)
-                    for start, end, members in sweep(spans)
+                    for start, end, members in merge_overlapping(spans)
                     for member in members
                 }
             )
@@ -136,7 +143,9 @@ def strategy_of(
     mode: AccumulationMode = AccumulationMode.DISCARDING,
     lateness: int = 0,
 ) -> WindowingStrategy:
-    """The strategy with these windows of `WINDOW_FNS` and this trigger of `TRIGGERS`."""
+    """Returns the strategy with the named windows of `WINDOW_FNS` and the named trigger of
+    `TRIGGERS`.
+    """
     return WindowingStrategy(
         window_fn=WINDOW_FNS[windows],
         window_coder=WindowCoder.GLOBAL if windows == "global" else WindowCoder.INTERVAL,
@@ -151,10 +160,10 @@ def strategy_of(
 def random_job(
     rng: Random, strategy: WindowingStrategy, *, lifts: bool, late: bool = False
 ) -> StreamJob:
-    """A job with random sources and a random way to its grouping.
+    """Returns a job with random sources and random stages before its grouping.
 
-    Windows that merge are neither grouped twice nor left by their elements: what comes of these in a
-    stream is not what comes of them in a batch, by the model.
+    Merging windows are never grouped twice, and timestamps stay in their windows. By Beam's model,
+    such pipelines have different results in streams and batches.
     """
     idents = iter(range(1_000))
     sided = rng.random() < 0.2
@@ -170,15 +179,17 @@ def random_job(
         lifts=lifts,
         joined=rng.random() < 0.3,
         sided=sided,
-        shift=0 if strategy.merges else rng.choice((0, 0, 7)),
-        fanned=not strategy.merges and rng.random() < 0.3,
+        shift=0 if strategy.needs_merge else rng.choice((0, 0, 7)),
+        fanned=not strategy.needs_merge and rng.random() < 0.3,
     )
 
 
 def _steps(rng: Random, idents: Iterator[int], *, late: bool) -> Iterator[Step]:
-    """Steps whose watermark is as far as it may be, or further where elements may be late."""
+    """Yields steps with the highest allowed watermark, or a higher watermark if elements can be
+    late.
+    """
     times = sorted(rng.randrange(LAST) for _ in range(rng.randint(1, 14)))
-    # Not quite in order, as in real sources.
+    # Timestamps are slightly out of order, as in real sources.
     for place in range(len(times) - 1):
         if rng.random() < 0.3:
             times[place], times[place + 1] = times[place + 1], times[place]
@@ -195,7 +206,7 @@ def _steps(rng: Random, idents: Iterator[int], *, late: bool) -> Iterator[Step]:
 
 
 def alike(elements: Iterable[Element]) -> dict[tuple[int, Window | None], list[Element]]:
-    """Elements by their key and window."""
+    """Returns the elements by key and window."""
     found: dict[tuple[int, Window | None], list[Element]] = {}
     for element in elements:
         found.setdefault((element.key, element.window), []).append(element)

@@ -1,9 +1,9 @@
-"""What a runner rewrites in a stream changes no answer, and no watermark overtakes elements by it.
+"""Tests that rewriting a stream changes no result and lets no watermark overtake elements.
 
-Random streams are carried to a grouping in random ways and in random order: through several stages,
-by several writers of one collection, behind side inputs that are read window by window, in checkpoints
-and repeated attempts, grouped in parts first, and combined before they are grouped.
-`BEAM_ENGINE_RUNS` says how many.
+Random streams reach a grouping through random stages in random order. The streams pass several
+stages and several writers of one collection. Some wait for side inputs window by window, are
+checkpointed or retried, or are grouped in parts or combined first. `BEAM_ENGINE_RUNS` sets the
+number of runs.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ Answer = Counter[tuple[bytes, bytes, int, tuple[int, ...]]]
 
 
 def may_lift(strategy: WindowingStrategy) -> bool:
-    """Whether a runner may combine before it groups; the executor's translation goes by the same rule."""
+    """Returns whether a runner may combine before grouping; the executor's translation uses the
+    same rule.
+    """
     earliest = strategy.timestamp_combiner is TimestampCombiner.EARLIEST
-    return not strategy.merges and not earliest
+    return not strategy.needs_merge and not earliest
 
 
 def members_of(group: Group) -> tuple[Member, ...]:
@@ -48,7 +50,7 @@ def members_of(group: Group) -> tuple[Member, ...]:
 
 
 def answer_of(groups: Iterable[Group]) -> Answer:
-    """Which elements are together in which window, at which time."""
+    """Returns the groups of elements with their window and timestamp."""
     return Counter(
         (g.key, g.window, g.timestamp, tuple(sorted(m.ident for m in members_of(g))))
         for g in groups
@@ -57,7 +59,7 @@ def answer_of(groups: Iterable[Group]) -> Answer:
 
 def batch_of(job: StreamJob) -> Answer:
     """Returns the answer for the same elements when all of them are there at once."""
-    grouper = TriggeredBulk(job.strategy, OverlapMerger() if job.strategy.merges else None)
+    grouper = TriggeredBulk(job.strategy, OverlapMerger() if job.strategy.needs_merge else None)
     for member in job.members():
         for window in job.windows_of(member):
             key, time = b"%d/0" % member.key, member.time + job.shift
@@ -66,7 +68,7 @@ def batch_of(job: StreamJob) -> Answer:
 
 
 @pytest.mark.timeout(300 + RUNS)
-def test_stream_gives_the_answer_of_the_batch_however_it_is_carried() -> None:
+def test_rewritten_stream_has_the_result_of_the_batch() -> None:
     for seed in range(RUNS):
         rng = Random(seed)
         windows, combiner = rng.choice(list(WINDOW_FNS)), rng.choice(list(TimestampCombiner))
@@ -78,8 +80,10 @@ def test_stream_gives_the_answer_of_the_batch_however_it_is_carried() -> None:
 
 
 def timings_of(host: StreamHost) -> dict[tuple[int, bytes], PaneTiming]:
-    """The timing of the first pane of each element and window; of merged windows, whichever it is."""
-    merges = host.job.strategy.merges
+    """Returns the timing of the first pane of each element and window; for merged windows, of any
+    of them.
+    """
+    merges = host.job.strategy.needs_merge
     first: dict[tuple[int, bytes], PaneTiming] = {}
     for pane in host.panes:
         for member in members_of(pane):
@@ -88,8 +92,10 @@ def timings_of(host: StreamHost) -> dict[tuple[int, bytes], PaneTiming]:
 
 
 @pytest.mark.timeout(300 + RUNS)
-def test_element_that_is_on_time_at_its_source_is_in_no_late_pane_and_never_dropped() -> None:
-    """Beside elements that are late, whatever triggers, lateness and accumulation there are."""
+def test_on_time_element_is_never_late_or_dropped() -> None:
+    """Checks jobs that also have late elements, with random triggers, lateness and accumulation
+    modes.
+    """
     late = 0
     for seed in range(RUNS):
         rng = Random(seed)
@@ -107,7 +113,7 @@ def test_element_that_is_on_time_at_its_source_is_in_no_late_pane_and_never_drop
         for member in job.members():
             for window in job.windows_of(member):
                 timing = first.get(
-                    (member.ident, b"" if strategy.merges else encode_window(window))
+                    (member.ident, b"" if strategy.needs_merge else encode_window(window))
                 )
                 late += timing in (None, PaneTiming.LATE)
                 on_time = timing in (PaneTiming.EARLY, PaneTiming.ON_TIME)
@@ -124,9 +130,7 @@ def test_element_that_is_on_time_at_its_source_is_in_no_late_pane_and_never_drop
         ("global", TimestampCombiner.EARLIEST, True),
     ],
 )
-def test_combining_before_grouping_where_it_is_wrong_is_noticed(
-    windows: str, combiner: TimestampCombiner, late: bool
-) -> None:
+def test_invalid_lifting_is_detected(windows: str, combiner: TimestampCombiner, late: bool) -> None:
     strategy = strategy_of(windows, combiner)
     assert not may_lift(strategy)
     with pytest.raises(Overtaken):

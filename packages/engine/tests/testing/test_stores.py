@@ -1,4 +1,4 @@
-"""The store in memory keeps the contract of stores."""
+"""Tests that the in-memory store satisfies the contract of stores."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Callable
 import pytest
 
 from beam_runner_engine.keyed.cells import CellDelta
-from beam_runner_engine.testing.store_contract import CELL, CommittingStore, store_checks
+from beam_runner_engine.testing.store_contract import CELL, CommittingStore, list_store_checks
 from beam_runner_engine.testing.stores import MemoryStore
 
 
-@pytest.mark.parametrize("check", store_checks(), ids=lambda check: check.__name__)
-def test_memory_store_keeps_the_contract(check: Callable[[CommittingStore], None]) -> None:
+@pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
+def test_memory_store_satisfies_the_contract(check: Callable[[CommittingStore], None]) -> None:
     check(MemoryStore())
 
 
-def test_the_contract_notices_what_is_wrong() -> None:
+def test_store_contract_rejects_a_broken_store() -> None:
     class Forgetful(MemoryStore):
         def commit(self, deltas: object) -> None:
-            """Forgets everything."""
+            """Discards all changes."""
 
     failures = 0
-    for check in store_checks():
+    for check in list_store_checks():
         try:
             check(Forgetful())
         except AssertionError:
             failures += 1
-    assert failures == len(store_checks()) - 1  # an empty store is what it does well
+    assert failures == len(list_store_checks()) - 1  # The check of an empty store passes.
 
 
-def test_empty_cells_are_not_kept() -> None:
+def test_memory_store_removes_empty_cells() -> None:
     store = MemoryStore()
     store.commit({CELL: CellDelta(added={b"x": (b"1",)})})
     store.commit({CELL: CellDelta(cleared=True)})

@@ -1,3 +1,3 @@
-"""The value types that both halves of the engine share: times, windows, panes, triggers,
-strategies, facts.
+"""Records that the layers of the runner exchange: event time, windows, panes, triggers, stages,
+encoded data and job reports.
 """

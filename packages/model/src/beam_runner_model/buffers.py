@@ -1,4 +1,6 @@
-"""The buffers between the stages of a job: what is written, how it is ordered and grouped, and who reads it from the side."""
+"""Plans of the buffers between the stages of a job: kinds, windowing, grouping and side-input
+readers.
+"""
 
 from __future__ import annotations
 
@@ -12,39 +14,48 @@ from beam_runner_model.window_fns import GlobalWindows, WindowFn
 
 
 class BufferKind(enum.Enum):
-    """What happens to elements between the stages that write a buffer and those that read it."""
+    """Kind of a buffer: how the buffer passes elements from the stages that write to the stages
+    that read.
+    """
 
     STORED = "stored"
-    """Kept in files as they are and read in the same order: at fan-outs and where stages can't fuse."""
+    """Stored in files, read in the order of writing. Used at fan-outs and between stages that can't
+    fuse.
+    """
     DEALT = "dealt"
-    """Dealt out evenly over tasks, element by element: Reshuffle, Redistribute, splits of a source."""
+    """Rebalanced: elements are distributed evenly over tasks, for Reshuffle, Redistribute and
+    splits of a source.
+    """
     GROUPED = "grouped"
-    """Grouped by key and window: GroupByKey."""
+    """Grouped by key and window, for GroupByKey."""
     KEYED = "keyed"
-    """Whole elements by key shard: the input of a stateful transform."""
+    """Complete elements, partitioned by key shard: the input of a stateful transform."""
     SIDE_ITERABLE = "side_iterable"
-    """Kept in files by window, as a side input that is read as a whole."""
+    """Stored in files by window: a side input that transforms read as an iterable."""
     SIDE_MULTIMAP = "side_multimap"
-    """Kept in files by window and key, as a side input that is looked up by key."""
+    """Stored in files by window and key: a side input that transforms look up by key."""
 
     @property
     def is_shuffle(self) -> bool:
-        """Whether a row of it is for one of the key shards, or shares, of the stage that reads it."""
+        """Whether each row belongs to one partition (key shard or rebalanced share) of the reading
+        stage.
+        """
         return self is BufferKind.DEALT or self.is_keyed
 
     @property
     def is_keyed(self) -> bool:
-        """Whether a row of it is for one of the key shards of the stage that reads it."""
+        """Whether each row belongs to one key shard of the reading stage."""
         return self in (BufferKind.GROUPED, BufferKind.KEYED)
 
 
 @attrs.frozen
 class MergingPlan:
-    """How custom windows merge: by a stage of one transform, which only an SDK can run.
+    """Plan for merging custom windows in a stage with one transform, which only an SDK can run.
 
     Attributes:
-        spec: what the harness must know. It reads the windows of keys, and writes how they merge.
-        embedded: whether it runs in the Spark Python worker itself.
+        spec: the stage for the harness. The stage reads the windows of keys and writes the merge
+            results.
+        embedded: whether the stage runs in the Spark Python worker process.
     """
 
     spec: HarnessStage
@@ -53,21 +64,22 @@ class MergingPlan:
 
 @attrs.frozen
 class BufferPlan:
-    """A buffer: written by some stages, read by others.
+    """Plan of a buffer, which some stages write and other stages read.
 
     Attributes:
-        buffer_id: unique in the job; also the name of the scheduler's collection.
-        kind: what happens in it.
-        strategy: the windowing strategy of what is written to it; None where nothing is.
-        bulk: for GROUPED and KEYED: it is bounded, and needs no state between bundles: for GROUPED
-            where the trigger fires once.
-        whole: for GROUPED and KEYED: it is bounded, and a shard is read once, when all of it is
-            there; else it is read as it comes.
-        merging: for GROUPED and KEYED: how its windows merge, if the engine does not know it.
-        windows: for STORED, DEALT and KEYED: each piece of its data is of one window and tells it, since
-            a stage that reads it waits for side inputs window by window.
-        restrictions: for DEALT: its elements are restrictions with their sizes. Other elements share a bundle
-            while they are few bytes; restrictions are much work however small they are.
+        buffer_id: unique ID in the job, also the name of the scheduler's collection.
+        kind: how the buffer passes elements on.
+        strategy: the windowing strategy of the buffer's elements; None if no elements are written.
+        bulk: for GROUPED and KEYED: whether the data is bounded and needs no state between bundles.
+            For GROUPED, the trigger must also fire only once.
+        whole: for GROUPED and KEYED: whether the data is bounded and each shard is read once, after
+            its last row is written. Otherwise, rows are read as they arrive.
+        merging: for GROUPED and KEYED: the plan for merging windows, if the engine can't merge
+            them.
+        windows: for STORED, DEALT and KEYED: whether each piece of data has one window, which its
+            facts name. Required if the reading stage waits for side inputs by window.
+        restrictions: for DEALT: whether the elements are sized restrictions, which can stand for
+            much work even if they are small. Small other elements share a bundle.
     """
 
     buffer_id: str
@@ -82,19 +94,22 @@ class BufferPlan:
 
 @attrs.frozen
 class SideInputUse:
-    """A stage's transform reads a buffer as the side input named by a tag.
+    """Use of a buffer as the side input `tag` of a transform.
 
     Attributes:
-        mapping_fn: which window of the side input belongs to a window of the main input: the side
-            input's own window function, or an opaque one where the engine can't tell.
-        by_window: windows of it can be read one after the other, and not only when it has ended: it is
-            unbounded, and the engine knows which of its windows are asked for.
-        early: it may be read as soon as it has a pane: it is unbounded, in the global window, and its
-            trigger may fire before the end.
-        retention: how long (ms) after the end of a window of it late main input may still ask for
-            it: the main input's allowed lateness.
-        latest: of a window of it only the element that came last is seen: it is a single value, and
-            there may be several panes.
+        transform_id: the transform that reads the side input.
+        tag: the name of the side input in the transform.
+        buffer_id: the buffer that holds the side input.
+        mapping_fn: maps a window of the main input to a window of the side input. The value is the
+            side input's window function, or an opaque function that the engine can't compute.
+        by_window: whether readers can get one window before the whole side input ends. True if the
+            side input is unbounded and the engine can compute the requested windows.
+        early: whether readers can get the side input from its first pane on. True if the side input
+            is unbounded, in the global window, and its trigger can fire early.
+        retention: duration (ms) after the end of a side-input window in which late main input can
+            still read the window: the main input's allowed lateness.
+        latest: whether readers see only the last element of each window. True for a single value
+            that can have several panes.
     """
 
     transform_id: str
@@ -108,5 +123,5 @@ class SideInputUse:
 
     @property
     def name(self) -> str:
-        """Its name among the side inputs of the stage."""
+        """Name of the side input, unique in the stage."""
         return f"{self.transform_id}:{self.tag}"

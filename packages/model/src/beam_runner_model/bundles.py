@@ -1,6 +1,6 @@
-"""What a bundle reports: metrics, residuals, splits, progress and its result.
+"""Reports of a bundle: metrics, residuals, splits, progress and the result.
 
-All event times are integers in milliseconds since the epoch.
+All event times are integers in milliseconds since the Unix epoch.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import attrs
 
 @attrs.frozen
 class MonitoringInfo:
-    """One metric as the SDK reported it (``metrics.proto``), its payload still encoded.
+    """Metric as the SDK reports it (``metrics.proto``), with an encoded payload.
 
     Attributes:
-        urn: what it measures.
-        type: how the payload is encoded and added up.
-        labels: sorted pairs, ``PTRANSFORM``, ``PCOLLECTION``, ``NAMESPACE``, ``NAME``, ...
-        payload: the value.
+        urn: the URN of the metric.
+        type: the URN of the payload's encoding, which also determines how payloads are combined.
+        labels: sorted pairs of label and value, for example ``PTRANSFORM``, ``PCOLLECTION``,
+            ``NAMESPACE`` and ``NAME``.
+        payload: the encoded value.
     """
 
     urn: str
@@ -27,13 +28,13 @@ class MonitoringInfo:
 
 @attrs.frozen
 class ResidualElement:
-    """What a splittable DoFn has left of an element (``DelayedBundleApplication``).
+    """Residual of an element that a splittable DoFn didn't finish (``DelayedBundleApplication``).
 
     Attributes:
-        element: a windowed value as the stage's input edge encodes them, restriction included.
-        delay_ms: not to be resumed before so many milliseconds of processing time have passed.
-        watermark: event time (ms) before which the rest will put out nothing, the earliest of all
-            outputs; None if there is no watermark estimator.
+        element: a windowed value with its restriction, in the encoding of the stage's input edge.
+        delay_ms: minimum delay in processing time (ms) before the residual resumes.
+        watermark: lower bound (event time, ms) of all outputs of the residual, the minimum over the
+            outputs. None without a watermark estimator.
     """
 
     element: bytes
@@ -43,17 +44,18 @@ class ResidualElement:
 
 @attrs.frozen
 class BundleSplit:
-    """What a running bundle keeps and what it gives away (``ProcessBundleSplitResponse``).
+    """Result of splitting a running bundle (``ProcessBundleSplitResponse``).
 
-    Elements of the input are numbered from 0 in the order in which the bundle is given them,
-    skipped ones not counted.
+    Input elements are numbered from 0 in the order in which the bundle receives them. Skipped
+    elements don't count.
 
     Attributes:
-        last_primary: the number of the last element that the bundle processes whole; -1 for none.
-        first_residual: the number of the first element that it does not touch. It is
-            ``last_primary + 1``, or one more where the element between was split.
-        primaries: what the bundle still does of the split element.
-        residuals: the rest of the split element.
+        last_primary: the number of the last element that the bundle processes completely; -1 for
+            none.
+        first_residual: the number of the first element that the bundle doesn't process. The value
+            is ``last_primary + 1``, or ``last_primary + 2`` if the element between them was split.
+        primaries: the parts of the split element that the bundle still processes.
+        residuals: the other parts of the split element.
     """
 
     last_primary: int
@@ -64,15 +66,15 @@ class BundleSplit:
 
 @attrs.frozen
 class BundleProgress:
-    """How far a running bundle is.
+    """Progress of a running bundle.
 
     Attributes:
-        metrics: its monitoring infos so far.
-        processed: how many of its input elements are done, with a fraction for the one that is
-            being processed, where its restriction tracker can tell.
-        waits: whether its user code leaves time to others in its interpreter; None if that is not
-            known.
-        starts: whether it waits for its SDK harness, which is still being started.
+        metrics: the monitoring infos of the bundle so far.
+        processed: the number of finished input elements. If a restriction tracker reports progress,
+            the value includes a fraction for the current element.
+        waits: whether the user code waits outside the interpreter, so that other threads can run.
+            None if unknown.
+        starts: whether the bundle waits for an SDK harness that is still starting.
     """
 
     metrics: tuple[MonitoringInfo, ...]
@@ -83,12 +85,14 @@ class BundleProgress:
 
 @attrs.frozen
 class BundleResult:
-    """What a finished bundle says besides its data.
+    """Result of a finished bundle, without its output data.
 
     Attributes:
-        metrics: all monitoring infos of this bundle alone.
-        requires_finalization: user code registered callbacks to run after the commit.
-        residuals: what splittable DoFns deferred: input of a later bundle of the same stage.
+        metrics: the monitoring infos of this bundle only.
+        requires_finalization: whether user code registered callbacks that must run after the
+            commit.
+        residuals: the residuals of splittable DoFns, which become input of a later bundle of the
+            same stage.
     """
 
     metrics: tuple[MonitoringInfo, ...]

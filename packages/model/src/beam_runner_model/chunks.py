@@ -1,6 +1,6 @@
 """Data that enters and leaves a harness: chunks of encoded elements, groups and timers.
 
-All event times are integers in milliseconds since the epoch.
+All event times are integers in milliseconds since the Unix epoch.
 """
 
 from __future__ import annotations
@@ -14,21 +14,19 @@ from beam_runner_model.value_pieces import GroupValues
 
 @attrs.frozen
 class ElementChunk:
-    """Windowed values, each encoded (nested) by the edge's windowed coder, one after the other.
+    """Chunk of windowed values, concatenated in the nested encoding of the edge's windowed coder.
 
     Attributes:
-        count: how many.
-        data: the bytes.
-        ends: where each element ends in ``data`` (the last equals its length); on the way in it may
-            be None, which has an input that is not processed whole read once more.
-        min_timestamp: on the way out the earliest event time (ms) of all elements, or a moment in
-            the first of their windows to end if that is earlier (`held_until` of the engine's
-            windowed values); None where the edge did not ask for it.
-        window: on the way out the encoded window of all elements, or None where the edge did not
-            ask for it.
-        first: on the way in, the number of the first element to process; those before it are
-            skipped.
-        last: on the way in, the number after the last element to process; None is ``count``.
+        count: the number of elements.
+        data: the encoded elements.
+        ends: the end offset of each element in ``data``; the last offset equals its length. None is
+            allowed for input; the harness then decodes the data again to find the offsets, unless
+            it processes all elements.
+        min_timestamp: for output: the time (event time, ms) at which the elements hold the
+            watermark, see ``windowed_values.compute_hold_time``. None if the edge doesn't request it.
+        window: for output: the encoded window of all elements. None if the edge doesn't request it.
+        first: for input: the number of the first element to process.
+        last: for input: the number after the last element to process; None means ``count``.
     """
 
     count: int
@@ -40,8 +38,8 @@ class ElementChunk:
     last: int | None = None
 
     @property
-    def meant(self) -> int:
-        """How many of the elements are to be processed."""
+    def selected_count(self) -> int:
+        """Number of elements to process."""
         return (self.count if self.last is None else self.last) - self.first
 
 
@@ -49,17 +47,18 @@ class ElementChunk:
 class KeyedChunk:
     """Rows of key, value, window and event time, in columns.
 
-    Row *i* is in exactly one window: an element in three windows is three rows.
-    Keys and values are the *nested* encodings by the component coders of the edge's KV coder, so
-    that equal keys have equal bytes whichever harness wrote them.
+    Each row is in exactly one window; an element in three windows becomes three rows. Keys and
+    values have the *nested* encodings of the component coders of the edge's KV coder. Equal keys
+    therefore have equal bytes, independent of the harness that wrote the keys.
 
     Attributes:
         key_data: all keys, concatenated.
-        key_ends: where each key ends in ``key_data``.
+        key_ends: the end offset of each key in ``key_data``.
         value_data: all values, concatenated.
-        value_ends: where each value ends in ``value_data``.
-        windows: one encoded window for every row, or a single ``bytes`` if all are the same.
-        timestamps: event time in milliseconds of every row, or None if the edge does not want it.
+        value_ends: the end offset of each value in ``value_data``.
+        windows: the encoded window of each row, or a single ``bytes`` if all rows have the same
+            window.
+        timestamps: the event time (ms) of each row, or None if the edge doesn't request timestamps.
     """
 
     key_data: bytes
@@ -77,18 +76,18 @@ class KeyedChunk:
 
 @attrs.frozen
 class GroupChunk:
-    """Groups: each a key and window with all its values; columns of equal length.
+    """Columns of groups. Each group has a key, a window and all values of the key in the window.
 
-    A harness makes of group *i* the element ``KV<key, Iterable<value>>`` in window ``windows[i]``
-    at event time ``timestamps[i]`` with pane ``pane``.
+    A harness turns group *i* into an element ``KV<key, Iterable<value>>`` in window ``windows[i]``
+    at event time ``timestamps[i]`` with pane ``pane``. All columns have the same length.
 
     Attributes:
-        keys: nested encodings of the keys.
-        windows: encoded windows, or a single ``bytes`` if all are the same.
-        timestamps: event times in milliseconds.
-        counts: number of values of each group.
+        keys: the nested encodings of the keys.
+        windows: the encoded windows, or a single ``bytes`` if all groups have the same window.
+        timestamps: the event times (ms).
+        counts: the number of values in each group.
         values: the nested encodings of the values of each group, concatenated or in pieces.
-        pane: the encoded pane info of all of them (the last byte(s) of a windowed value's header).
+        pane: the encoded pane info of all groups (the last bytes of a windowed value's header).
     """
 
     keys: Sequence[bytes]
@@ -101,17 +100,17 @@ class GroupChunk:
 
 @attrs.frozen
 class StageTimer:
-    """A timer of a stateful stage, set by user code or due.
+    """Timer of a stateful stage: a timer that user code sets, or a timer that fires.
 
     Attributes:
         transform_id: the stateful transform.
-        family: the timer family's local name.
-        tag: the dynamic tag; empty for a plain timer.
+        family: the local name of the timer family.
+        tag: the dynamic tag; empty for a timer without a tag.
         key: the nested encoding of the key.
-        windows: the encoded windows, as the SDK wrote them one after the other; one as a rule.
-        fire_at: when it fires (ms, of its family's time domain); None clears the timer.
-        hold: the event time (ms) of its output, which holds the watermark until it fires; None if it
-            holds nothing and has no output.
+        windows: the encoded windows, in the SDK's order. Usually there is one window.
+        fire_at: the firing time (ms, in the time domain of the family); None clears the timer.
+        hold: the output timestamp (event time, ms), which holds the watermark until the timer
+            fires. None if the timer holds no watermark and has no output.
         pane: the encoded pane info.
     """
 
@@ -127,16 +126,17 @@ class StageTimer:
 
 @attrs.frozen
 class TimerChunk:
-    """Timers that fire now, in order."""
+    """Timers that fire now, in firing order."""
 
     timers: tuple[StageTimer, ...]
 
 
 @attrs.frozen
 class Settle:
-    """All that was given before must have been processed before the next chunk is asked for.
+    """Barrier in the input: the harness processes all earlier chunks before it requests the next
+    chunk.
 
-    What comes next depends on it: on the timers that user code has set until then.
+    The next chunk depends on the timers that user code sets while it processes the earlier chunks.
     """
 
 
@@ -146,11 +146,11 @@ OutputChunk = ElementChunk | KeyedChunk
 
 @attrs.frozen
 class StateCell:
-    """One state cell of user code: of a key and a window.
+    """State cell of user code, for one key and window.
 
     Attributes:
         transform_id: the stateful transform.
-        state_id: the state's local name.
+        state_id: the local name of the state.
         window: the encoded window.
         key: the nested encoding of the key.
     """

@@ -1,11 +1,15 @@
-"""The errors that every layer knows; the text of each is for the person who submitted the job or started the server."""
+"""Base classes of errors in every layer. Each error text addresses the person who submits the job
+or starts the server.
+"""
 
 from __future__ import annotations
 
 
 class RunnerError(Exception):
-    """Base of all errors that a layer raises on purpose."""
+    """Base of all errors that the layers raise deliberately."""
 
 
 class Unavailable(RunnerError):
-    """What a request or a job needs isn't there: the server stops, or there is nothing to run jobs on."""
+    """Error of a missing service: for example, the server is stopping or no cluster can run the
+    job.
+    """

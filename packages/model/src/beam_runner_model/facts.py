@@ -1,4 +1,4 @@
-"""What is known about data without looking at it: the facts that travel with a reference to it."""
+"""Statistics about encoded data, which travel with a reference to the data."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from beam_runner_model.windows import Window
 
 @attrs.frozen
 class DataFacts:
-    """Facts about some encoded elements that lie together.
+    """Statistics about a piece of encoded data, known without reading the data.
 
-    `count` elements of `size` bytes in all, none earlier than `min_timestamp` (ms); no elements
-    have no earliest one and say `MAX_TIMESTAMP`. `shard` is the key shard they belong to, None if
-    they are not keyed. `windows` are all the windows the elements are in, None if there are too
-    many to tell. `work` is how many bytes they stand for, where they are restrictions that say so.
+    Attributes:
+        count: the number of elements.
+        size: the size of all elements, in bytes.
+        min_timestamp: a lower bound (event time, ms) of the elements' timestamps; `MAX_TIMESTAMP`
+            if there are no elements.
+        shard: the key shard of the elements; None if the elements aren't keyed.
+        windows: all windows of the elements; None if there are too many windows to list.
+        work: the number of bytes that the elements represent, if they are sized restrictions.
     """
 
     count: int = 0

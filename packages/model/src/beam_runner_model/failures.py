@@ -1,4 +1,4 @@
-"""Bundles that failed, and why jobs ended as failed, as records that cross package borders."""
+"""Records of failed bundles and of the reasons for which jobs fail, shared by all packages."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from beam_runner_model.waits import Wait
 
 
 class FailureCause(enum.StrEnum):
-    """Why an attempt at a bundle failed."""
+    """Cause of a failed attempt at a bundle."""
 
     USER_CODE = "user_code"
     LOST_PROCESS = "lost_process"
-    """The worker process ended, or was replaced."""
+    """The worker process exited or was replaced."""
     OUTSIDE = "outside"
-    """Something else outside of user code."""
+    """A different failure outside of user code."""
     UNAVAILABLE = "unavailable"
-    """A neighbour is unavailable. Such a failure isn't counted as an attempt."""
+    """An external system is unavailable. Such a failure doesn't count as an attempt."""
     PERMANENT = "permanent"
-    """Data is missing or damaged, which no attempt can mend."""
+    """Data is missing or damaged, so a retry can't succeed."""
 
     @classmethod
     def _missing_(cls, value: object) -> FailureCause:
@@ -29,22 +29,24 @@ class FailureCause(enum.StrEnum):
 
 @attrs.frozen
 class FailedBundle:
-    """A bundle of which the latest attempt failed.
+    """Bundle whose latest attempt failed.
 
     Attributes:
-        stage: the id of its stage.
-        bundle: its number.
-        steps: the full names of the transforms in its stage.
-        attempts: the number of attempts that failed.
-        kind: why the latest attempt failed.
-        step: the full name of the transform that failed; empty if it isn't known.
-        error: what the latest failure reported, in one line.
-        element: the element that was processed, if it is known.
-        neighbour: the name of what is unavailable, if something is.
-        away: for how many seconds the neighbour has been unavailable.
-        next_in: how many seconds until the next attempt begins; None if it runs.
-        host: the machine of the worker process that was lost, if it is known.
-        pid: that process.
+        stage: the ID of the stage.
+        bundle: the number of the bundle.
+        steps: the full names of the transforms in the stage.
+        attempts: the number of failed attempts.
+        kind: the cause of the latest failure.
+        step: the full name of the transform that failed; empty if unknown.
+        error: the error text of the latest failure, in one line.
+        element: the text of the element that the failed attempt processed; empty if unknown.
+        neighbour: the name of the unavailable external system; empty if the cause isn't
+            `UNAVAILABLE`.
+        away: the duration (seconds) for which the external system has been unavailable.
+        next_in: the time (seconds) until the next attempt starts; None if the next attempt is
+            running.
+        host: the machine of the lost worker process; empty if unknown.
+        pid: the ID of the lost worker process; 0 if unknown.
     """
 
     stage: str
@@ -63,16 +65,16 @@ class FailedBundle:
 
 
 class EndingKind(enum.StrEnum):
-    """Why a job ended as failed."""
+    """Kind of reason for which a job fails."""
 
     BUNDLE = "bundle"
-    """The last attempt at a bundle failed."""
+    """The last permitted attempt at a bundle failed."""
     STUCK = "stuck"
-    """Nothing of the job could move any more."""
+    """No part of the job could make progress."""
     PROCESSES = "processes"
-    """No worker process could be had."""
+    """No worker process could be started."""
     PLACEMENT = "placement"
-    """The cluster was lost, or what starts processes on this machine."""
+    """The runner lost the cluster, or the local component that starts worker processes."""
     JOURNAL = "journal"
     """The journal of the job could not be written."""
     SERVER = "server"
@@ -86,13 +88,13 @@ class EndingKind(enum.StrEnum):
 
 @attrs.frozen
 class Ending:
-    """Why a job ended as failed.
+    """Reason for which a job failed.
 
     Attributes:
-        kind: what ended it.
-        reason: what happened, in one line.
-        failure: the bundle that failed, for the kind `BUNDLE`.
-        waits: what the job waited for, for the kind `STUCK`.
+        kind: the kind of reason.
+        reason: a description in one line.
+        failure: the failed bundle, for the kind `BUNDLE`.
+        waits: the waits of the job, for the kind `STUCK`.
     """
 
     kind: EndingKind = attrs.field(converter=EndingKind)

@@ -1,8 +1,7 @@
-"""The values that cross this package's edges, as frozen records.
+"""Records of jobs: states, messages, artifacts, specifications, metrics and pipeline options.
 
-They mirror the messages of Beam's `beam_job_api.proto` and `metrics.proto`, so that a runner or a
-user interface can be written without touching a proto. Job times are wall-clock seconds since the
-epoch, as floats.
+The records mirror the messages of Beam's `beam_job_api.proto` and `metrics.proto`, so runners and
+user interfaces don't need protos. Job times are wall-clock seconds since the Unix epoch, as floats.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from beam_runner_model.failures import Ending, FailedBundle
 
 
 class JobState(enum.Enum):
-    """State of a job; the values are the numbers of `JobState.Enum` in the Job API."""
+    """State of a job. The values are the numbers of `JobState.Enum` in the Job API."""
 
     UNSPECIFIED = 0
     STOPPED = 1
@@ -34,7 +33,7 @@ class JobState(enum.Enum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a job in this state has ended for good."""
+        """Whether the state is final: a job in this state never changes its state again."""
         return self in _TERMINAL
 
 
@@ -44,7 +43,7 @@ _TERMINAL = frozenset(
 
 
 class Importance(enum.IntEnum):
-    """Importance of a job message; the values are those of `JobMessage.MessageImportance`."""
+    """Importance of a job message. The values are the numbers of `JobMessage.MessageImportance`."""
 
     UNSPECIFIED = 0
     DEBUG = 1
@@ -56,26 +55,32 @@ class Importance(enum.IntEnum):
 
 @attrs.frozen
 class StateEvent:
-    """A job entered `state` at `time` (wall-clock seconds since the epoch)."""
+    """Transition of a job to `state` at `time` (wall-clock seconds since the Unix epoch)."""
 
     state: JobState
     time: float
 
 
 MessageRecord: TypeAlias = FailedBundle | Ending | None
-"""What a message tells, for programs: an attempt that is followed by another, or why the job failed."""
+"""Structured content of a message: a failed attempt, the reason of a failed job, or None."""
 
 
 @attrs.frozen
 class JobMessage:
-    """One line of a job's message stream.
+    """Line of a job's message stream.
 
-    `message_id` is unique within the job and grows with the order of the messages. `time` is the
-    server's text for the moment (ISO 8601, UTC, from our own server; other servers write what they
-    like). `text` is what clients are shown, and begins with the name of the `transform` that it is about, in brackets.
+    The message stream of the Job API has no fields for `transform`, `worker` and `record`. Clients
+    that read the stream therefore see the default values.
 
-    `transform`, by its full name, `worker`, the process that the line came from as `host:process`, and `record` are
-    known where the message was made; they are not in the stream, and so empty in what a client reads there.
+    Attributes:
+        message_id: an ID that is unique in the job and increases with the order of messages.
+        time: the time of the message as text. This project's server writes ISO 8601 in UTC; other
+            servers can use other formats.
+        importance: the importance of the message.
+        text: the text for users, which starts with the name of `transform` in brackets.
+        transform: the full name of the transform that the message concerns; empty if unknown.
+        worker: the process that logged the line, as ``host:process``; empty if unknown.
+        record: the structured content of the message, for programs.
     """
 
     message_id: str
@@ -88,13 +93,19 @@ class JobMessage:
 
     @property
     def line(self) -> str:
-        """The text without the transform's name."""
+        """Text of the message without the name of the transform."""
         return self.text.removeprefix(f"[{self.transform}] ") if self.transform else self.text
 
 
 class MessageLine(NamedTuple):
-    """A line that a job logs: `transform` is a full name, `worker` the process in which the line was logged, as
-    `host:process`; empty where there is none. `record` is what the text tells, for programs.
+    """Line that a job logs, before the server assigns an ID and a time.
+
+    Attributes:
+        importance: the importance of the line.
+        text: the text for users.
+        transform: the full name of the transform; empty if unknown.
+        worker: the process that logged the line, as ``host:process``; empty if unknown.
+        record: the structured content of the line, for programs.
     """
 
     importance: Importance
@@ -106,7 +117,7 @@ class MessageLine(NamedTuple):
 
 @attrs.frozen
 class JobInfo:
-    """What the list of jobs says about one job."""
+    """Entry of a job in the list of jobs."""
 
     job_id: str
     job_name: str
@@ -116,13 +127,17 @@ class JobInfo:
 
 @attrs.frozen
 class StagedArtifact:
-    """A file that an environment of the pipeline depends on, resolved into the artifact store.
+    """File that an environment of the pipeline depends on, stored in the artifact store.
 
-    `path` is a file of the store that is never changed once it is there; `sha256` is the hash of
-    its content in lower-case hexadecimal, `size` its length in bytes. `role_urn` and `role_payload`
-    come from the client as they are; `staged_name` is the name in a `staging_to` role (else empty).
-    It is the client's word: good for showing and for `pip`, and never to be joined to a path: see
-    `file_name`.
+    Attributes:
+        type_urn: the URN of the artifact type.
+        role_urn: the URN of the artifact role, as the client sent it.
+        role_payload: the payload of the role, as the client sent it.
+        staged_name: the file name in a `staging_to` role; empty for other roles. The client chooses
+            the name, so never join it to a path; use `file_name` instead.
+        sha256: the SHA-256 hash of the content, in lower-case hexadecimal.
+        size: the size of the content in bytes.
+        path: the path of the file in the store. The file never changes after it is stored.
     """
 
     type_urn: str
@@ -135,29 +150,34 @@ class StagedArtifact:
 
     @property
     def file_name(self) -> str:
-        """The last part of `staged_name`, or the hash where there is none: safe within a folder."""
+        """Last path component of `staged_name`, or the hash if the component is empty; safe to use
+        in a folder.
+        """
         name = self.staged_name.replace("\\", "/").rpartition("/")[2].replace("\0", "")
         return self.sha256 if name in ("", ".", "..") else name
 
 
 @attrs.frozen
 class JobSpec:
-    """Everything an executor needs to run one job.
+    """Specification of a job for an executor.
 
-    - `job_name`: the user's name (`beam:option:job_name:v1` where given, else the name in Prepare).
-    - `pipeline`: a serialized `beam_runner_api.Pipeline`, checked for dangling references, in which
-      the dependencies of every environment (also of those inside an `anyof`) are
-      `beam:artifact:type:file:v1` with path and sha256.
-    - `options`: the pipeline options with their keys as sent (`beam:option:<name>:v1` from SDKs).
-    - `options_json`: the same as the JSON text of the `Struct`, to be handed to SDK harnesses
-      verbatim.
-    - `artifacts`: per environment id the resolved artifacts, without duplicates; an `anyof`
-      environment has those of all its alternatives (the pipeline says which alternative needs
-      which).
-    - `retrieval_endpoint`: `host:port` of the ArtifactRetrievalService, which serves any of these
-      artifacts.
-    - `resumed`: whether an executor has taken this job on before, in an earlier life of the server.
-      A client has been told that it runs, so an executor that finds nothing of it has lost it.
+    Attributes:
+        job_id: the unique ID of the job.
+        job_name: the user's name of the job: the value of `beam:option:job_name:v1`, or the name in
+            the Prepare request.
+        pipeline: a serialized `beam_runner_api.Pipeline` without dangling references. All
+            dependencies of its environments, including alternatives of an `anyof`, have type
+            `beam:artifact:type:file:v1` with a path and an SHA-256 hash.
+        options: the pipeline options with the keys that the client sent (`beam:option:<name>:v1`
+            from SDKs).
+        options_json: the same options as the JSON text of the `Struct`, to pass to SDK harnesses
+            unchanged.
+        artifacts: the resolved artifacts of each environment, by environment ID, without
+            duplicates. An `anyof` environment has the artifacts of all its alternatives.
+        retrieval_endpoint: the address (`host:port`) of the ArtifactRetrievalService that serves
+            the artifacts.
+        resumed: whether an earlier run of the server already passed this job to an executor. If the
+            executor has no record of such a job, the job is lost.
     """
 
     job_id: str
@@ -172,8 +192,8 @@ class JobSpec:
 
 @attrs.frozen
 class MetricCell:
-    """One metric cell, as `MetricCell` in Beam's `metrics.proto`: `payload` is encoded as
-    `type` says.
+    """Metric cell, as `MonitoringInfo` in Beam's `metrics.proto`. The `type` is the URN of the
+    encoding of `payload`.
     """
 
     urn: str
@@ -184,16 +204,14 @@ class MetricCell:
 
 @attrs.frozen
 class JobMetrics:
-    """A job's metrics: of everything tried (`attempted`) and of what was committed
-    (`committed`).
-    """
+    """Metrics of a job: `attempted` covers all attempts, `committed` covers only committed work."""
 
     attempted: tuple[MetricCell, ...] = ()
     committed: tuple[MetricCell, ...] = ()
 
 
 class OptionType(enum.Enum):
-    """Type of a runner's pipeline option; the values are those of `PipelineOptionType.Enum`."""
+    """Type of a pipeline option. The values are the numbers of `PipelineOptionType.Enum`."""
 
     STRING = 0
     BOOLEAN = 1
@@ -205,11 +223,17 @@ class OptionType(enum.Enum):
 
 @attrs.frozen
 class PipelineOption:
-    """A pipeline option the runner understands, as DescribePipelineOptions lists it.
+    """Pipeline option that the runner supports, as DescribePipelineOptions lists it.
 
-    SDKs drop options they do not know unless the server lists them. `name` is without dashes, as in
-    `parallelism`; `default` is text (`"true"` makes a BOOLEAN one that the flag switches off in the
-    Python SDK).
+    SDKs drop unknown options unless the server lists the options.
+
+    Attributes:
+        name: the name without dashes, for example `parallelism`.
+        type: the type of the value.
+        description: a description for users.
+        default: the default value as text. In the Python SDK, the flag of a BOOLEAN option with the
+            default `"true"` sets the option to false.
+        group: the heading under which the option is listed.
     """
 
     name: str

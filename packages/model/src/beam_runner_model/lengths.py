@@ -1,7 +1,7 @@
-"""What stands in front of an encoded value of no fixed size: a count of 32 bits, or a length.
+"""Prefixes of encoded values without a fixed size: 32-bit counts and lengths.
 
-Functions that skip take data and the position of a value and return the position after it. A value
-that is cut off by the end of the data raises IndexError or gives a position beyond the end.
+A skip function takes data and the offset of a value, and returns the offset after the value. If the
+data is truncated, a skip function raises IndexError or returns an offset beyond the end.
 """
 
 from __future__ import annotations
@@ -10,30 +10,38 @@ import struct
 from collections.abc import Callable
 from typing import TypeAlias
 
-from beam_runner_model.varints import CutOff
+from beam_runner_model.varints import TruncatedData
 
 Skip: TypeAlias = Callable[[bytes, int], int]
-"""Takes data and the position of a value and returns the position after it."""
+"""Function that takes data and the offset of a value, and returns the offset after the value."""
 
 COUNT_BYTES = 4
 _COUNT = struct.Struct(">i")
 
 
 def encode_count(count: int) -> bytes:
-    """Encodes how many values follow, or -1 for "not known", as 32 signed bits, big-endian."""
+    """Encodes a number of values as a signed 32-bit big-endian integer; -1 means "unknown"."""
     return _COUNT.pack(count)
 
 
 def decode_count(data: bytes, start: int = 0) -> int:
-    """Decodes the count that begins at `data[start]`; raises CutOff if the data ends within it."""
+    """Decodes the count at `data[start]`.
+
+    Raises:
+        TruncatedData: If the data ends inside the count.
+    """
     if start + COUNT_BYTES > len(data):
-        raise CutOff("the data ends within a count")
+        raise TruncatedData("Can't decode a 32-bit count: the data is truncated")
     count: int = _COUNT.unpack_from(data, start)[0]
     return count
 
 
-def skip_delimited(data: bytes, position: int) -> int:
-    """Skips a length (a variable-length integer) and so many bytes."""
+def skip_length_prefixed(data: bytes, position: int) -> int:
+    """Returns the offset after a value that has a varint length prefix.
+
+    Raises:
+        IndexError: If the data ends inside the length prefix.
+    """
     length = data[position]
     if length < 0x80:
         return position + 1 + length

@@ -1,6 +1,7 @@
-"""What a runner tells of a job that runs, beyond the Job API.
+"""Observations of a running job that the Job API doesn't cover.
 
-All times are wall-clock seconds since the epoch. All lengths of time are seconds.
+Times are wall-clock seconds since the Unix epoch, and durations are seconds, unless a field states
+another unit.
 """
 
 from __future__ import annotations
@@ -18,10 +19,16 @@ from beam_runner_model.waits import Wait
 
 @attrs.frozen
 class JobTimes:
-    """When a job was submitted, came to run and ended, and the first line of the error it failed with.
+    """Times of a job: submission, start and end, in wall-clock seconds since the Unix epoch.
 
-    `kept_until` is the time at which the state of a job that has ended is removed; None if nothing is
-    kept.
+    Attributes:
+        job_id: the ID of the job.
+        submitted: the submission time; None if unknown.
+        started: the time at which the job started running; None if it hasn't started.
+        ended: the time at which the job reached a final state; None if it hasn't finished.
+        error: the first line of the error, if the job failed.
+        kept_until: the time at which the server deletes the state of the finished job; None if no
+            state is stored.
     """
 
     job_id: str
@@ -33,7 +40,13 @@ class JobTimes:
 
     @classmethod
     def of(cls, job_id: str, states: Iterable[StateEvent], last_error: str) -> JobTimes:
-        """The times of a job with these states, oldest first, and this error, if it failed."""
+        """Returns the times of a job.
+
+        Args:
+            job_id: the ID of the job.
+            states: the state transitions of the job, oldest first, at least one.
+            last_error: the error text, which the result includes only if the job failed.
+        """
         first: dict[JobState, float] = {}
         for event in states:
             first.setdefault(event.state, event.time)
@@ -48,14 +61,14 @@ class JobTimes:
 
 
 class BundlePlace(enum.StrEnum):
-    """What runs the user code of a bundle."""
+    """Kind of process that runs the user code of a bundle."""
 
     PROCESS = "process"
-    """The worker process itself."""
+    """The worker process."""
     HARNESS = "harness"
     """An SDK harness."""
     STARTING_HARNESS = "starting_harness"
-    """An SDK harness that has not connected yet."""
+    """An SDK harness that hasn't connected yet."""
     SECTION = "section"
     """Tasks of the cluster."""
 
@@ -66,15 +79,22 @@ class BundlePlace(enum.StrEnum):
 
 @attrs.frozen
 class ObservedBundle:
-    """An attempt at a bundle that runs now.
+    """Attempt at a bundle that is running now. All durations are seconds.
 
-    - `steps`: the full names of the transforms in its stage.
-    - `host`, `pid`: the process that runs it.
-    - `seconds`: for how long it has run; `still` for how long it has come no further.
-    - `fraction`: of its input that is done, from 0 to 1.
-    - `where`: what runs its user code.
-    - `silent`: for how long the process has not answered; 0 if it does.
-    - `tasks`: how many tasks its section has, and `tasks_done` how many of them have ended.
+    Attributes:
+        stage: the ID of the stage.
+        bundle: the number of the bundle.
+        attempt: the number of the attempt.
+        steps: the full names of the transforms in the stage.
+        host: the machine of the process that runs the attempt.
+        pid: the ID of the process that runs the attempt.
+        seconds: the elapsed time of the attempt.
+        still: the time since the attempt last made progress.
+        fraction: the finished fraction of the input, from 0 to 1.
+        where: the kind of process that runs the user code.
+        silent: the time since the process last responded; 0 if the process responds.
+        tasks: the number of tasks of the section.
+        tasks_done: the number of finished tasks of the section.
     """
 
     stage: str
@@ -94,15 +114,17 @@ class ObservedBundle:
 
 @attrs.frozen
 class Execution:
-    """What a job does now.
+    """Current activity of a job.
 
-    - `bundles`: the attempts that run, those first that have run for longest.
-    - `failed`: the bundles of which an attempt failed, those first that failed most often.
-    - `waits`: what parts of the job wait for; of many waits of one kind in a stage only the first are here.
-    - `still`: for how long nothing has been committed, and no bundle has told of progress; 0 while the
-      job moves, or waits for the clock alone.
-    - `now`: the processing time of the job (ms).
-    - `interface`: the address of the cluster's own pages, empty where it has none.
+    Attributes:
+        bundles: the running attempts, longest-running first.
+        failed: the bundles with failed attempts, most attempts first.
+        waits: the reasons for which parts of the job wait. If a stage has many waits of one kind,
+            only the first waits are listed.
+        still: the time (seconds) since the last commit or reported progress. 0 while the job makes
+            progress or waits only for a processing time.
+        now: the processing time of the job (ms since the Unix epoch).
+        interface: the URL of the cluster's web interface; empty if the cluster has none.
     """
 
     bundles: tuple[ObservedBundle, ...] = ()
@@ -118,10 +140,10 @@ SeriesPoint: TypeAlias = tuple[float, int, int, int, int]
 
 @attrs.frozen
 class StageSeries:
-    """How a stage has been getting on, a point every few seconds for an hour or so, oldest first.
+    """History of a stage, with a point every few seconds for about an hour, oldest first.
 
-    A point is: time, output watermark (event time in ms), bytes that waited for the stage, bundles
-    that ran, and how many were committed by then.
+    A point is a tuple of time (seconds since the Unix epoch), output watermark (event time, ms),
+    pending input (bytes), running bundles and committed bundles.
     """
 
     stage: str
@@ -130,7 +152,7 @@ class StageSeries:
 
 @attrs.frozen
 class StackFrame:
-    """A line of a stack."""
+    """Frame of a stack trace."""
 
     file: str
     line: int
@@ -140,10 +162,15 @@ class StackFrame:
 
 @attrs.frozen
 class ThreadStack:
-    """What a thread of a worker process does at this moment, the innermost frame last.
+    """Current stack of a thread in a worker process, innermost frame last.
 
-    - `pid`: its process, 0 where that is not known.
-    - `sdk`: the environment whose SDK harness it is in; empty for a process of the runner's own.
+    Attributes:
+        host: the machine of the process.
+        pid: the ID of the process; 0 if unknown.
+        thread: the name of the thread.
+        frames: the stack frames.
+        sdk: the environment of the SDK harness that owns the thread; empty for a process of the
+            runner.
     """
 
     host: str

@@ -1,8 +1,8 @@
-"""Panes: which firing of its window an output is, and how that is written in an encoded element.
+"""Panes: the position of an output among the firings of its window, and the encoding of panes.
 
-The byte layout is that of the windowed value coder of Beam's model
-(`beam:coder:windowed_value:v1`): bit 0 first, bit 1 last, bits 2-3 timing, bits 4-7 how many
-indexes follow as varints.
+The layout matches the windowed value coder of Beam's model (`beam:coder:windowed_value:v1`). In the
+first byte, bit 0 means first, bit 1 means last, bits 2-3 hold the timing, and bits 4-7 hold the
+number of varint indexes that follow.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import enum
 
 import attrs
 
-from beam_runner_model.varints import CutOff, decode_varint, encode_varint, skip_varint
+from beam_runner_model.varints import TruncatedData, decode_varint, encode_varint, skip_varint
 
 
 class PaneTiming(enum.IntEnum):
-    """When a pane was fired, seen from the watermark and the end of its window."""
+    """Timing of a pane relative to the watermark and the end of the window."""
 
     EARLY = 0
     ON_TIME = 1
@@ -25,10 +25,10 @@ class PaneTiming(enum.IntEnum):
 
 @attrs.frozen
 class PaneInfo:
-    """Which firing of its window an output comes from.
+    """Position of an output among the firings of its window (Beam's pane info).
 
-    `index` counts all firings from 0; `nonspeculative_index` those that are not early, -1 on early
-    ones.
+    `index` counts all firings from 0. `nonspeculative_index` counts the firings that aren't early,
+    and is -1 on early firings.
     """
 
     is_first: bool = True
@@ -39,14 +39,14 @@ class PaneInfo:
 
 
 NO_FIRING = PaneInfo()
-"""The pane of an element that no trigger has fired."""
+"""Pane of an element that no trigger has fired."""
 
 ONLY_FIRING = PaneInfo(timing=PaneTiming.ON_TIME)
-"""The only pane of a window that fires once, on time: what grouping bounded input gives."""
+"""Pane of a window that fires once, on time: the result of grouping bounded input."""
 
 
 def encode_pane(pane: PaneInfo) -> bytes:
-    """Encodes a pane in one byte and up to two varints."""
+    """Encodes a pane as one byte and up to two varints."""
     first_byte = pane.is_first | pane.is_last << 1 | pane.timing << 2
     if pane.timing == PaneTiming.UNKNOWN or (pane.index == 0 and pane.nonspeculative_index == 0):
         return bytes((first_byte,))
@@ -57,12 +57,17 @@ def encode_pane(pane: PaneInfo) -> bytes:
 
 
 def decode_pane(data: bytes, start: int = 0) -> tuple[PaneInfo, int]:
-    """Decodes the pane that begins at `data[start]`; returns it and the position after it.
+    """Decodes the pane at `data[start]`.
 
-    Raises ValueError when the bytes are not a pane.
+    Returns:
+        The pane and the offset after the pane.
+
+    Raises:
+        TruncatedData: If the data ends inside the pane.
+        ValueError: If the bytes aren't an encoded pane.
     """
     if start >= len(data):
-        raise CutOff(f"no pane at byte {start} of {data!r}")
+        raise TruncatedData(f"Can't decode a pane at byte {start}: {data!r} is too short")
     byte = data[start]
     timing = PaneTiming(byte >> 2 & 3)
     early = timing == PaneTiming.EARLY
@@ -79,14 +84,15 @@ def decode_pane(data: bytes, start: int = 0) -> tuple[PaneInfo, int]:
             index, position = decode_varint(data, position)
             nonspeculative_index, position = decode_varint(data, position)
         case kind:
-            raise ValueError(f"the pane at byte {start} has the unknown encoding {kind}")
+            raise ValueError(f"Can't decode the pane at byte {start}: encoding {kind} is unknown")
     return PaneInfo(bool(byte & 1), bool(byte & 2), timing, index, nonspeculative_index), position
 
 
 def skip_pane(data: bytes, position: int) -> int:
-    """Returns the position after the pane that begins at `data[position]`.
+    """Returns the offset after the pane at `data[position]`.
 
-    Raises IndexError when the data ends inside it.
+    Raises:
+        IndexError: If the data ends inside the pane.
     """
     indexes = data[position] >> 4
     position += 1

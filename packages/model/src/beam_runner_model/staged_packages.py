@@ -1,4 +1,6 @@
-"""Which staged files are packages to install, by the names that Beam's Python SDK gives them."""
+"""Staged files that are installable packages, identified by the names that Beam's Python SDK
+assigns.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from beam_runner_model.stages import Artifact
 
 REQUIREMENTS = "requirements.txt"
 OTHER_REQUIREMENTS = "pip-requirements-"
-"""The prefix of the names of requirements files that were staged without a name."""
+"""Prefix of the names of requirements files that a client stages without a name."""
 EXTRA_PACKAGES = "extra_packages.txt"
 SETUP = "workflow.tar.gz"
 SDK_SOURCE = "dataflow_python_sdk.tar"
@@ -19,8 +21,8 @@ WHEEL = ".whl"
 _SDK_WHEEL = "apache_beam"
 
 
-def need_installing(artifacts: Iterable[Artifact]) -> bool:
-    """Whether there are packages among staged files; other files just have to be there."""
+def has_packages(artifacts: Iterable[Artifact]) -> bool:
+    """Returns whether any staged file is a package to install. Other files need no installation."""
     return any(
         artifact.role_urn == urns.ROLE_PIP_REQUIREMENTS_FILE
         or artifact.staged_name in (REQUIREMENTS, EXTRA_PACKAGES, SETUP, SDK_SOURCE)
@@ -30,5 +32,5 @@ def need_installing(artifacts: Iterable[Artifact]) -> bool:
 
 
 def is_sdk_wheel(name: str) -> bool:
-    """Whether a file is a wheel of Beam itself."""
+    """Returns whether a file name is the name of a wheel of Apache Beam."""
     return name.startswith(_SDK_WHEEL) and name.endswith(WHEEL)

@@ -1,6 +1,6 @@
-"""What a harness must know of a job: fused stages, their edges, environments.
+"""Stages, edges and environments of a job, as a harness needs them.
 
-Protocol buffers are here as bytes that nobody but a harness reads.
+Only harnesses read the protocol buffers, which are `bytes` in these records.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 import attrs
 
 _MOST_NAMED = 6
-"""Messages name all transforms of a stage that has no more."""
+"""Maximum number of transforms that messages list by name."""
 
 
 class InputKind(enum.Enum):
-    """How the elements of a stage's main input arrive."""
+    """Kind of chunks in which the elements of a stage's main input arrive."""
 
     ELEMENTS = "elements"
     """:class:`ElementChunk`: concatenated windowed values."""
@@ -24,21 +24,23 @@ class InputKind(enum.Enum):
 
 
 class OutputKind(enum.Enum):
-    """How the elements of one output of a stage leave."""
+    """Kind of chunks in which the elements of an output leave a stage."""
 
     ELEMENTS = "elements"
-    """:class:`ElementChunk`: stored, then read in the same order, or dealt out one by one."""
+    """:class:`ElementChunk`: for data that is stored and read in the same order, or rebalanced."""
     KEYED = "keyed"
-    """:class:`KeyedChunk`: key, value and window apart: for a GroupByKey or a keyed side input."""
+    """:class:`KeyedChunk`: columns of key, value and window, for a GroupByKey or a keyed side
+    input.
+    """
 
 
 @attrs.frozen
 class InputEdge:
-    """The one main input of a stage.
+    """Main input of a stage.
 
     Attributes:
         transform_id: the data-source transform in the stage's descriptor.
-        kind: the chunks that will be given.
+        kind: the kind of chunks that the stage receives.
     """
 
     transform_id: str
@@ -47,20 +49,21 @@ class InputEdge:
 
 @attrs.frozen
 class OutputEdge:
-    """One output of a stage.
+    """Output of a stage.
 
     Attributes:
-        transform_id: the data-sink transform in the stage's descriptor; names the output.
-        kind: the chunks that are wanted.
-        keyed_by_element: for ``KEYED``: the element is not a key-value pair that shall be cut;
-            the whole element is the value and the key is empty (an iterable side input).
-        whole_elements: for ``KEYED``: the value is the whole key-value pair, as a windowed value
-            in the row's one window, encoded as for ``ELEMENTS`` (the input of a stateful stage).
-        timestamps: for ``KEYED``: whether each row's event time is needed. Without it
-            ``KeyedChunk.timestamps`` is None, which saves the cost of keeping it.
-        min_timestamp: for the other kinds: whether each chunk must tell its earliest event time.
-        windows: for the other kinds: whether each chunk must be of one window, and tell it. An
-            element in several windows is then one in each.
+        transform_id: the data-sink transform in the stage's descriptor, which names the output.
+        kind: the kind of chunks that the stage emits.
+        keyed_by_element: for ``KEYED``: whether the complete element is the value and the key is
+            empty, without splitting into key and value (an iterable side input).
+        whole_elements: for ``KEYED``: whether the value is the complete key-value pair, as a
+            windowed value in the row's window, encoded as for ``ELEMENTS`` (the input of a stateful
+            stage).
+        timestamps: for ``KEYED``: whether the event time of each row is needed. If False,
+            ``KeyedChunk.timestamps`` is None, which saves storage.
+        min_timestamp: for ``ELEMENTS``: whether each chunk reports its earliest event time.
+        windows: for ``ELEMENTS``: whether each chunk contains and reports a single window. An
+            element in several windows then appears once in each window.
     """
 
     transform_id: str
@@ -74,18 +77,18 @@ class OutputEdge:
 
 @attrs.frozen
 class HarnessStage:
-    """Everything a harness must know of one fused stage.
+    """Specification of a fused stage for a harness.
 
     Attributes:
-        stage_id: unique within the job; also the id of the bundle descriptor.
-        name: all of the stage's transforms, with `` + `` between them; see :attr:`title`.
+        stage_id: unique ID in the job, also the ID of the bundle descriptor.
+        name: the names of all transforms of the stage, joined by `` + ``; see :attr:`title`.
         environment_id: the key of the environment in the pipeline.
-        descriptor: a serialized ``ProcessBundleDescriptor`` without any endpoint. Its data sources
-            and sinks are the transforms ``beam:runner:source:v1`` and ``beam:runner:sink:v1``
-            named by ``input`` and ``outputs``; their payload is a ``RemoteGrpcPort`` which holds
-            the windowed coder's id and no address. Each harness puts its own there.
+        descriptor: a serialized ``ProcessBundleDescriptor`` without endpoints. ``input`` and
+            ``outputs`` name its data sources (``beam:runner:source:v1``) and sinks
+            (``beam:runner:sink:v1``). The payload of each is a ``RemoteGrpcPort`` with the ID of
+            the windowed coder. Each harness adds its address.
         input: the main input.
-        outputs: every output, in a fixed order; may be empty.
+        outputs: all outputs, in a fixed order; can be empty.
     """
 
     stage_id: str
@@ -97,7 +100,9 @@ class HarnessStage:
 
     @property
     def title(self) -> str:
-        """Its transforms for messages: of many the first, the last, and how many they are."""
+        """Names of the transforms for messages; for a long list, the first, the last and the number
+        of transforms.
+        """
         names = self.name.split(" + ")
         if len(names) <= _MOST_NAMED:
             return self.name
@@ -106,16 +111,18 @@ class HarnessStage:
 
 @attrs.frozen
 class Artifact:
-    """A file that the environment needs, by its content.
+    """File that an environment needs, identified by its content.
 
     Attributes:
-        role_urn: Beam's role (``beam:artifact:role:staging_to:v1`` for staged files).
-        role_payload: the serialized role payload.
-        type_urn: Beam's type as the retrieval service shall report it.
-        type_payload: the serialized type payload, which the harness hands back when it asks.
-        staged_name: the name under which an SDK expects the file; never used as a path as it is.
-        sha256: hex digest of the content: what :class:`~beam_runner_worker.ports.ArtifactReader`
-            is asked for.
+        role_urn: the URN of the artifact role (``beam:artifact:role:staging_to:v1`` for staged
+            files).
+        role_payload: the serialized payload of the role.
+        type_urn: the URN of the artifact type that the retrieval service reports.
+        type_payload: the serialized payload of the type, which the harness returns in its requests.
+        staged_name: the file name that the SDK expects. Don't use the name as a path without
+            checking.
+        sha256: the SHA-256 hash of the content in hexadecimal, which
+            :class:`~beam_runner_worker.ports.ArtifactReader` takes.
     """
 
     role_urn: str
@@ -128,12 +135,12 @@ class Artifact:
 
 @attrs.frozen
 class Environment:
-    """An SDK environment, its ``anyof`` already resolved to one kind.
+    """SDK environment with a single kind; an ``anyof`` environment is already resolved.
 
     Attributes:
-        urn: for instance ``beam:env:external:v1``.
-        payload: the serialized payload of that kind.
-        artifacts: what must be staged for it.
+        urn: the URN of the kind, for example ``beam:env:external:v1``.
+        payload: the serialized payload of the kind.
+        artifacts: the artifacts that the environment needs.
     """
 
     urn: str
@@ -143,14 +150,14 @@ class Environment:
 
 @attrs.frozen
 class JobContext:
-    """What every stage of a job shares.
+    """Properties of a job that all its stages share.
 
     Attributes:
-        job_id: unique for the server's life.
-        job_name: for people.
-        options_json: the pipeline options as the client sent them: a JSON object, the keys with
-            or without ``beam:option:...:v1`` around them.
-        environments: by environment id.
+        job_id: unique ID for the lifetime of the server.
+        job_name: the user's name of the job, for display.
+        options_json: the pipeline options as the client sent them. The text is a JSON object, with
+            or without ``beam:option:...:v1`` in its keys.
+        environments: the environments, by environment ID.
     """
 
     job_id: str

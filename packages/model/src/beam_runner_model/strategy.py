@@ -1,4 +1,4 @@
-"""The windowing strategy of a collection: its windows, when they fire, and what becomes of late
+"""Windowing strategy of a collection: the window function, the trigger and the handling of late
 data.
 """
 
@@ -17,7 +17,7 @@ from beam_runner_model.windows import Window
 
 
 class MergeStatus(enum.Enum):
-    """Whether the windows of a key must be merged when it is grouped."""
+    """Whether grouping must merge the windows of each key."""
 
     NON_MERGING = "non-merging"
     NEEDS_MERGE = "needs merge"
@@ -25,21 +25,23 @@ class MergeStatus(enum.Enum):
 
 
 class AccumulationMode(enum.Enum):
-    """What a pane holds: what is new since the last one, or all there has been."""
+    """Content of a pane: only elements since the previous pane, or all elements of the window so
+    far.
+    """
 
     DISCARDING = "discarding"
     ACCUMULATING = "accumulating"
 
 
 class ClosingBehavior(enum.Enum):
-    """Whether a window that expires with nothing new since its last pane fires once more."""
+    """Whether a window fires once more at expiry if no element arrived since the last pane."""
 
     EMIT_IF_NONEMPTY = "emit if nonempty"
     EMIT_ALWAYS = "emit always"
 
 
 class OnTimeBehavior(enum.Enum):
-    """Whether the on-time pane fires when there is nothing new in it."""
+    """Whether the on-time pane fires if the pane contains no new elements."""
 
     FIRE_ALWAYS = "fire always"
     FIRE_IF_NONEMPTY = "fire if nonempty"
@@ -47,9 +49,9 @@ class OnTimeBehavior(enum.Enum):
 
 @attrs.frozen
 class WindowingStrategy:
-    """How a collection is windowed and triggered (`WindowingStrategy` in `beam_runner_api.proto`).
+    """Windowing and triggering of a collection (`WindowingStrategy` in `beam_runner_api.proto`).
 
-    `allowed_lateness` is in ms. The defaults are those of a pipeline that says nothing.
+    `allowed_lateness` is in ms. The defaults match a pipeline without explicit windowing.
     """
 
     window_fn: WindowFn = attrs.field(factory=GlobalWindows)
@@ -63,7 +65,7 @@ class WindowingStrategy:
     on_time_behavior: OnTimeBehavior = OnTimeBehavior.FIRE_ALWAYS
 
     @window_coder.default
-    def _natural_coder(self) -> WindowCoder:
+    def _default_coder(self) -> WindowCoder:
         if isinstance(self.window_fn, GlobalWindows):
             return WindowCoder.GLOBAL
         return (
@@ -73,18 +75,21 @@ class WindowingStrategy:
         )
 
     @property
-    def merges(self) -> bool:
-        """Whether grouping by this strategy must merge the windows of each key."""
+    def needs_merge(self) -> bool:
+        """Whether grouping with this strategy must merge the windows of each key."""
         return self.merge_status is MergeStatus.NEEDS_MERGE
 
     def expiry(self, window: Window) -> Timestamp:
-        """Returns the last time (ms) the window is open, its end plus the allowed lateness.
+        """Returns the last time (event time, ms) at which a window is open: its end plus the
+        allowed lateness.
 
-        Once the watermark is beyond it the window is gone. Always below `MAX_TIMESTAMP`, so that
-        every window is gone when the watermark reaches that.
+        A window expires when the watermark passes this time. The result is below `MAX_TIMESTAMP`,
+        so every window expires before the watermark reaches `MAX_TIMESTAMP`.
         """
-        return self.expiry_after(window.max_timestamp())
+        return self.compute_expiry(window.max_timestamp())
 
-    def expiry_after(self, end: Timestamp) -> Timestamp:
-        """Returns the same for the window whose last timestamp (ms) is `end`."""
+    def compute_expiry(self, end: Timestamp) -> Timestamp:
+        """Returns the last time (event time, ms) at which a window with the last timestamp `end`
+        (ms) is open.
+        """
         return min(end + self.allowed_lateness, MAX_TIMESTAMP - 1)

@@ -1,4 +1,6 @@
-"""The summary of a key shard: all the scheduler must know about what the shard's keys keep."""
+"""Summary of a key shard: the watermark holds, timers and expiries that the scheduler needs to
+know.
+"""
 
 from __future__ import annotations
 
@@ -12,31 +14,37 @@ from beam_runner_model.times import Timestamp
 _Holds: TypeAlias = tuple[tuple[Timestamp, int], ...]
 
 
-def _sorted_holds(holds: Mapping[Timestamp, int] | _Holds) -> _Holds:
+def _sort_holds(holds: Mapping[Timestamp, int] | _Holds) -> _Holds:
     return tuple(sorted(holds.items() if isinstance(holds, Mapping) else holds))
 
 
 @attrs.frozen
 class ShardSummary:
-    """What one key shard of a stage waits for. A new summary *replaces* the shard's earlier one.
+    """Holds and next due times of a key shard of a stage. A new summary *replaces* the previous
+    summary.
 
-    `holds` are the times (ms) the output watermark must not pass and how many keys, windows or
-    timers need each, earliest first. `next_event_timer` is the earliest watermark (ms) at which a
-    timer or trigger is due, `next_processing_timer` the earliest processing time (ms). `next_expiry`
-    is the earliest expiry (ms) of a window, which is due once the watermark has passed it. Each is
-    None if nothing waits for it.
+    Attributes:
+        holds: pairs of a time (event time, ms) and a count, earliest first. The output watermark
+            must not pass the time; the count is the number of keys, windows or timers that need the
+            hold.
+        next_event_timer: the earliest watermark (ms) at which a timer or trigger is due; None if
+            none is set.
+        next_processing_timer: the earliest processing time (ms) at which a timer or trigger is due;
+            None if none is set.
+        next_expiry: the earliest expiry (event time, ms) of a window; due after the watermark
+            passes this time. None if no window is open.
     """
 
-    holds: _Holds = attrs.field(default=(), converter=_sorted_holds)
+    holds: _Holds = attrs.field(default=(), converter=_sort_holds)
     next_event_timer: Timestamp | None = None
     next_processing_timer: Timestamp | None = None
     next_expiry: Timestamp | None = None
 
     @property
     def min_hold(self) -> Timestamp | None:
-        """The earliest hold (ms), None without one."""
+        """Earliest hold (event time, ms); None if the shard holds no watermark."""
         return self.holds[0][0] if self.holds else None
 
 
 EMPTY_SUMMARY = ShardSummary()
-"""The summary of a shard whose keys keep nothing."""
+"""Summary of a shard without state."""

@@ -1,16 +1,18 @@
-"""Text of user code, made fit for protos, databases and terminals."""
+"""Text from user code, made safe for protos, databases and terminals."""
 
 from __future__ import annotations
 
 MOST_CHARACTERS = 256 << 10
-"""Of one text: more than anybody reads, and little enough for a host that keeps what all its jobs say."""
+"""Maximum length of a text in characters. The limit bounds the memory for all messages of a host's
+jobs.
+"""
 
 _WORDS = 64
 _SHOWN_BYTES = 100
 
 
-def shortened(text: str, most: int) -> str:
-    """The text, or so much of its begin, and dots, where it is longer.
+def truncate_text(text: str, most: int) -> str:
+    """Returns the text, cut to `most` characters and an ellipsis if the text is longer.
 
     >>> shortened("abcdef", 3), shortened("abc", 3)
     ('abc...', 'abc')
@@ -18,8 +20,8 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def shown_bytes(encoded: bytes) -> str:
-    """What could not be decoded, or nobody knows the coder of: its first bytes in hex.
+def format_bytes(encoded: bytes) -> str:
+    """Returns the first 100 bytes of encoded data in hexadecimal, for data that can't be decoded.
 
     >>> shown_bytes(b"\\x00\\xff")
     '00ff'
@@ -28,19 +30,19 @@ def shown_bytes(encoded: bytes) -> str:
     return f"{encoded[:_SHOWN_BYTES].hex()}{more}"
 
 
-def shown_timer(family: str, tag: str) -> str:
-    """What a timer is called in messages, by the name that the user has given it.
+def format_timer(family: str, tag: str) -> str:
+    """Returns the name of a timer for messages, with the family name that the user chose.
 
     >>> shown_timer("ts-alarm", "a")
     "the timer 'alarm' with the tag 'a'"
     """
-    # Python puts a prefix before it.
+    # The Python SDK adds the prefix "ts-" to the name.
     name = f"the timer {family.removeprefix('ts-')!r}"
     return f"{name} with the tag {tag!r}" if tag else name
 
 
-def encodable(text: str) -> str:
-    """The text with whatever UTF-8 can't encode, halves of surrogate pairs, as escapes; where it is long, its two ends.
+def sanitize_text(text: str) -> str:
+    """Returns text that UTF-8 can encode: lone surrogates are escaped, and the middle of a long text is omitted.
 
     >>> encodable("a\\ud800b")
     'a\\\\ud800b'

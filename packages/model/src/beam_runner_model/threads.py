@@ -1,12 +1,13 @@
-"""Threads whose end can't leave a job standing: each thread of the worker and of the server starts here.
+"""Threads that never leave a job blocked. All threads of the worker and the server start here.
 
-| thread | used for | if its work raises |
+| thread | used for | if the work raises an error |
 |---|---|---|
-| `start_essential` | work that others wait for | ``on_break`` runs; by default the process exits |
-| `start_helper` | work that saves time or space only | the error is logged |
-| `run_together` | several calls at the same time | the caller gets the error |
+| `start_essential` | work that other threads wait for | ``on_break`` runs; by default the process exits |
+| `start_helper` | work that only saves time or space | the error is logged |
+| `run_together` | several concurrent calls | the caller gets the error |
 
-User code can replace builtins in a worker process. So the exit of the process depends on no builtin.
+User code can replace builtins in a worker process. Therefore, the exit of the process uses no
+builtin.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ def start_essential(
     """Starts a daemon thread that the process depends on.
 
     Args:
-        work: the function that the thread runs. If it returns, nothing else happens.
+        work: the function that the thread runs. The function can return at any time.
         name: the name of the thread.
-        on_break: called in the thread if ``work`` raises anything. It must make sure that nothing
-            waits for the thread any more: by an error for the waiting parts, or by a new thread.
-            Without it the process exits with code 1. The process also exits if ``on_break`` raises.
+        on_break: called in the thread if ``work`` raises an error. The callback must unblock
+            everything that waits for the thread, by an error or a new thread. Without a callback,
+            or if the callback raises, the process exits with code 1.
     """
     leave = os._exit
 
@@ -45,7 +46,7 @@ def start_essential(
             work()
             is_handled = True
         except BaseException as error:
-            _log(name, error)
+            _log_error(name, error)
             if on_break is not None:
                 on_break(error)
                 is_handled = True
@@ -53,42 +54,45 @@ def start_essential(
             if not is_handled:
                 leave(1)
 
-    return _started(run, name)
+    return _start_thread(run, name)
 
 
 def start_helper(work: Callable[[], None], name: str) -> threading.Thread:
-    """Starts a daemon thread that nothing waits for without a limit; if ``work`` raises, that is logged."""
+    """Starts a daemon thread for optional work and logs any error. No code waits for the thread
+    indefinitely.
+    """
 
     def run() -> None:
         try:
             work()
         except BaseException as error:
-            _log(name, error)
+            _log_error(name, error)
 
-    return _started(run, name)
+    return _start_thread(run, name)
 
 
 def run_together(
     work: Callable[[Item], Result], items: Sequence[Item], at_once: int, name: str
 ) -> list[Result]:
-    """Returns the result of ``work`` for each item, in order; up to ``at_once`` calls run at the same time.
+    """Returns the result of ``work`` for each item, in order, with up to ``at_once`` concurrent
+    calls.
 
-    After an error no further call begins.
+    After an error, no further call starts.
 
     Raises:
-        BaseException: the first error of ``work``, by the order of the items.
+        BaseException: The error of ``work`` for the first item that failed, in item order.
     """
     if len(items) <= 1 or at_once <= 1:
         return [work(item) for item in items]
     calls = _Calls(work, items)
-    threads = [_started(calls.run, name) for _ in range(min(at_once, len(items)))]
+    threads = [_start_thread(calls.run, name) for _ in range(min(at_once, len(items)))]
     for thread in threads:
         thread.join()
     return calls.results()
 
 
 class _Calls(Generic[Item, Result]):
-    """The calls of one `run_together`, which several threads take one by one."""
+    """Calls of one `run_together`, which several threads process one at a time."""
 
     def __init__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> None:
         self._work = work
@@ -99,7 +103,7 @@ class _Calls(Generic[Item, Result]):
         self._errors: dict[int, BaseException] = {}
 
     def run(self) -> None:
-        """Runs calls until none is left."""
+        """Runs calls until no call remains."""
         while (number := self._take()) is not None:
             try:
                 self._results[number] = self._work(self._items[number])
@@ -114,28 +118,30 @@ class _Calls(Generic[Item, Result]):
             return self._next - 1
 
     def results(self) -> list[Result]:
-        """Returns the results in order.
+        """Returns the results in item order.
 
         Raises:
-            BaseException: an error of a call.
-            RuntimeError: a thread ended before its call did.
+            BaseException: If a call failed: the error of the first failed item.
+            RuntimeError: If a thread exited before its call returned.
         """
         if self._errors:
             raise self._errors[min(self._errors)]
         if len(self._results) < len(self._items):
             missing = len(self._items) - len(self._results)
-            raise RuntimeError(f"{missing} of {len(self._items)} calls have no result")
+            raise RuntimeError(
+                f"{missing} of {len(self._items)} concurrent calls returned no result: a thread exited early"
+            )
         return [self._results[number] for number in range(len(self._items))]
 
 
-def _started(run: Callable[[], None], name: str) -> threading.Thread:
+def _start_thread(run: Callable[[], None], name: str) -> threading.Thread:
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     return thread
 
 
-def _log(name: str, error: BaseException) -> None:
+def _log_error(name: str, error: BaseException) -> None:
     try:
-        _LOGGER.error("the thread %s has ended by an error", name, exc_info=error)
-    except BaseException:  # user code has broken logging, and the caller must go on
+        _LOGGER.error("Thread %s stopped because of an error", name, exc_info=error)
+    except BaseException:  # User code can break logging; the caller must continue anyway.
         return

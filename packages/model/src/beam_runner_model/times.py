@@ -1,7 +1,7 @@
-"""Event and processing time: integers that count milliseconds since the Unix epoch.
+"""Event time and processing time, as integers in milliseconds since the Unix epoch.
 
-The bounds are those of Beam's model (`BeamConstants` in `beam_runner_api.proto`): every time
-between `MIN_TIMESTAMP` and `MAX_TIMESTAMP` can also be told in microseconds in 64 bits.
+The bounds are the bounds of Beam's model (`BeamConstants` in `beam_runner_api.proto`). Every time
+between `MIN_TIMESTAMP` and `MAX_TIMESTAMP` fits into 64 bits in microseconds.
 """
 
 from __future__ import annotations
@@ -9,37 +9,37 @@ from __future__ import annotations
 from typing import TypeAlias
 
 Timestamp: TypeAlias = int
-"""A point in time, in milliseconds since the Unix epoch."""
+"""Point in time, in milliseconds since the Unix epoch."""
 
 Duration: TypeAlias = int
-"""A length of time, in milliseconds."""
+"""Duration in milliseconds."""
 
 MIN_TIMESTAMP: Timestamp = -9_223_372_036_854_775
-"""Before all events: the watermark of an input that has told nothing yet."""
+"""Timestamp before all events: the watermark of an input without any watermark report."""
 
 MAX_TIMESTAMP: Timestamp = 9_223_372_036_854_775
-"""After all events: the watermark of an input that has ended."""
+"""Timestamp after all events: the watermark of a finished input."""
 
 END_OF_GLOBAL_WINDOW: Timestamp = MAX_TIMESTAMP - 24 * 60 * 60 * 1000
-"""The last time inside the global window, a day before `MAX_TIMESTAMP`."""
+"""Last timestamp in the global window, one day before `MAX_TIMESTAMP`."""
 
 
-def last_aligned(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
-    """Returns the last `offset + n * period` (ms) that is not after `time`."""
+def align_down(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
+    """Returns the last `offset + n * period` (ms) that isn't after `time`."""
     return time - (time - offset) % period
 
 
-def next_aligned(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
+def align_after(time: Timestamp, period: Duration, offset: Duration) -> Timestamp:
     """Returns the first `offset + n * period` (ms) after `time`.
 
-    It may lie beyond `MAX_TIMESTAMP`, where windows may begin but nothing happens: what waits for
-    it takes it clamped.
+    The result can exceed `MAX_TIMESTAMP`. Windows can start there, but callers must clamp a result
+    that sets a timer.
     """
-    return last_aligned(time, period, offset) + period
+    return align_down(time, period, offset) + period
 
 
 def clamp(time: int) -> Timestamp:
-    """Returns the time nearest to `time` between `MIN_TIMESTAMP` and `MAX_TIMESTAMP`."""
+    """Returns `time`, limited to the range from `MIN_TIMESTAMP` to `MAX_TIMESTAMP`."""
     if time < MIN_TIMESTAMP:
         return MIN_TIMESTAMP
     if time > MAX_TIMESTAMP:
@@ -47,15 +47,16 @@ def clamp(time: int) -> Timestamp:
     return time
 
 
-def plus(time: Timestamp, duration: Duration) -> Timestamp:
-    """Returns `time + duration`, stopped at the bounds of time."""
+def add_clamped(time: Timestamp, duration: Duration) -> Timestamp:
+    """Returns `time + duration`, limited to the range from `MIN_TIMESTAMP` to `MAX_TIMESTAMP`."""
     return clamp(time + duration)
 
 
-def passing_watermark(time: Timestamp) -> Timestamp:
-    """Returns the earliest watermark (ms) that has passed a time.
+def get_passing_watermark(time: Timestamp) -> Timestamp:
+    """Returns the smallest watermark (ms) that has passed a time.
 
-    A watermark that is at a time hasn't passed it: elements of that very time are still on time.
-    Nothing is beyond `MAX_TIMESTAMP`, so that watermark has passed every time.
+    A watermark equal to a time hasn't passed the time: elements with that timestamp are still on
+    time. No watermark exceeds `MAX_TIMESTAMP`, so `MAX_TIMESTAMP` counts as having passed every
+    time.
     """
     return min(time + 1, MAX_TIMESTAMP)

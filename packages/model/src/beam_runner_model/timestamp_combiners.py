@@ -1,4 +1,6 @@
-"""Timestamp combiners: the timestamp of a grouped output, from those of the elements in it."""
+"""Timestamp combiners, which compute the timestamp of a grouped output from the elements'
+timestamps.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,17 @@ from beam_runner_model.windows import Window
 
 
 class TimestampCombiner(enum.Enum):
-    """`OutputTime` in Beam's model."""
+    """Timestamp combiner of a windowing strategy (`OutputTime` in Beam's model)."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
     END_OF_WINDOW = "end of window"
 
 
-def chooses(combiner: TimestampCombiner) -> Callable[..., Any] | None:
-    """Returns `min` or `max`, which chooses among the timestamps; None if they don't matter."""
+def get_reducer(combiner: TimestampCombiner) -> Callable[..., Any] | None:
+    """Returns `min` or `max`, which selects a timestamp; None if the combiner ignores the
+    timestamps.
+    """
     return _CHOOSES[combiner]
 
 
@@ -33,11 +37,11 @@ _CHOOSES: dict[TimestampCombiner, Callable[..., Any] | None] = {
 def combine_timestamps(
     combiner: TimestampCombiner, window: Window, timestamps: Iterable[Timestamp]
 ) -> Timestamp:
-    """Returns the output timestamp (ms) of elements with these timestamps (ms) in this window.
+    """Returns the output timestamp (ms) for elements with these timestamps (ms) in this window.
 
-    No timestamps at all give the end of the window. Combining combined timestamps is the same as
-    combining all.
+    Without timestamps, the result is the end of the window. Combining combined timestamps gives the
+    same result as combining all timestamps at once.
     """
     end = window.max_timestamp()
-    choose = chooses(combiner)
+    choose = get_reducer(combiner)
     return end if choose is None else choose(timestamps, default=end)

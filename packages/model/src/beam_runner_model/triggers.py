@@ -1,8 +1,9 @@
-"""Triggers as data: every trigger of Beam's model (`Trigger` in `beam_runner_api.proto`).
+"""Triggers as data: a record for each trigger of Beam's model (`Trigger` in
+`beam_runner_api.proto`).
 
-What they do is in `beam_runner_engine.keyed.triggers`; how they read is here, one record each, and
-what is known of them before they run: whether they fire early, and whether only once.
-Triggers compare by value, so an equal trigger has equal state.
+`beam_runner_engine.keyed.triggers` implements the triggers. Functions in this module return
+properties of a trigger that are known before the job runs. Triggers compare by value, so equal
+triggers have equal state.
 """
 
 from __future__ import annotations
@@ -14,48 +15,52 @@ import attrs
 from beam_runner_model.times import Duration
 
 
-def _not_empty(instance: Any, attribute: attrs.Attribute[Any], value: tuple[Trigger, ...]) -> None:
+def _check_not_empty(
+    instance: Any, attribute: attrs.Attribute[Any], value: tuple[Trigger, ...]
+) -> None:
     if not value:
-        raise ValueError(f"{type(instance).__name__} needs at least one trigger")
+        raise ValueError(f"{type(instance).__name__} needs at least one subtrigger")
 
 
-def _at_least_one(instance: Any, attribute: attrs.Attribute[int], value: int) -> None:
+def _check_at_least_one(instance: Any, attribute: attrs.Attribute[int], value: int) -> None:
     if value < 1:
-        raise ValueError(f"{type(instance).__name__} needs a count of at least 1, not {value}")
+        raise ValueError(f"{type(instance).__name__}.count must be at least 1, not {value}")
 
 
 @attrs.frozen
 class DefaultTrigger:
-    """Fires when the watermark passes the end of the window, and again for each late element."""
+    """Trigger that fires when the watermark passes the end of the window, and for each late
+    element.
+    """
 
 
 @attrs.frozen
 class Always:
-    """Fires whenever elements come."""
+    """Trigger that fires for every arriving bundle of elements."""
 
 
 @attrs.frozen
 class Never:
-    """Never fires: the window's data comes out when the window closes."""
+    """Trigger that never fires; the data of a window is emitted when the window closes."""
 
 
 @attrs.frozen
 class AfterCount:
-    """Fires once there are `count` elements, and is finished."""
+    """Trigger that fires once the pane has `count` elements, and then finishes."""
 
-    count: int = attrs.field(validator=_at_least_one)
+    count: int = attrs.field(validator=_check_at_least_one)
 
 
 @attrs.frozen
 class Delay:
-    """Moves a time `delay` ms ahead."""
+    """Transform of a processing time that adds `delay` ms."""
 
     delay: Duration
 
 
 @attrs.frozen
 class AlignTo:
-    """Moves a time ahead to the next `offset + n * period` (ms) after it."""
+    """Transform of a processing time that rounds up to the next `offset + n * period` (ms)."""
 
     period: Duration
     offset: Duration = 0
@@ -63,8 +68,8 @@ class AlignTo:
 
 @attrs.frozen
 class AfterProcessingTime:
-    """Fires once processing time reaches that of the pane's first element, moved by `transforms`
-    in turn.
+    """Trigger that fires at a processing time: the arrival time of the pane's first element, with
+    `transforms` applied in order.
     """
 
     transforms: tuple[Delay | AlignTo, ...] = ()
@@ -72,17 +77,17 @@ class AfterProcessingTime:
 
 @attrs.frozen
 class AfterSynchronizedProcessingTime:
-    """Fires at the runner's discretion downstream of `AfterProcessingTime`; here, whenever elements
-    come.
+    """Trigger that fires at the runner's discretion downstream of `AfterProcessingTime`. This
+    runner fires whenever elements arrive.
     """
 
 
 @attrs.frozen
 class AfterEndOfWindow:
-    """Fires when the watermark passes the end of the window; `early` before it and `late` after
-    it, repeatedly.
+    """Trigger that fires when the watermark passes the end of the window.
 
-    Without `late` it is finished at the end of the window.
+    `early` fires repeatedly before that point, and `late` fires repeatedly after that point.
+    Without `late`, the trigger finishes at the end of the window.
     """
 
     early: Trigger | None = None
@@ -91,30 +96,30 @@ class AfterEndOfWindow:
 
 @attrs.frozen
 class AfterAll:
-    """Fires when all of its triggers are ready; finished when all of them are."""
+    """Trigger that fires when all its subtriggers are ready, and finishes when all are finished."""
 
-    triggers: tuple[Trigger, ...] = attrs.field(validator=_not_empty)
+    triggers: tuple[Trigger, ...] = attrs.field(validator=_check_not_empty)
 
 
 @attrs.frozen
 class AfterAny:
-    """Fires when any of its triggers is ready; finished when any of them is."""
+    """Trigger that fires when any subtrigger is ready, and finishes when any subtrigger finishes."""
 
-    triggers: tuple[Trigger, ...] = attrs.field(validator=_not_empty)
+    triggers: tuple[Trigger, ...] = attrs.field(validator=_check_not_empty)
 
 
 @attrs.frozen
 class AfterEach:
-    """Follows its triggers one after the other, each until it is finished."""
+    """Trigger that runs its subtriggers in order; each subtrigger runs until it finishes."""
 
-    triggers: tuple[Trigger, ...] = attrs.field(validator=_not_empty)
+    triggers: tuple[Trigger, ...] = attrs.field(validator=_check_not_empty)
 
 
 @attrs.frozen
 class OrFinally:
-    """Follows `main` and `until`; finished when either of them is.
+    """Trigger that fires when `main` or `until` fires, and finishes when either of them finishes.
 
-    So `until` may fire and go on, as in Beam's Java and Python SDKs.
+    `until` can fire without finishing, as in Beam's Java and Python SDKs.
     """
 
     main: Trigger
@@ -123,7 +128,7 @@ class OrFinally:
 
 @attrs.frozen
 class Repeatedly:
-    """Follows `trigger`, from its start again whenever it is finished; never finished itself."""
+    """Trigger that restarts `trigger` whenever `trigger` finishes, and never finishes."""
 
     trigger: Trigger
 
@@ -145,7 +150,7 @@ Trigger: TypeAlias = (
 
 
 def may_fire_early(trigger: Trigger) -> bool:
-    """Whether a window may have a pane before the watermark is beyond its end."""
+    """Returns whether a window can have a pane before the watermark passes the end of the window."""
     match trigger:
         case DefaultTrigger() | Never():
             return False
@@ -166,7 +171,7 @@ def may_fire_early(trigger: Trigger) -> bool:
 
 
 def fires_once(trigger: Trigger) -> bool:
-    """Whether bounded input, of which nothing is late, surely fires each window exactly once."""
+    """Returns whether every window of bounded input without late data fires exactly once."""
     match trigger:
         case DefaultTrigger() | Never() | AfterEndOfWindow(early=None):
             return True

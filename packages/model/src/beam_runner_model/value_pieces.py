@@ -1,4 +1,4 @@
-"""Encoded values that may be too many for memory."""
+"""Encoded values of a group, in pieces if they exceed the available memory."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import TypeAlias
 import attrs
 
 PIECE_BYTES = 1 << 20
-"""Elements are handed on and kept in pieces of about so many bytes."""
+"""Approximate size of a piece of elements, in bytes."""
 
 
 @attrs.frozen(eq=False)
 class ValuePieces:
-    """The nested encodings of a group's values, too many to be held as one ``bytes``; its length is their bytes.
+    """Nested encodings of a group's values in pieces, for groups that are too large for one
+    ``bytes``. ``len`` returns the size in bytes.
 
-    They may be read as often as wanted, from any thread, until the bundle ends. Over the Fn API
-    until the next :class:`~beam_runner_model.bundles.Settle`.
+    Any thread can read the pieces any number of times until the bundle finishes. Over the Fn API,
+    the pieces are readable until the next :class:`~beam_runner_model.chunks.Settle`.
 
     Attributes:
-        size: how many bytes they are in all.
-        pieces: how many pieces they are in.
-        piece: reads one by its number: some whole values, about 1 MiB unless one of them is larger.
+        size: the total size in bytes.
+        pieces: the number of pieces.
+        piece: a function that reads the piece with a given number. A piece consists of complete
+            values and is about 1 MiB, or larger if a single value is larger.
     """
 
     size: int
@@ -33,4 +35,4 @@ class ValuePieces:
 
 
 GroupValues: TypeAlias = bytes | memoryview | ValuePieces
-"""The nested encodings of the values of a group."""
+"""Nested encodings of the values of a group."""

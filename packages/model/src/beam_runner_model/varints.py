@@ -1,8 +1,7 @@
-"""Beam's variable-length integers: seven bits a byte, lowest first, the high bit says "more
-follows".
+"""Beam's variable-length integers (`beam:coder:varint:v1`).
 
-This is the `beam:coder:varint:v1` encoding. Negative numbers are encoded as their 64-bit two's
-complement.
+Each byte holds seven bits, lowest bits first. The high bit is set in all bytes except the last
+byte. A negative number is encoded as its 64-bit two's complement.
 """
 
 from __future__ import annotations
@@ -11,14 +10,20 @@ _MASK64 = (1 << 64) - 1
 _SIGN64 = 1 << 63
 
 
-class CutOff(IndexError, ValueError):
-    """The data ends within a value: what comes in parts may go on in the next one."""
+class TruncatedData(IndexError, ValueError):
+    """Error of truncated data: the data ends inside a value. A reader of partial data can wait for
+    more data.
+    """
 
 
 def encode_varint(value: int) -> bytes:
-    """Encodes an integer that fits 64 signed bits in one to ten bytes."""
+    """Encodes an integer in one to ten bytes.
+
+    Raises:
+        ValueError: If the integer doesn't fit into 64 signed bits.
+    """
     if not -_SIGN64 <= value < _SIGN64:
-        raise ValueError(f"{value} does not fit in 64 signed bits")
+        raise ValueError(f"Can't encode {value} as a varint: it doesn't fit into 64 signed bits")
     rest = value & _MASK64
     out = bytearray()
     while rest > 0x7F:
@@ -29,19 +34,22 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_varint(data: bytes, start: int = 0) -> tuple[int, int]:
-    """Decodes the integer that begins at `data[start]`; returns it and the position after it.
+    """Decodes the integer at `data[start]`.
 
-    Raises CutOff when the data ends inside the integer, ValueError when it is longer than 64 bits.
+    Returns:
+        The integer and the offset after the integer.
+
+    Raises:
+        TruncatedData: If the data ends inside the integer.
+        ValueError: If the integer is longer than 64 bits.
     """
     result = 0
     shift = 0
     position = start
     while True:
         if position >= len(data) or shift > 63:
-            kind = ValueError if shift > 63 else CutOff
-            raise kind(
-                f"no variable-length integer at byte {start} of {data[start : start + 12]!r}"
-            )
+            kind = ValueError if shift > 63 else TruncatedData
+            raise kind(f"Can't decode a varint at byte {start}: {data[start : start + 12]!r}")
         byte = data[position]
         position += 1
         result |= (byte & 0x7F) << shift
@@ -53,9 +61,10 @@ def decode_varint(data: bytes, start: int = 0) -> tuple[int, int]:
 
 
 def skip_varint(data: bytes, position: int) -> int:
-    """Returns the position after the integer that begins at `data[position]`.
+    """Returns the offset after the integer at `data[position]`.
 
-    Raises IndexError when the data ends inside it.
+    Raises:
+        IndexError: If the data ends inside the integer.
     """
     while data[position] >= 0x80:
         position += 1

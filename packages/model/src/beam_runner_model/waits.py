@@ -1,4 +1,6 @@
-"""What parts of a job wait for, as records that cross package borders."""
+"""Waits of a job: the reasons for which parts of a job make no progress, as records for all
+packages.
+"""
 
 from __future__ import annotations
 
@@ -10,43 +12,51 @@ from beam_runner_model.times import Timestamp
 
 
 class WaitKind(enum.StrEnum):
-    """What is awaited, and the fields of `Wait` that say more about it.
+    """Kind of condition that a part of a job waits for, with the fields of `Wait` that describe the
+    condition.
 
-    The scheduler reports the kinds up to `UPSTREAM`, a host the others.
+    The scheduler reports the kinds from `BUNDLES` to `UPSTREAM`. A host of the engine reports the
+    other kinds.
     """
 
     BUNDLES = "bundles"
-    """`count` bundles that run."""
+    """Completion of `count` running bundles."""
     RETRY = "retry"
-    """The next attempts at `count` bundles that failed."""
+    """Next attempts at `count` failed bundles."""
     RESUMPTION = "resumption"
-    """The processing time at which `count` pieces of work resume."""
+    """Processing time at which `count` residuals resume."""
     TIMER = "timer"
-    """The processing time `until` of a timer in `shard`."""
+    """Processing time `until` of a timer in `shard`."""
     WATERMARK = "watermark"
-    """The watermark `until` in `shard`; it is at `watermark`."""
+    """Watermark `until` in `shard`; the current watermark is `watermark`."""
     HOLD = "hold"
-    """The release of the output watermark, which `shard` holds at `until`."""
+    """Release of a watermark hold at `until` in `shard`."""
     SIDE_INPUT = "side_input"
-    """The `side_input`, in `window` or as a whole, for `count` pieces of data; `givers` make it, up to `watermark`."""
+    """Side input `side_input` for `count` pieces of data, in `window` or complete. The steps
+    `givers` produce it; their watermark is `watermark`.
+    """
     END_OF_INPUT = "end_of_input"
-    """The end of the input, which is at `watermark`."""
+    """End of the input, whose current watermark is `watermark`."""
     END_OF_SECTION_INPUT = "end_of_section_input"
-    """The end of all that a section of the stages `givers` reads."""
+    """End of all inputs of a section; `givers` are the stages of the section."""
     UPSTREAM = "upstream"
-    """The `collection`, which is at `watermark`: a consequence of other waits."""
+    """Data of `collection`, whose current watermark is `watermark`. Always a consequence of another
+    wait.
+    """
     NEIGHBOUR = "neighbour"
-    """A `neighbour` that has been unavailable for `seconds`, for a `reason`; the next try is at `until`, if known."""
+    """Recovery of the external system `neighbour`, unavailable for `seconds` because of `reason`.
+    The next attempt is at `until`, if known.
+    """
     SLOT = "slot"
-    """Places on the cluster for `count` bundles."""
+    """Free worker slots for `count` bundles."""
     HARNESS = "harness"
-    """An SDK harness that has been starting for `seconds`, for `count` bundles."""
+    """Start of an SDK harness for `count` bundles, which has taken `seconds` so far."""
     TASKS = "tasks"
-    """Tasks of a section: `done` of `count` have ended."""
+    """Completion of a section's tasks: `done` of `count` tasks have finished."""
     PROCESS = "process"
-    """A worker process, `pid` on `host`, that has not answered for `seconds`."""
+    """Response of the worker process `pid` on `host`, which hasn't responded for `seconds`."""
     OTHER = "other"
-    """Something that this version doesn't know."""
+    """Condition that this version doesn't know."""
 
     @classmethod
     def _missing_(cls, value: object) -> WaitKind:
@@ -55,26 +65,29 @@ class WaitKind(enum.StrEnum):
 
 @attrs.frozen
 class Wait:
-    """Why work of a job doesn't go on. `WaitKind` says which fields are set.
+    """Reason for which a part of a job makes no progress. The kind determines the other fields.
 
     Attributes:
-        kind: what is awaited.
-        stage: the stage that waits; empty if the whole job does.
-        steps: full names of the steps that wait, as far as a host knows them; "..." stands for some of many.
-        count: how many bundles, tasks or pieces of data wait.
-        done: how many tasks have ended.
+        kind: the condition that the part waits for.
+        stage: the ID of the waiting stage; empty if the whole job waits.
+        steps: the full names of the waiting steps, if the host knows them; "..." replaces omitted
+            names.
+        count: the number of waiting bundles, tasks or pieces of data.
+        done: the number of finished tasks.
         shard: the key shard.
-        until: the awaited time (ms); an event time for `WATERMARK` and `HOLD`, else a processing time.
-        watermark: the present watermark (ms) of what is awaited.
-        collection: the collection that is awaited.
+        until: the awaited time (ms): event time for `WATERMARK` and `HOLD`, otherwise processing
+            time.
+        watermark: the current watermark (ms) of the awaited collection.
+        collection: the awaited collection.
         side_input: the name of the side input.
-        window: the window of the side input; empty if its end is awaited.
-        givers: the names of what gives the awaited data.
-        neighbour: the name of a store, a disk, or a cluster.
-        reason: why the neighbour is unavailable, in one line.
+        window: the awaited window of the side input; empty if the part waits for the complete side
+            input.
+        givers: the names of the steps or stages that produce the awaited data.
+        neighbour: the name of an external system, for example a store, a disk or a cluster.
+        reason: the reason for which the external system is unavailable, in one line.
         host: the machine of the process.
-        pid: the process.
-        seconds: how long the wait has lasted, if that is known.
+        pid: the ID of the process.
+        seconds: the duration of the wait so far, if known.
     """
 
     kind: WaitKind = attrs.field(converter=WaitKind)

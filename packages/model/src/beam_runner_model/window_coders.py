@@ -1,13 +1,13 @@
-"""How windows are written as bytes: the standard coders of Beam's model, as pure functions.
+"""Encodings of windows: the standard window coders of Beam's model, as pure functions.
 
 | coder | URN | bytes |
 |---|---|---|
 | `GLOBAL` | `beam:coder:global_window:v1` | none |
-| `INTERVAL` | `beam:coder:interval_window:v1` | end (instant), span in milliseconds (varint) |
-| `CUSTOM` | `beam:coder:custom_window:v1` | last time (instant), length (varint), window's bytes |
+| `INTERVAL` | `beam:coder:interval_window:v1` | end (instant), span in ms (varint) |
+| `CUSTOM` | `beam:coder:custom_window:v1` | last timestamp (instant), length (varint), encoded window |
 
-An instant is eight bytes, big-endian, with the sign bit turned over so that bytes sort as times
-do.
+An instant is eight big-endian bytes with an inverted sign bit, so the byte order equals the order
+of times.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import struct
 from collections.abc import Mapping
 from functools import lru_cache
 
-from beam_runner_model.lengths import Skip, skip_delimited
+from beam_runner_model.lengths import Skip, skip_length_prefixed
 from beam_runner_model.times import Timestamp
-from beam_runner_model.varints import CutOff, decode_varint, encode_varint, skip_varint
+from beam_runner_model.varints import TruncatedData, decode_varint, encode_varint, skip_varint
 from beam_runner_model.windows import (
     GLOBAL_WINDOW,
     GlobalWindow,
@@ -29,14 +29,14 @@ from beam_runner_model.windows import (
 )
 
 INSTANT_SHIFT = 1 << 63
-"""Added to a time in ms, so that none is negative."""
+"""Offset that makes every time in ms non-negative."""
 INSTANT_BYTES = 8
 _INSTANT = struct.Struct(">Q")
 _encode_span = lru_cache(maxsize=4096)(encode_varint)
 
 
 class WindowCoder(enum.Enum):
-    """Which of the model's window encodings a collection uses."""
+    """Window coder of a collection, out of the standard coders of Beam's model."""
 
     GLOBAL = "global"
     INTERVAL = "interval"
@@ -44,28 +44,32 @@ class WindowCoder(enum.Enum):
 
 
 def encode_instant(time: Timestamp) -> bytes:
-    """Encodes a time in ms as eight bytes that sort as times do."""
+    """Encodes a time (ms) as eight bytes whose byte order equals the order of times."""
     return _INSTANT.pack(time + INSTANT_SHIFT)
 
 
 def decode_instant(data: bytes, start: int = 0) -> Timestamp:
-    """Decodes the time (ms) that begins at `data[start]`; CutOff if fewer than eight bytes are
-    left.
+    """Decodes the time (ms) at `data[start]`.
+
+    Raises:
+        TruncatedData: If the data has fewer than eight bytes after `start`.
     """
     if len(data) - start < INSTANT_BYTES:
-        raise CutOff(f"no instant at byte {start} of {data!r}: it takes 8 bytes")
+        raise TruncatedData(
+            f"Can't decode a timestamp at byte {start} of {data!r}: expected 8 bytes"
+        )
     time: int = _INSTANT.unpack_from(data, start)[0]
     return time - INSTANT_SHIFT
 
 
 def encode_interval(start: Timestamp, end: Timestamp) -> bytes:
-    """Encodes the interval window `[start, end)` (ms) without building it."""
+    """Encodes the interval window `[start, end)` (ms) without creating a window object."""
     return _INSTANT.pack(end + INSTANT_SHIFT) + _encode_span(end - start)
 
 
 def encode_window(window: Window) -> bytes:
-    """Encodes a window with the coder of its kind: `GLOBAL`, `INTERVAL`, or `CUSTOM` for opaque
-    windows.
+    """Encodes a window with the standard coder of its type: `GLOBAL`, `INTERVAL`, or `CUSTOM` for
+    opaque windows.
     """
     match window:
         case IntervalWindow(start, end):
@@ -77,9 +81,13 @@ def encode_window(window: Window) -> bytes:
 
 
 def decode_window_at(coder: WindowCoder, data: bytes, start: int = 0) -> tuple[Window, int]:
-    """Decodes the window that begins at `data[start]`; returns it and the position after it.
+    """Decodes the window at `data[start]`.
 
-    Raises ValueError when the bytes are not such a window.
+    Returns:
+        The window and the offset after the window.
+
+    Raises:
+        ValueError: If the bytes aren't a window of this coder.
     """
     if coder is WindowCoder.GLOBAL:
         return GLOBAL_WINDOW, start
@@ -90,35 +98,43 @@ def decode_window_at(coder: WindowCoder, data: bytes, start: int = 0) -> tuple[W
     end = position + number
     if number < 0 or end > len(data):
         raise ValueError(
-            f"the custom window at byte {start} has {len(data) - position} of {number} bytes"
+            f"Can't decode the custom window at byte {start}: {len(data) - position} of {number} bytes remain"
         )
     return OpaqueWindow(data[position:end], last), end
 
 
 def decode_window(coder: WindowCoder, data: bytes) -> Window:
-    """Decodes a window from exactly `data`; ValueError when bytes are missing or left over."""
+    """Decodes a window from the complete `data`.
+
+    Raises:
+        ValueError: If bytes are missing or left over.
+    """
     window, end = decode_window_at(coder, data)
     if end != len(data):
-        raise ValueError(f"{len(data) - end} bytes follow the {coder.value} window in {data!r}")
+        raise ValueError(
+            f"Can't decode a {coder.value} window: {data!r} has {len(data) - end} extra bytes at the end"
+        )
     return window
 
 
 def encoded_max_timestamp(coder: WindowCoder, data: bytes) -> Timestamp:
-    """Returns the last timestamp (ms) inside an encoded window without building the window."""
+    """Returns the last timestamp (event time, ms) in an encoded window without creating a window
+    object.
+    """
     if coder is WindowCoder.GLOBAL:
         return GLOBAL_WINDOW.max_timestamp()
     last = decode_instant(data)
     return last - 1 if coder is WindowCoder.INTERVAL else last
 
 
-def skip_instant_and(rest: Skip) -> Skip:
-    """Returns what skips an instant and what follows it."""
+def make_skip_after_instant(rest: Skip) -> Skip:
+    """Returns a function that skips an instant and then applies `rest`."""
     return lambda data, position: rest(data, position + INSTANT_BYTES)
 
 
 SKIP_WINDOW: Mapping[WindowCoder, Skip] = {
     WindowCoder.GLOBAL: lambda data, position: position,
-    WindowCoder.INTERVAL: skip_instant_and(skip_varint),
-    WindowCoder.CUSTOM: skip_instant_and(skip_delimited),
+    WindowCoder.INTERVAL: make_skip_after_instant(skip_varint),
+    WindowCoder.CUSTOM: make_skip_after_instant(skip_length_prefixed),
 }
-"""Skips an encoded window, for each window coder."""
+"""Function that skips an encoded window, for each window coder."""

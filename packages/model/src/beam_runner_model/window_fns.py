@@ -1,4 +1,4 @@
-"""Window functions as data, and the windows that those the engine can compute assign."""
+"""Window functions as data, and the assignment of windows that needs no SDK."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from beam_runner_model.times import Duration, Timestamp, last_aligned
+from beam_runner_model.times import Duration, Timestamp, align_down
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, Window
 
 
-def _positive(instance: Any, attribute: attrs.Attribute[int], value: int) -> None:
+def _check_positive(instance: Any, attribute: attrs.Attribute[int], value: int) -> None:
     if value <= 0:
         raise ValueError(
             f"{type(instance).__name__}.{attribute.name} must be above 0 ms, not {value}"
@@ -19,42 +19,43 @@ def _positive(instance: Any, attribute: attrs.Attribute[int], value: int) -> Non
 
 @attrs.frozen
 class GlobalWindows:
-    """Everything in one window."""
+    """Window function that assigns all elements to the global window."""
 
 
 @attrs.frozen
 class FixedWindows:
-    """Windows of `size` ms side by side; one of them starts at `offset` ms."""
+    """Window function with consecutive windows of `size` ms, aligned to `offset` ms."""
 
-    size: Duration = attrs.field(validator=_positive)
+    size: Duration = attrs.field(validator=_check_positive)
     offset: Duration = 0
 
 
 @attrs.frozen
 class SlidingWindows:
-    """Windows of `size` ms of which one starts every `period` ms; one of them starts at `offset`
+    """Window function with windows of `size` ms that start every `period` ms, aligned to `offset`
     ms.
     """
 
-    size: Duration = attrs.field(validator=_positive)
-    period: Duration = attrs.field(validator=_positive)
+    size: Duration = attrs.field(validator=_check_positive)
+    period: Duration = attrs.field(validator=_check_positive)
     offset: Duration = 0
 
 
 @attrs.frozen
 class Sessions:
-    """Windows that begin with an element and end `gap` ms after the last one; windows of a key
-    that overlap merge.
+    """Window function with sessions: a session ends `gap` ms after its last element. Overlapping
+    windows of a key merge.
     """
 
-    gap: Duration = attrs.field(validator=_positive)
+    gap: Duration = attrs.field(validator=_check_positive)
 
 
 @attrs.frozen
 class OpaqueWindows:
-    """A window function that only an SDK can compute.
+    """Window function that only an SDK can compute.
 
-    `urn` and `payload` are what the SDK said; the engine compares them and hands them back.
+    `urn` and `payload` are the SDK's values. The engine compares the values and passes them back to
+    the SDK.
     """
 
     urn: str
@@ -65,18 +66,19 @@ WindowFn: TypeAlias = GlobalWindows | FixedWindows | SlidingWindows | Sessions |
 
 
 def assign_windows(window_fn: WindowFn, timestamp: Timestamp) -> tuple[Window, ...]:
-    """Returns the windows of an element with this timestamp (ms), the latest first.
+    """Returns the windows of an element with this timestamp (ms), latest window first.
 
-    Raises ValueError for `OpaqueWindows`: only the SDK can compute those.
+    Raises:
+        ValueError: If the window function is an `OpaqueWindows`, which only the SDK can compute.
     """
     match window_fn:
         case GlobalWindows():
             return (GLOBAL_WINDOW,)
         case FixedWindows(size, offset):
-            start = last_aligned(timestamp, size, offset)
+            start = align_down(timestamp, size, offset)
             return (IntervalWindow(start, start + size),)
         case SlidingWindows(size, period, offset):
-            last = last_aligned(timestamp, period, offset)
+            last = align_down(timestamp, period, offset)
             return tuple(
                 IntervalWindow(start, start + size)
                 for start in range(last, timestamp - size, -period)
@@ -84,4 +86,6 @@ def assign_windows(window_fn: WindowFn, timestamp: Timestamp) -> tuple[Window, .
         case Sessions(gap):
             return (IntervalWindow(timestamp, timestamp + gap),)
         case OpaqueWindows(urn):
-            raise ValueError(f"only the SDK can assign the windows of {urn!r}")
+            raise ValueError(
+                f"Can't assign windows of the window function {urn!r}: only the SDK can"
+            )

@@ -1,14 +1,15 @@
-"""The layout of a windowed value (`beam:coder:windowed_value:v1`), which is read without decoding.
+"""Layout of a windowed value (`beam:coder:windowed_value:v1`), and functions that read it without
+decoding the element.
 
 | part | bytes |
 |---|---|
-| event time | `TIME_BYTES`, an instant (`window_coders`): bytes sort as times do |
+| event time | `TIME_BYTES`, an instant (`window_coders`): the byte order equals the order of times |
 | number of windows | `COUNT_BYTES` |
-| windows | one after the other, by the window coder |
+| windows | concatenated, in the encoding of the window coder |
 | pane | one or more (`panes`) |
-| element | by its own coder |
+| element | in the encoding of the element coder |
 
-The *header* is all before the element.
+The *header* consists of all parts before the element.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from itertools import chain
 from beam_runner_model.lengths import COUNT_BYTES, Skip, decode_count, encode_count
 from beam_runner_model.panes import skip_pane
 from beam_runner_model.times import END_OF_GLOBAL_WINDOW, Timestamp
-from beam_runner_model.varints import CutOff
+from beam_runner_model.varints import TruncatedData
 from beam_runner_model.window_coders import (
     INSTANT_BYTES,
     INSTANT_SHIFT,
@@ -30,27 +31,30 @@ from beam_runner_model.window_coders import (
 
 TIME_BYTES = INSTANT_BYTES
 WINDOWS_AT = TIME_BYTES + COUNT_BYTES
-"""Where the windows begin in a windowed value."""
+"""Offset of the first window in a windowed value."""
 _ONE = encode_count(1)
 
 
-def header_of_one(window: bytes, pane: bytes) -> bytes:
-    """Encodes what follows the time of an element in one window."""
+def encode_windows_and_pane(window: bytes, pane: bytes) -> bytes:
+    """Encodes the part of a header after the event time, for one window."""
     return b"".join((_ONE, window, pane))
 
 
 def encode_header(time: Timestamp, window: bytes, pane: bytes) -> bytes:
-    """Encodes the header of an element at this time (ms) in one window."""
-    return encode_instant(time) + header_of_one(window, pane)
+    """Encodes the header of an element at this event time (ms) in one window."""
+    return encode_instant(time) + encode_windows_and_pane(window, pane)
 
 
 def read_windows(data: bytes, position: int, skip_window: Skip) -> tuple[tuple[bytes, ...], int]:
-    """Reads the windows of a header whose number of windows is at `position`.
+    """Reads the windows of the header whose number of windows is at `position`.
 
-    Returns them, encoded, and the position of the pane. Raises IndexError when the data ends within
-    their number, or has fewer bytes than that.
+    Returns:
+        The encoded windows and the offset of the pane.
+
+    Raises:
+        TruncatedData: If the data ends inside the number of windows or inside the windows.
     """
-    count = _number_of_windows(data, position)
+    count = _read_window_count(data, position)
     position += COUNT_BYTES
     windows = []
     for _ in range(count):
@@ -60,34 +64,44 @@ def read_windows(data: bytes, position: int, skip_window: Skip) -> tuple[tuple[b
 
 
 def skip_windows(data: bytes, position: int, skip_window: Skip) -> int:
-    """Returns the position of the pane, given that of the number of windows."""
-    count = _number_of_windows(data, position)
+    """Returns the offset of the pane, given the offset of the number of windows.
+
+    Raises:
+        TruncatedData: If the data ends inside the number of windows or inside the windows.
+    """
+    count = _read_window_count(data, position)
     position += COUNT_BYTES
     for _ in range(count):
         position = skip_window(data, position)
     return position
 
 
-def _number_of_windows(data: bytes, position: int) -> int:
-    """Each of several windows has a byte at least: a number that is none is not counted up to.
+def _read_window_count(data: bytes, position: int) -> int:
+    """Reads the number of windows and checks that the data is long enough.
 
-    Else four bytes of anything could take hours, where windows have no bytes.
+    If there are several windows, each window has at least one byte. Without the check, four
+    arbitrary bytes could start a loop over empty windows that takes hours.
+
+    Raises:
+        TruncatedData: If the data ends inside the number of windows or inside the windows.
     """
     count = decode_count(data, position)
     if count > 1 and position + COUNT_BYTES + count > len(data):
-        raise CutOff("the data ends within the windows")
+        raise TruncatedData("Can't read the windows of an element: the data is truncated")
     return count
 
 
-class Headers:
-    """Reads what follows the time in windowed values, and remembers what it has read.
+class HeaderReader:
+    """Reader of headers that caches the decoded windows.
 
-    Elements that follow each other mostly share windows and pane, so what was read once is looked
-    up by its bytes: such bytes end where they say they end, so equal bytes at the same place mean
-    the same. For speed callers look into `known` themselves, with the size of the last header.
+    Consecutive elements mostly share their windows and pane. The cache key is the encoded header
+    without the event time. The encoding is prefix-free, so equal bytes at the same offset have the
+    same meaning. For speed, callers look up `known` directly with the size of the last header.
 
-    `known` has the windows of headers by their bytes from the number of windows on; a header without
-    windows is never in it. `size` is the number of bytes of the header that was read last.
+    Attributes:
+        known: the encoded windows of each header, by the header bytes after the event time. Headers
+            without windows are never cached.
+        size: the size in bytes of the last header, without the event time.
     """
 
     _MOST = 10_000
@@ -100,12 +114,13 @@ class Headers:
     def read(self, data: bytes, position: int) -> tuple[bytes, ...]:
         """Returns the windows of the header whose number of windows is at `position`.
 
-        Raises IndexError when the data ends within the header.
+        Raises:
+            IndexError: If the data ends inside the header.
         """
         windows, end = read_windows(data, position, self._skip_window)
         end = skip_pane(data, end)
         if end > len(data):
-            raise CutOff("the data ends within a header")
+            raise TruncatedData("Can't read the header of an element: the data is truncated")
         self.size = end - position
         if not windows:
             return ()
@@ -114,47 +129,51 @@ class Headers:
         return self.known.setdefault(data[position:end], windows)
 
 
-def one_window_each(element: bytes, windows: Sequence[bytes]) -> Sequence[bytes]:
-    """Returns a windowed value once in each of its windows, which are `windows`, in their order."""
+def copy_to_each_window(element: bytes, windows: Sequence[bytes]) -> Sequence[bytes]:
+    """Returns one copy of a windowed value for each of its `windows`, in the same order."""
     if len(windows) == 1:
         return (element,)
     time, rest = element[:TIME_BYTES], element[WINDOWS_AT + sum(map(len, windows)) :]
     return [b"".join((time, _ONE, window, rest)) for window in windows]
 
 
-def moved(element: bytes, pane_at: int, window: bytes) -> tuple[bytes, bytes, bytes]:
-    """Returns a windowed value of one window, in three parts, as it is in this one.
+def replace_window(element: bytes, pane_at: int, window: bytes) -> tuple[bytes, bytes, bytes]:
+    """Returns a windowed value with a single window after replacing the window, in three parts.
 
-    `pane_at` is the position of the pane as it was.
+    `pane_at` is the offset of the pane in `element`.
     """
     return element[:WINDOWS_AT], window, element[pane_at:]
 
 
-def time_of(element: bytes) -> Timestamp:
+def read_time(element: bytes) -> Timestamp:
     """Returns the event time (ms) of a windowed value."""
     return decode_instant(element)
 
 
-def earliest_time(elements: Iterable[bytes]) -> Timestamp:
-    """Returns the earliest event time (ms) of some windowed values, at least one."""
+def find_earliest_time(elements: Iterable[bytes]) -> Timestamp:
+    """Returns the earliest event time (ms) of windowed values, at least one."""
     return decode_instant(min(element[:TIME_BYTES] for element in elements))
 
 
-def earliest_time_between(data: bytes, ends: Sequence[int]) -> Timestamp:
-    """Returns the earliest event time (ms) of windowed values, of which each ends at one of `ends`
-    and the first begins the data.
+def find_earliest_time_in(data: bytes, ends: Sequence[int]) -> Timestamp:
+    """Returns the earliest event time (ms) of windowed values in `data`. `ends` holds the end
+    offset of each value.
     """
     begins = chain((0,), ends[:-1])
     return decode_instant(min(data[begin : begin + TIME_BYTES] for begin in begins))
 
 
-def held_until(time: Timestamp, windows: Iterable[bytes]) -> Timestamp:
-    """Returns until when (ms) elements hold watermarks, from their earliest time and their windows.
+def compute_hold_time(time: Timestamp, windows: Iterable[bytes]) -> Timestamp:
+    """Returns the event time (ms) at which elements hold the watermark.
 
-    That is no later than the end of the first of their windows, at least one, encoded. Nothing
-    keeps the time of an element within its window: Beam's Python SDK itself writes what it has
-    combined beside a side input at the window's end, a moment after the last one in it. Held by
-    that time alone, the watermark would pass the window, and the element come too late for it.
+    The result is the earlier of `time`, the elements' earliest event time, and the last timestamp
+    of the earliest window. Beam doesn't restrict a timestamp to the element's window: the Python
+    SDK emits some combined values 1 ms after the window. With a hold at that timestamp, the
+    watermark would pass the window, and the element would be late.
+
+    Args:
+        time: the earliest event time (ms) of the elements.
+        windows: the encoded windows of the elements, at least one.
     """
     first = min(windows)
     return min(time, decode_instant(first) - 1 if first else END_OF_GLOBAL_WINDOW)

@@ -1,6 +1,6 @@
-"""Windows: the finite parts of event time that elements are grouped in.
+"""Windows: finite intervals of event time in which elements are grouped.
 
-A window is known by value: equal windows are interchangeable, as dictionary keys too.
+Windows compare by value, so equal windows are interchangeable, also as dictionary keys.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from beam_runner_model.times import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, Timesta
 
 @attrs.frozen
 class GlobalWindow:
-    """The one window that holds all of event time; use the constant `GLOBAL_WINDOW`."""
+    """Window that covers all of event time. Use the constant `GLOBAL_WINDOW`."""
 
     def max_timestamp(self) -> Timestamp:
-        """Returns the last timestamp (ms) inside the window."""
+        """Returns the last timestamp (ms) in the window."""
         return END_OF_GLOBAL_WINDOW
 
     def __reduce__(self) -> str:
@@ -25,47 +25,47 @@ class GlobalWindow:
 
 
 GLOBAL_WINDOW = GlobalWindow()
-"""The only instance of `GlobalWindow` that is needed; pickling keeps it the only one."""
+"""Only instance of `GlobalWindow`; unpickling returns the same instance."""
 
 
 @attrs.frozen(order=True, cache_hash=True)
 class IntervalWindow:
-    """The window `[start, end)` in milliseconds: a fixed, sliding or session window."""
+    """Window `[start, end)` in milliseconds: a fixed, sliding or session window."""
 
     start: Timestamp
     end: Timestamp
 
     def max_timestamp(self) -> Timestamp:
-        """Returns the last timestamp (ms) inside the window, which is `end - 1`."""
+        """Returns the last timestamp (ms) in the window, which is `end - 1`."""
         return self.end - 1
 
 
 @attrs.frozen(order=True)
 class OpaqueWindow:
-    """A window of a kind that the engine can't look into.
+    """Window of a custom type that the engine can't decode, from `beam:coder:custom_window:v1`.
 
-    `encoded` is the window as its own coder writes it; `latest` the last timestamp (ms) inside it.
-    Both come from `beam:coder:custom_window:v1`, which exists so that runners can handle windows
-    they know nothing else about.
+    Attributes:
+        encoded: the window in the encoding of its coder.
+        latest: the last timestamp (ms) in the window.
     """
 
     encoded: bytes
     latest: Timestamp
 
     def max_timestamp(self) -> Timestamp:
-        """Returns the last timestamp (ms) inside the window."""
+        """Returns the last timestamp (ms) in the window."""
         return self.latest
 
 
 Window: TypeAlias = GlobalWindow | IntervalWindow | OpaqueWindow
 
 
-def within_time(window: Window) -> Window:
-    """Returns the window without what of it is before all time, where nothing can be.
+def clip_to_time_bounds(window: Window) -> Window:
+    """Returns the window without the part before `MIN_TIMESTAMP`, in which no element can be.
 
-    The window of ten seconds that holds `MIN_TIMESTAMP` begins 5,225 ms before it. Beam's Python
-    SDK leaves these out when it encodes a window, its Java SDK does not, so windows that come from
-    different places are compared in this form.
+    For example, the window of 10 s that contains `MIN_TIMESTAMP` starts 5,225 ms earlier. Beam's
+    Python SDK omits this part when it encodes a window, and the Java SDK doesn't. Windows from
+    different SDKs are therefore compared in this form.
     """
     if isinstance(window, IntervalWindow) and window.start < MIN_TIMESTAMP:
         return IntervalWindow(MIN_TIMESTAMP, window.end)

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 from apache_beam.transforms.environments import DockerEnvironment
 from beam_runner_model.jobs import StagedArtifact
-from beam_runner_model.staged_packages import need_installing
+from beam_runner_model.staged_packages import has_packages
 from beam_runner_model.stages import Artifact, Environment
 from beam_runner_urns import artifacts as artifact_urns
 from beam_runner_urns import environments as environment_urns
@@ -152,7 +152,7 @@ def _resolve(
 
 def _with_this_python(environment: Environment) -> ResolvedEnvironment:
     """Returns the embedded environment, or a separate Python process if packages must be installed."""
-    if need_installing(environment.artifacts):
+    if has_packages(environment.artifacts):
         return _in_another_process(environment)
     return ResolvedEnvironment(environment, embedded=True)
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from beam_runner_model.jobs import JobSpec
-from beam_runner_model.texts import shortened
+from beam_runner_model.texts import truncate_text
 from beam_runner_urns import environments as environment_urns
 from beam_runner_urns import resource_hints
 
@@ -64,7 +64,7 @@ _KEPT_BY_WORKERS = resource_hints.MAX_ACTIVE_BUNDLES_PER_WORKER
 def without_effect(job: JobSpec) -> str:
     """Returns one sentence that names all options without effect; empty if every option has an effect."""
     named = [
-        shortened(text, _LONGEST)
+        truncate_text(text, _LONGEST)
         for text in (*_of_options(job.options), *islice(_of_hints(job.pipeline), _MOST))
     ]
     return f"This runner does not use, and goes on without: {', '.join(named)}" if named else ""

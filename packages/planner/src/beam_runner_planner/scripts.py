@@ -14,7 +14,7 @@ from beam_runner_model.panes import NO_FIRING, encode_pane
 from beam_runner_model.times import MAX_TIMESTAMP, clamp
 from beam_runner_model.varints import encode_varint
 from beam_runner_model.window_coders import encode_instant, encode_window
-from beam_runner_model.windowed_values import header_of_one
+from beam_runner_model.windowed_values import encode_windows_and_pane
 from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_urns import coders as coder_urns
 
@@ -26,7 +26,9 @@ KIND = "script"
 """The kind of a TestStream's buffers, and the first part of their names."""
 
 _GO_CUSTOM_CODER = "beam:go:coder:custom:v1"
-_GLOBAL_WINDOW_AND_PANE = header_of_one(encode_window(GLOBAL_WINDOW), encode_pane(NO_FIRING))
+_GLOBAL_WINDOW_AND_PANE = encode_windows_and_pane(
+    encode_window(GLOBAL_WINDOW), encode_pane(NO_FIRING)
+)
 
 
 def buffer_of(pcollection_id: str) -> str:

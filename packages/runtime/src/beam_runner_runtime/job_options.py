@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from beam_runner_model.texts import shortened
+from beam_runner_model.texts import truncate_text
 from beam_runner_urns import options as option_urns
 
 _DIGITS = 20
@@ -20,7 +20,7 @@ class WrongOption(ValueError):
 
 
 def _shown(value: Any) -> str:
-    return shortened(repr(value), _SHOWN)
+    return truncate_text(repr(value), _SHOWN)
 
 
 def is_loopback(options_json: str) -> bool:

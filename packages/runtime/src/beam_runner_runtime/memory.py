@@ -8,6 +8,7 @@ import time
 from pathlib import Path, PurePosixPath
 
 VARIABLE = "BEAM_RUNNER_MEMORY"
+"""Upper limit of the memory that the runner uses, in bytes; for the server and executors."""
 _SHARE_OF_BUNDLE = 32
 """One part in so many for each core: the server, Java and the processes of lanes need most of the
 memory, a core may have four lanes, and what is grouped is in memory about three times."""

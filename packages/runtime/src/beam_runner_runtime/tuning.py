@@ -1,6 +1,6 @@
-"""The numbers by which is decided what of a job runs next, where, and for how long.
+"""Constants of scheduling: which bundle runs next, where, and for how long.
 
-Results are the same with any of them. ``docs/tuning.md`` has them as a table, made of this record.
+Results do not depend on them. ``docs/reference/scheduling-constants.md`` has them as a table, made from this record.
 """
 
 from __future__ import annotations
@@ -10,40 +10,40 @@ import attrs
 
 @attrs.frozen
 class Tuning:
-    """All of them; units are in the names, times are elapsed ones.
+    """Constants of scheduling. Names contain the unit, and times are elapsed times.
 
     Attributes:
-        slots_per_core: so many lanes run at once for each core, where all is on one machine: one that is blocked in user code, or waits for its next bundle, should not keep a core idle.
-        lanes_per_core: so many of them one job has at most.
-        lane_idle_seconds: how long a lane keeps its place on the cluster without work.
-        lane_failures: so many lanes that Spark could not run, one after the other, fail the job.
-        blocked_seconds: a bundle that has come no further for so long counts as one that uses no core.
-        preparing_seconds: the same for one of which nothing was heard yet; one of which its process tells that its harness is still being started never does.
-        unheard_seconds: the same for one that takes turns and has not told whether it leaves time to others.
-        source_seconds: how much later a bundle may come and still run before that of a source.
-        yield_seconds: how long a source keeps its lane at least while others wait for one.
-        slot_patience_seconds: how long a job waits for its first slots before others make room.
-        job_turn_seconds: how long a job that has begun keeps others from beginning, at most.
-        loop_bytes: inputs that are together no larger are for the loop inside a task.
-        loop_bundle_ms: a bundle that takes longer leaves the loop.
-        loop_source_ms: the same for that of a source, whose outputs are seen only after its end.
-        loop_parallel_ms: where several bundles wait and usual ones take longer, they run side by side.
-        loop_usual_weight: how much the last bundle counts in what is usual.
-        loop_waiting_bytes: more data that waits than that leaves the loop.
-        loop_nap_ms: for an alarm that is so near the loop waits.
-        loop_report_ms: how long a loop goes on before it has committed what it has done.
-        loop_report_entries: after so many entries it does not wait for that.
-        loop_watch_seconds: how often it is looked at from the side.
-        loop_outgrown_pause_seconds: lanes that soon did better than a loop have so long; a loop that lasted as long was worth it.
-        loop_broken_pause_seconds: the same after a loop that was lost with its process, that the bundle to blame can be told.
-        progress_seconds: how often a bundle reports how far it is.
-        progress_in_turns_ms: the same where bundles take turns at one interpreter.
-        lingers_ms: what a source that waits has put out by then is handed on.
-        source_look_seconds: how often a source is looked at.
-        source_busy_share: one whose thread wanted a core for more of the time is busy.
-        hold_seconds: a worker process of a stream keeps a finished bundle for so long while a store or a disk that must take its files is away; after that the bundle runs again later.
-        hold_in_batch_seconds: the same in a batch.
-        section_tasks_per_core: so many Spark tasks has each level of a section for a core, or one for each key shard if these are fewer; on one machine, where all of them run at once and each in a process of its own, one for a core.
+        slots_per_core: Lanes that run at once per core, if Spark runs on one machine. More than one, so that a blocked or waiting lane leaves no core idle.
+        lanes_per_core: Lanes per core that one job can have.
+        lane_idle_seconds: Time after which a lane without work exits.
+        lane_failures: Failed starts of lanes in a row that fail the job.
+        blocked_seconds: Time without progress after which a bundle counts as blocked and uses no core.
+        preparing_seconds: The same for a bundle that has not reported yet. A bundle whose harness is still starting never counts as blocked.
+        unheard_seconds: The same for a bundle that shares an interpreter and has not reported whether it leaves time to others.
+        source_seconds: A bundle that opens up to this much later than a bundle of a source runs before it.
+        yield_seconds: Minimum time that a source keeps its lane while others wait for a lane.
+        slot_patience_seconds: Time that a job waits for its first slots before other jobs release some.
+        job_turn_seconds: Maximum time that a starting job delays the start of others.
+        loop_bytes: Maximum total size of the inputs to start a loop.
+        loop_bundle_ms: A bundle that runs longer leaves the loop.
+        loop_source_ms: The same for a bundle of a source, whose output is visible only after its end.
+        loop_parallel_ms: If several bundles wait and usual bundles take longer, they run in parallel on lanes.
+        loop_usual_weight: Weight of the last bundle in the average run time.
+        loop_waiting_bytes: If more data waits, the loop ends.
+        loop_nap_ms: The loop waits for an alarm that is due within this time.
+        loop_report_ms: Time between reports of a loop, which are committed.
+        loop_report_entries: Number of entries after which a loop reports earlier.
+        loop_watch_seconds: Interval at which a thread checks the loop.
+        loop_outgrown_pause_seconds: Minimum time on lanes after a loop that was shorter than this time.
+        loop_broken_pause_seconds: Time on lanes after a loop was lost with its process, to find the failing bundle.
+        progress_seconds: Interval of progress reports of a bundle.
+        progress_in_turns_ms: The same for bundles that share an interpreter.
+        lingers_ms: Time after which the output of a waiting source is passed on.
+        source_look_seconds: Interval at which the activity of a source is measured.
+        source_busy_share: A source whose thread needed a core for a larger share of the time is busy.
+        hold_seconds: Time that a worker of a stream holds a finished bundle while the store or disk for its files is unavailable. After that, the bundle is retried.
+        hold_in_batch_seconds: The same in a batch job.
+        section_tasks_per_core: Spark tasks per core and level of a section, or one per key shard if that is less. On one machine, where all tasks run at once in separate processes, one per core.
     """
 
     slots_per_core: int = 6

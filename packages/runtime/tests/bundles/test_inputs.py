@@ -62,7 +62,7 @@ def inputs_of(shapes: Sequence[tuple[Sequence[int], int, int]]) -> list[Input]:
 
 def read(inputs: Sequence[Input], folder: Path = NOWHERE) -> list[bytes]:
     chunks = list(element_chunks(FolderData(folder).rows, inputs))
-    assert all(chunk.meant > 0 for chunk in chunks)
+    assert all(chunk.selected_count > 0 for chunk in chunks)
     return [each for chunk in chunks for each in values_of(chunk)]
 
 

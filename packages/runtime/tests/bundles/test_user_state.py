@@ -13,12 +13,8 @@ from beam_runner_engine.keyed.state import (
     OrderedListState,
     ValueState,
 )
-from beam_runner_engine.keyed.stateful import (
-    StatefulShard,
-    StatefulSpec,
-    TimerFired,
-    WindowExpired,
-)
+from beam_runner_engine.keyed.stateful import StatefulShard
+from beam_runner_engine.keyed.stateful_records import StatefulSpec, TimerFired, WindowExpired
 from beam_runner_engine.keyed.timers import TimeDomain
 from beam_runner_engine.testing.stores import MemoryStore
 from beam_runner_model.chunks import StageTimer, StateCell
@@ -127,7 +123,7 @@ def test_what_is_not_declared_is_refused_by_name() -> None:
 
 
 def due(state: ShardUserState, watermark: int, clock: int) -> tuple[int, int | None] | None:
-    found = state.shard.next_due(Now(watermark, clock))
+    found = state.shard.take_next_due(Now(watermark, clock))
     if found is None:
         return None
     assert isinstance(found, TimerFired)
@@ -154,7 +150,7 @@ def test_the_clock_of_sdks_is_the_jobs() -> None:
 def test_timer_that_is_set_while_its_window_expires_is_refused_as_user_codes_error() -> None:
     state = state_of(on_window_expiration=True)
     state.shard.admit([b"key"], [b""], [0], [b""], Now(0))
-    assert isinstance(state.shard.next_due(Now(MAX_TIMESTAMP)), WindowExpired)
+    assert isinstance(state.shard.take_next_due(Now(MAX_TIMESTAMP)), WindowExpired)
     state.set_timer(timer("event", None))
     with pytest.raises(TimerRefused, match="'event' of t is set while its window expires"):
         state.set_timer(timer("event", 10))

@@ -130,7 +130,7 @@ def test_an_attempt_that_is_tried_again_is_told_once(tmp_path: Path) -> None:
     watch.look(2)
     watch.look(3)
     (told,) = [text for importance, text, _ in watch.reporter.messages]
-    assert told.startswith("attempt 1 at a bundle failed, and it is tried again: ValueError: x [")
+    assert told.startswith("attempt 1 at a bundle failed and will be retried: ValueError: x [")
     other = JobCondition(rig.plan, watch.reporter, FakeProcesses())
     other.look(rig.ledger, rig.coordinator)
     assert len(watch.reporter.messages) == 1

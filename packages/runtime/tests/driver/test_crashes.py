@@ -89,7 +89,7 @@ def crashes(monkeypatch: pytest.MonkeyPatch) -> Crashes:
     around(Journal, "snapshot", "before snapshot", "after snapshot")
     around(Ledger, "apply", "before apply", "after apply")
     around(Ledger, "take_garbage", "before files go", None)
-    around(_ServersDriver, "carry_out", "before commands", "after commands")
+    around(_ServersDriver, "execute", "before commands", "after commands")
     monkeypatch.setattr(coordinator_module, "Driver", _ServersDriver)
     return crashes
 

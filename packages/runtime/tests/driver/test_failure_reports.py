@@ -34,7 +34,7 @@ def test_message_of_a_failure_names_step_element_attempt_and_pause_once() -> Non
     job, messages = Job(CHAIN, **STREAM), FailureMessages(CHAIN)
     job.apply(user_failure(0, 1))
     (line,) = messages.look(job.ledger, 500, skips=False)
-    said = "attempt 1 at a bundle of 'the read step' failed, and it is tried again in 4 s: "
+    said = "attempt 1 at a bundle of 'the read step' failed and will be retried in 4 s: "
     assert line.text == said + TRACE
     (record,) = failed_bundles(job.ledger, CHAIN, 500)
     assert line.record == record

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from beam_runner_engine.scheduler.commands import Command
 from beam_runner_engine.scheduler.events import Event
-from beam_runner_engine.scheduler.overtaking import Overtaken, WatermarkWatch
+from beam_runner_engine.scheduler.overtaking import OvertakenData, WatermarkChecker
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_storage.stores.spec import StoreSpec
 from ledger_jobs import CHAIN, Job, rows
@@ -18,18 +18,18 @@ from beam_runner_runtime.driver.settings import JobSettings
 from beam_runner_runtime.driver.watermark_checks import VARIABLE, are_checked, first_overtaken
 
 
-class Finding(WatermarkWatch):
+class Finding(WatermarkChecker):
     """Says once that it has found something."""
 
     def handle(self, scheduler: Scheduler, event: Event) -> tuple[Command, ...]:
         commands = super().handle(scheduler, event)
         if self.found is None:
-            self.found = [Overtaken("see", "values", 5, 12)]
+            self.found = [OvertakenData("see", "values", 5, 12)]
         return commands
 
-    found: list[Overtaken] | None = None
+    found: list[OvertakenData] | None = None
 
-    def take_found(self) -> list[Overtaken]:
+    def take_violations(self) -> list[OvertakenData]:
         found, self.found = self.found or [], []
         return found
 
@@ -44,7 +44,7 @@ def test_job_whose_data_is_overtaken_fails_with_names_and_times(tmp_path: Path) 
 
 def test_job_that_is_in_order_runs_to_its_end_under_watch(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
-    rig.ledger.watch = WatermarkWatch()
+    rig.ledger.watch = WatermarkChecker()
     rig.run()
     assert rig.ledger.end == DONE and seen(rig) == EXPECTED
 

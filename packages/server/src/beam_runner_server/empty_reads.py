@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_model.jobs import Importance, JobMetrics, JobState, MessageLine, MessageRecord
-from beam_runner_model.texts import shortened
+from beam_runner_model.texts import truncate_text
 from beam_runner_planner.file_reads import FileRead
 from beam_runner_urns import metrics as metric_urns
 
@@ -69,7 +69,7 @@ def _text(read: FileRead) -> str:
     if not read.pattern:
         return f"The step '{read.name}' matched no files, or only empty files"
     text = (
-        f"The step '{read.name}' read nothing: '{shortened(read.pattern, _LONGEST)}' matches no"
+        f"The step '{read.name}' read nothing: '{truncate_text(read.pattern, _LONGEST)}' matches no"
         " files, or only empty files"
     )
     if not read.is_relative or read.elsewhere:

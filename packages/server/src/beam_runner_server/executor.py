@@ -11,7 +11,7 @@ from pathlib import Path
 
 import attrs
 from beam_runner_engine.scheduler.events import Start
-from beam_runner_engine.scheduler.overtaking import WatermarkWatch
+from beam_runner_engine.scheduler.overtaking import WatermarkChecker
 from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_jobservices.errors import InvalidRequest, JobRejected
 from beam_runner_jobservices.ports import JobHandle, JobReporter
@@ -136,7 +136,7 @@ class PlacedJobExecutor:
             ledger = self._ledger(job, journal, files)
         self._check_tables(ledger.plan)
         if settings.checks_watermarks:
-            ledger.watch = WatermarkWatch()
+            ledger.watch = WatermarkChecker()
         if files.spec.durable:
             sync_folder(files.folder.parent)
         unused = "" if job.resumed else without_effect(job)

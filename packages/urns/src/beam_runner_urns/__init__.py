@@ -1,7 +1,8 @@
-"""The names (URNs) that Apache Beam's model gives to its parts, as plain constants.
+"""URNs of Apache Beam's model, as plain string constants.
 
-Import the module of the part: ``from beam_runner_urns import coders`` and ``coders.KV``. The
-source is Beam's own protos; a test compares every constant with them.
+Each module holds the URNs of one part of the model. For example, ``from beam_runner_urns import
+coders`` provides ``coders.KV``. The source of all values is Beam's protos, and a test compares
+every constant with them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""URNs of artifacts: where the bytes of a dependency are, and what they are for."""
+"""URNs of artifacts: the types say how to fetch a dependency, the roles say how the SDK uses it."""
 
 from __future__ import annotations
 
-# Types.
+# Artifact types.
 TYPE_FILE = "beam:artifact:type:file:v1"
 TYPE_URL = "beam:artifact:type:url:v1"
 TYPE_EMBEDDED = "beam:artifact:type:embedded:v1"
@@ -10,7 +10,7 @@ TYPE_PYPI = "beam:artifact:type:pypi:v1"
 TYPE_MAVEN = "beam:artifact:type:maven:v1"
 TYPE_DEFERRED = "beam:artifact:type:deferred:v1"
 
-# Roles.
+# Artifact roles.
 ROLE_STAGING_TO = "beam:artifact:role:staging_to:v1"
 ROLE_PIP_REQUIREMENTS_FILE = "beam:artifact:role:pip_requirements_file:v1"
 ROLE_GO_WORKER_BINARY = "beam:artifact:role:go_worker_binary:v1"

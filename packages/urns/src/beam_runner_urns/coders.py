@@ -1,4 +1,4 @@
-"""URNs of the model's coders, whose bytes are the same in every SDK."""
+"""URNs of the model's standard coders, whose encodings are the same in every SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URNs of metrics, of their encodings, and the labels that say what a metric is about."""
+"""URNs of metrics and of their encodings, and the names of their labels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ API_REQUEST_COUNT = "beam:metric:io:api_request_count:v1"
 API_REQUEST_LATENCIES = "beam:metric:io:api_request_latencies:v1"
 USER_HISTOGRAM = "beam:metric:user:histogram_int64:v1"
 
-# Encodings of a metric's value.
+# Encodings of metric values.
 SUM_INT64_TYPE = "beam:metrics:sum_int64:v1"
 SUM_DOUBLE_TYPE = "beam:metrics:sum_double:v1"
 DISTRIBUTION_INT64_TYPE = "beam:metrics:distribution_int64:v1"
@@ -44,7 +44,8 @@ SET_STRING_TYPE = "beam:metrics:set_string:v1"
 BOUNDED_TRIE_TYPE = "beam:metrics:bounded_trie:v1"
 HISTOGRAM_TYPE = "beam:metrics:histogram_int64:v1"
 
-# Labels. The rest of the model's labels name cloud services.
+# Labels that identify the subject of a metric. The model's other labels name cloud services and are
+# omitted.
 LABEL_TRANSFORM = "PTRANSFORM"
 LABEL_PCOLLECTION = "PCOLLECTION"
 LABEL_WINDOWING_STRATEGY = "WINDOWING_STRATEGY"

@@ -1,13 +1,13 @@
-"""URNs of pipeline options, as keys of the options that a client sends with a job."""
+"""URNs of pipeline options, which clients send as keys of a job's options."""
 
 from __future__ import annotations
 
 PREFIX = "beam:option:"
 SUFFIX = ":v1"
 
-# The name the user gave the job; the name in the Prepare request is always "job".
+# The job name that the user chose. The `job_name` field of the Prepare request is always "job".
 JOB_NAME = "beam:option:job_name:v1"
-# Whether the user calls the job a streaming one.
+# Whether the user marks the job as a streaming job.
 STREAMING = "beam:option:streaming:v1"
-# What of the SDK and the runner is tried out, by name.
+# Names of the experimental SDK and runner features that the user enables.
 EXPERIMENTS = "beam:option:experiments:v1"

@@ -1,8 +1,8 @@
-"""URNs of protocols that an SDK harness or a runner offers among its capabilities."""
+"""URNs of the protocols that an SDK harness or a runner lists among its capabilities."""
 
 from __future__ import annotations
 
-# Offered by SDK harnesses.
+# Capabilities of SDK harnesses.
 LEGACY_PROGRESS_REPORTING = "beam:protocol:progress_reporting:v0"
 PROGRESS_REPORTING = "beam:protocol:progress_reporting:v1"
 WORKER_STATUS = "beam:protocol:worker_status:v1"
@@ -18,10 +18,11 @@ ELEMENT_METADATA = "beam:protocol:element_metadata:v1"
 MULTIMAP_STATE = "beam:protocol:multimap_state:v1"
 NAMED_DATA_STREAMS = "beam:protocol:named_data_streams:v1"
 
-# Offered by runners.
+# Capabilities of runners.
 MONITORING_INFO_SHORT_IDS = "beam:protocol:monitoring_info_short_ids:v1"
 CONTROL_RESPONSE_ELEMENTS_EMBEDDING = "beam:protocol:control_response_elements_embedding:v1"
 MULTIMAP_KEYS_VALUES_SIDE_INPUT = "beam:protocol:multimap_keys_values_side_input:v1"
 
-# Prefix of the capability that names the SDK and its version, as in "...:apache/beam_python3.11_sdk:2.77.0".
+# Prefix of the capability that names the SDK and its version, for example
+# "...:apache/beam_python3.11_sdk:2.77.0".
 SDK_BASE_VERSION_PREFIX = "beam:version:sdk_base:"

@@ -1,8 +1,8 @@
-"""URNs that only the Python SDK understands: pickled user code and its coders."""
+"""URNs that only the Python SDK understands: pickled user code and Python-specific coders."""
 
 from __future__ import annotations
 
-# Payloads made by the SDK's pickler.
+# Payloads that the SDK's pickler writes.
 PICKLED_CODER = "beam:coder:pickled_python:v1"
 PICKLED_COMBINE_FN = "beam:combinefn:pickled_python:v1"
 PICKLED_DOFN = "beam:dofn:pickled_python:v1"

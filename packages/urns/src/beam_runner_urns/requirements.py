@@ -1,4 +1,6 @@
-"""URNs of what a pipeline requires of its runner; a runner refuses those it does not know."""
+"""URNs of pipeline requirements; a runner rejects a pipeline with a requirement that the runner
+doesn't know.
+"""
 
 from __future__ import annotations
 

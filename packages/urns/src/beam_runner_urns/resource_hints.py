@@ -1,4 +1,4 @@
-"""URNs of what a transform may say of the machine that it would like; the value of each is text."""
+"""URNs of resource hints, which describe the machine that a transform prefers. Each value is text."""
 
 from __future__ import annotations
 

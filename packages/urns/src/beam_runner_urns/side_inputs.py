@@ -1,4 +1,4 @@
-"""URNs of access patterns of side inputs on the state channel."""
+"""URNs of the access patterns of side inputs on the state channel."""
 
 from __future__ import annotations
 

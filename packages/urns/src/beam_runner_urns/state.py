@@ -1,4 +1,4 @@
-"""URNs of kinds of user state, each with its own protocol on the state channel."""
+"""URNs of the kinds of user state, each with a separate protocol on the state channel."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""URNs of transforms: what a pipeline is made of, from the model's ``StandardPTransforms``."""
+"""URNs of transforms, from ``StandardPTransforms`` of Beam's model."""
 
 from __future__ import annotations
 
-# Primitives: a runner has to know these.
+# Primitives, which every runner must implement.
 PAR_DO = "beam:transform:pardo:v1"
 FLATTEN = "beam:transform:flatten:v1"
 GROUP_BY_KEY = "beam:transform:group_by_key:v1"
@@ -13,11 +13,11 @@ MAP_WINDOWS = "beam:transform:map_windows:v1"
 MERGE_WINDOWS = "beam:transform:merge_windows:v1"
 TO_STRING = "beam:transform:to_string:v1"
 
-# Primitives of old SDKs, replaced by splittable DoFns and by side inputs.
+# Deprecated primitives of old SDKs. Splittable DoFns and side inputs replace them.
 READ = "beam:transform:read:v1"
 CREATE_VIEW = "beam:transform:create_view:v1"
 
-# Composites that a runner may run in its own way.
+# Composites that a runner can replace with an implementation of its choice.
 COMBINE_PER_KEY = "beam:transform:combine_per_key:v1"
 COMBINE_GLOBALLY = "beam:transform:combine_globally:v1"
 RESHUFFLE = "beam:transform:reshuffle:v1"
@@ -31,7 +31,7 @@ REDISTRIBUTE_ARBITRARILY = "beam:transform:redistribute_arbitrarily:v1"
 GROUP_INTO_BATCHES = "beam:transform:group_into_batches:v1"
 GENERIC_COMPOSITE = "beam:transform:generic_composite:v1"
 
-# The parts of a lifted combine.
+# Components of a lifted combine.
 COMBINE_PER_KEY_PRECOMBINE = "beam:transform:combine_per_key_precombine:v1"
 COMBINE_PER_KEY_MERGE_ACCUMULATORS = "beam:transform:combine_per_key_merge_accumulators:v1"
 COMBINE_PER_KEY_EXTRACT_OUTPUTS = "beam:transform:combine_per_key_extract_outputs:v1"
@@ -40,7 +40,7 @@ COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS = (
     "beam:transform:combine_per_key_convert_to_accumulators:v1"
 )
 
-# The parts of a splittable ParDo.
+# Components of a splittable ParDo.
 PAIR_WITH_RESTRICTION = "beam:transform:sdf_pair_with_restriction:v1"
 SPLIT_AND_SIZE_RESTRICTIONS = "beam:transform:sdf_split_and_size_restrictions:v1"
 PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS = (
@@ -48,7 +48,7 @@ PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS = (
 )
 TRUNCATE_SIZED_RESTRICTION = "beam:transform:sdf_truncate_sized_restrictions:v1"
 
-# What a runner puts in: fused stages, and the edges of a bundle on the data plane.
+# Transforms that a runner inserts: fused stages, and the data-plane endpoints of a bundle.
 EXECUTABLE_STAGE = "beam:runner:executable_stage:v1"
 DATA_SOURCE = "beam:runner:source:v1"
 DATA_SINK = "beam:runner:sink:v1"

@@ -1,4 +1,4 @@
-"""URNs of the model's window functions; any other window function belongs to an SDK."""
+"""URNs of the model's window functions. Every other window function needs an SDK."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_a_step_to_which_little_has_come_only_waits_for_its_turn(
     (told,) = (one for one in all_causes(web, job) if one["kind"] == WaitKind.SIDE_INPUT)
     assert (told["weight"], told["step"]) == (weight, "t4")
     assert told["text"].startswith("Write waits for its side input")
-    assert "which Count has not given yet" in told["text"]
+    assert "from Count" in told["text"]
 
 
 def test_step_that_waits_is_the_one_of_the_record(web: TestClient, job: Any) -> None:
@@ -307,5 +307,5 @@ def test_what_waits_for_a_place_is_told_with_why(web: TestClient, job: Any) -> N
     job.runs = Execution(waits=(slot,), interface="http://spark:4040")
     (told,) = all_causes(web, job)
     assert told["kind"] == WaitKind.SLOT
-    assert told["text"] == "bundles wait for a worker process: 3"
+    assert told["text"] == "bundles waiting for a worker process: 3"
     assert told["more"].endswith("no executor has come yet: see http://spark:4040")

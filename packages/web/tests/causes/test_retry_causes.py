@@ -59,7 +59,7 @@ def test_failed_bundle_is_told_with_step_element_attempts_and_next_attempt(
     weight, text = first_cause(web, job, "attempt 2 at a bundle of Count failed")
     assert weight == "WARN"
     assert text == render(FAILED, who="Count")
-    assert "in 8 s: ValueError: no, at the element ('k', 1)" in text
+    assert "in 8 s: ValueError: no, while processing the element ('k', 1)" in text
     page = web.get(f"/jobs/{job.id}/now").text
     assert "Bundles that failed" in page
     assert "ValueError: no" in page
@@ -72,7 +72,7 @@ def test_bundle_that_fails_often_is_bad_and_several_are_one_sentence(
 ) -> None:
     often = attrs.evolve(FAILED, attempts=9, kind=FailureCause.OUTSIDE, next_in=None, element="")
     job.runs = Execution(failed=(often, attrs.evolve(FAILED, bundle=9)))
-    weight, text = first_cause(web, job, "attempt 9 at a bundle of Count failed from outside")
+    weight, text = first_cause(web, job, "attempt 9 at a bundle of Count failed outside of")
     assert weight == "BAD"
     assert text.endswith("ValueError: no (one of 2 bundles)")
 
@@ -84,7 +84,7 @@ def test_bundle_that_waits_for_a_neighbour_names_it(
     job.runs = Execution(failed=(attrs.evolve(AWAY, away=away),))
     found, text = first_cause(web, job, "a bundle of Count waits for the disk of /s")
     assert found == weight
-    assert "is tried again in 15 s" in text
+    assert "will be retried in 15 s" in text
     assert kinds(web, job) == [WaitKind.NEIGHBOUR]
 
 
@@ -99,7 +99,7 @@ def test_job_that_waits_for_a_neighbour_names_it(web: TestClient, job: Any) -> N
     job.runs = Execution(waits=(away,), now=100_000)
     weight, text = first_cause(web, job, "the job waits for the placement of worker processes")
     assert weight == "WARN"
-    assert text.endswith("for 61 s: no executor; the next try is in 8 s")
+    assert text.endswith("for 61 s: no executor; the next attempt starts in 8 s")
     assert "no executor" in web.get(f"/jobs/{job.id}/now").text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_model.texts import encodable
+from beam_runner_model.texts import sanitize_text
 
 
 class HarnessError(Exception):
@@ -27,10 +27,10 @@ class BundleError(Exception):
     """
 
     def __init__(self, transform: str, summary: str, trace: str, element: str = "") -> None:
-        self.transform = encodable(transform)
-        self.summary = encodable(summary)
-        self.trace = encodable(trace)
-        self.element = encodable(element)
+        self.transform = sanitize_text(transform)
+        self.summary = sanitize_text(summary)
+        self.trace = sanitize_text(trace)
+        self.element = sanitize_text(element)
         super().__init__(f"{self.summary} [while running '{self.transform}']")
 
     def __reduce__(self) -> tuple[type[BundleError], tuple[str, str, str, str]]:

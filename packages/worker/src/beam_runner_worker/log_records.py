@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 import attrs
-from beam_runner_model.texts import encodable
+from beam_runner_model.texts import sanitize_text
 
 
 class Severity(enum.IntEnum):
@@ -36,7 +36,7 @@ class LogRecord:
 
     severity: Severity = attrs.field(converter=Severity)
     time_ms: int
-    message: str = attrs.field(converter=encodable)
-    trace: str = attrs.field(default="", converter=encodable)
+    message: str = attrs.field(converter=sanitize_text)
+    trace: str = attrs.field(default="", converter=sanitize_text)
     transform_id: str = ""
-    location: str = attrs.field(default="", converter=encodable)
+    location: str = attrs.field(default="", converter=sanitize_text)

@@ -183,7 +183,7 @@ def test_a_part_of_a_chunk(first: int, last: int | None, run_length: int) -> Non
     chunk = ElementChunk(5, stock_blob(coder, given_), first=first, last=last)
     seen = read(coder, [chunk, chunk])
     assert seen == given_[first:last] * 2
-    assert chunk.meant == len(given_[first:last])
+    assert chunk.selected_count == len(given_[first:last])
 
 
 @pytest.mark.parametrize(("first", "last"), [(6, None), (-1, None), (0, 6), (3, 2)])

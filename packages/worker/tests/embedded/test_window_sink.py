@@ -9,7 +9,7 @@ from apache_beam.coders import coders
 from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 from beam_runner_model.stages import OutputKind
-from beam_runner_model.windowed_values import held_until
+from beam_runner_model.windowed_values import compute_hold_time
 from chunks import decode_elements
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,7 +37,7 @@ def test_each_chunk_is_of_one_window(window_coder: coders.Coder, windows: Any, d
     for chunk in chunks:
         found[chunk.window] = decode_elements(coder.get_impl(), chunk)
         times = [e.timestamp_micros // 1000 for e in expected[chunk.window]]
-        assert chunk.min_timestamp == held_until(min(times), [chunk.window])
+        assert chunk.min_timestamp == compute_hold_time(min(times), [chunk.window])
         assert chunk.count == len(times) == len(chunk.ends)
     assert len(found) == len(chunks)
     millis = coders.WindowedValueCoder(ANY, window_coder).get_impl()

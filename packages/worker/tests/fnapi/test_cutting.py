@@ -15,7 +15,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 from beam_runner_model.chunks import ElementChunk, KeyedChunk
 from beam_runner_model.stages import OutputEdge, OutputKind
-from beam_runner_model.windowed_values import held_until
+from beam_runner_model.windowed_values import compute_hold_time
 
 from beam_runner_worker.fnapi.cutting import Cutter, compile_edge
 from beam_runner_worker.fnapi.keyed_cutting import cutter_for
@@ -198,7 +198,7 @@ def test_elements_are_cut_whole(kind: str, windows: coders.Coder, seed: int):
 def held(values: list[WindowedValue], windows: coders.Coder) -> int:
     """Until when they hold watermarks (ms)."""
     places = [nested(windows, place) for value in values for place in value.windows]
-    return held_until(min(map(millis, values)), places)
+    return compute_hold_time(min(map(millis, values)), places)
 
 
 @pytest.mark.parametrize("windows", [GLOBAL, INTERVAL], ids=["global", "interval"])

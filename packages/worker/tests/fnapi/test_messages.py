@@ -82,7 +82,7 @@ def test_only_the_elements_that_are_meant_are_sent(windows: coders.Coder, with_e
         messages = list(input_messages([chunk], layout(windows)))
         meant = encoded[first : 40 if last is None else last]
         assert b"".join(each.data for each in messages) == b"".join(meant)
-        assert sum(each.count for each in messages) == chunk.meant == len(meant)
+        assert sum(each.count for each in messages) == chunk.selected_count == len(meant)
 
 
 def test_a_chunk_with_fewer_elements_than_it_says_is_refused():

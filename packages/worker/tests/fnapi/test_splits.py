@@ -195,7 +195,7 @@ def test_everything_is_processed_once_whatever_is_split(serve, tmp_path, seed):
     bundles = 0
     while waiting:
         last.inputs = waiting.pop()
-        count = sum(chunk.meant for chunk in last.inputs)
+        count = sum(chunk.selected_count for chunk in last.inputs)
         bundle = last.run(last.inputs)
         bundles += 1
         while bundle.running and bundles < 60:
@@ -222,7 +222,7 @@ def _single(chunks: list[ElementChunk]) -> list[ElementChunk]:
     """Every element that is meant in a chunk of its own."""
     singles = []
     for chunk in chunks:
-        stop = chunk.first + chunk.meant
+        stop = chunk.first + chunk.selected_count
         singles += [
             ElementChunk(chunk.count, chunk.data, chunk.ends, first=i, last=i + 1)
             for i in range(chunk.first, stop)

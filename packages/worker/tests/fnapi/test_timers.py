@@ -10,7 +10,7 @@ from apache_beam.transforms import userstate, window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
 from beam_runner_model.chunks import StageTimer, TimerChunk
-from beam_runner_model.lengths import skip_delimited
+from beam_runner_model.lengths import skip_length_prefixed
 from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder
 
 from beam_runner_worker.errors import HarnessError
@@ -24,7 +24,7 @@ from beam_runner_worker.fnapi.timers import (
 FAMILY = ("transform", "family")
 LAST_PANE = b"\x0f"
 ORACLE = coders.coders._TimerCoder(coders.StrUtf8Coder(), coders.coders.IntervalWindowCoder())
-READABLE = TimerCoder(skip_delimited, SKIP_WINDOW[WindowCoder.INTERVAL])
+READABLE = TimerCoder(skip_length_prefixed, SKIP_WINDOW[WindowCoder.INTERVAL])
 PANES = [
     PANE_INFO_UNKNOWN,
     PaneInfo(True, False, PaneInfoTiming.EARLY, 0, 0),

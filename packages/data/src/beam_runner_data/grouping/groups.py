@@ -14,12 +14,12 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from beam_runner_engine.keyed.merging import merger_for
+from beam_runner_engine.keyed.merging import select_merger
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import GroupChunk
 from beam_runner_model.panes import ONLY_FIRING, encode_pane
 from beam_runner_model.strategy import WindowingStrategy
-from beam_runner_model.timestamp_combiners import chooses
+from beam_runner_model.timestamp_combiners import get_reducer
 from beam_runner_model.value_pieces import GroupValues
 from beam_runner_model.window_coders import (
     WindowCoder,
@@ -128,7 +128,7 @@ def group(
         ValueError: a merger is needed and is missing.
     """
     rows = concatenate(batches)
-    if strategy is not None and strategy.merges:
+    if strategy is not None and strategy.needs_merge:
         if isinstance(strategy.window_fn, Sessions):
             return _group_sessions(rows)
         rows = _with_merged_windows(rows, strategy, merger)
@@ -267,7 +267,7 @@ def _with_merged_windows(
     rows: ShardRows, strategy: WindowingStrategy, merger: WindowMerger | None
 ) -> ShardRows:
     """Returns the rows with their windows replaced by the merged windows; one call merges those of all keys."""
-    merging = merger_for(strategy, merger)
+    merging = select_merger(strategy, merger)
     assert merging is not None
     decoded = [decode_window(strategy.window_coder, window) for window in rows.windows]
     codes = rows.window_codes
@@ -326,7 +326,7 @@ def runs_of(ordered: Integers) -> Integers:
 
 
 def _output_timestamps(groups: ColumnGroups, strategy: WindowingStrategy) -> Integers:
-    choose = chooses(strategy.timestamp_combiner)
+    choose = get_reducer(strategy.timestamp_combiner)
     if groups.timestamps is not None and choose is not None:
         combine = np.minimum if choose is min else np.maximum
         return combine.reduceat(groups.timestamps, groups.starts[:-1])

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
-from beam_runner_engine.keyed.merging import merger_for
+from beam_runner_engine.keyed.merging import select_merger
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import GroupChunk, Settle
 from beam_runner_model.strategy import MergeStatus, WindowingStrategy
-from beam_runner_model.timestamp_combiners import chooses
+from beam_runner_model.timestamp_combiners import get_reducer
 from beam_runner_model.value_pieces import GroupValues
 from beam_runner_model.window_coders import (
     decode_window,
@@ -73,7 +73,7 @@ class LargeShard:
     def _one_key(self, run: Run) -> Iterator[GroupChunk | Settle]:
         assert run.alike is not None
         strategy, batches = self.strategy, run.batches()
-        if strategy.merges:
+        if strategy.needs_merge:
             merged = self._merged(run)
             batches = (in_windows(batch, merged) for batch in batches)
             windows = set(merged.values())
@@ -95,7 +95,7 @@ class LargeShard:
     def _merged(self, run: Run) -> dict[bytes, bytes]:
         """Returns the merged window of each window of one key."""
         coder = self.strategy.window_coder
-        merging = merger_for(self.strategy, self.merger)
+        merging = select_merger(self.strategy, self.merger)
         assert merging is not None
         known: dict[bytes, None] = {}
         for batch in run.batches():
@@ -120,7 +120,7 @@ class LargeShard:
 
     def _timestamp(self, run: Run, window: bytes) -> int:
         end = encoded_max_timestamp(self.strategy.window_coder, window)
-        choose = chooses(self.strategy.timestamp_combiner)
+        choose = get_reducer(self.strategy.timestamp_combiner)
         if choose is None:
             return end
         of_column = pc.min if choose is min else pc.max

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.chunks import ElementChunk, KeyedChunk, OutputChunk
 from beam_runner_model.times import MIN_TIMESTAMP
-from beam_runner_model.windowed_values import held_until
+from beam_runner_model.windowed_values import compute_hold_time
 
 from beam_runner_data.rows.columns import (
     binary_column,
@@ -155,5 +155,5 @@ def _keyed_row(shard: int, batch: pa.RecordBatch, windows: frozenset[bytes] | No
         earliest = pc.min(batch.column("timestamp")).as_py()
         known = windows_of(batch)
         first = known if isinstance(known, bytes) else pc.min(known).as_py()
-        earliest = held_until(earliest, (first,))
+        earliest = compute_hold_time(earliest, (first,))
     return Row(shard, RowKind.KEYED, to_bytes(batch), batch.num_rows, earliest, windows)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from beam_runner_engine.keyed.cells import CellDelta, CellId, scan_over
+from beam_runner_engine.keyed.cells import CellDelta, CellId, scan_with_layer
 
 from beam_runner_data.rows.refs import Segment, StateCommit
 from beam_runner_data.state.compaction import compact
@@ -196,7 +196,7 @@ class LoopStore:
         """Yields the subkeys from ``start`` to before ``end``, ascending."""
         delta = self.accepted.get(cell)
         base = self._base.scan(cell, start, end)
-        return base if delta is None else scan_over(base, delta, start, end)
+        return base if delta is None else scan_with_layer(base, delta, start, end)
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
         """Holds a bundle's changes separately, until the loop decides about them."""
@@ -207,7 +207,7 @@ class LoopStore:
         """Makes the changes of the last bundle part of the state."""
         for cell, delta in self.pending.items():
             before = self.accepted.get(cell)
-            self.accepted[cell] = delta if before is None else before.then(delta)
+            self.accepted[cell] = delta if before is None else before.followed_by(delta)
         self.pending = {}
 
     def begin_with(self, commit: StateCommit) -> None:

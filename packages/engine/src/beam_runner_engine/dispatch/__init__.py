@@ -1,3 +1,3 @@
-"""How a job is driven: rounds of what happens and what is done then, and which open bundle runs next and where, of
-one job and among jobs.
+"""Dispatch: runs a job's event loop, and decides which open bundle runs next and in which slot,
+within a job and among jobs.
 """

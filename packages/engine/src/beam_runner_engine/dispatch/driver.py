@@ -1,7 +1,7 @@
-"""The driver of a job: what happens is put on record, and what the scheduler wants then is done.
+"""Driver of a job: records events and executes the scheduler's commands.
 
-It is the same wherever the scheduler is at the time: the host of all places, and one place that drives a
-small job by itself, differ in how they do things only.
+The driver works the same in the host of all slots and in a single slot that runs the scheduler
+loop. Only the implementation of `Host` differs.
 """
 
 from __future__ import annotations
@@ -28,30 +28,38 @@ Entry = TypeVar("Entry")
 
 
 class Driver(Generic[Entry]):
-    """Drives a job by its host. Times are processing times (ms); `has_ended` says that the job has."""
+    """Driver of a job through its host. Times are processing times in ms. `has_ended` is True after
+    the job ended.
+    """
 
     def __init__(self, host: Host[Entry]) -> None:
         self.has_ended = False
         self._host = host
         self._told: Timestamp = 0
 
-    def wait(self, now: Timestamp) -> Duration | None:
-        """Returns how long (ms) until a round is needed though nothing happens, None if none is."""
+    def time_until_wake(self, now: Timestamp) -> Duration | None:
+        """Returns the time (ms) until the next `happened` call is needed without new entries, or
+        None if none is needed.
+        """
         wake = self._host.next_wake
         return None if wake is None else max(0, wake - now)
 
-    def happened(self, entries: Sequence[Entry], now: Timestamp) -> None:
-        """Does a round: the time is told where it matters, to what has happened and when it is needed."""
-        due = bool(entries) or self.wait(now) == 0
+    def record_entries(self, entries: Sequence[Entry], now: Timestamp) -> None:
+        """Records new entries and executes the resulting commands.
+
+        A `Tick` precedes the entries, if there are entries or a wake-up is due, and if time has
+        advanced.
+        """
+        due = bool(entries) or self.time_until_wake(now) == 0
         told: tuple[Tick, ...] = ()
         if due and now > self._told:
             self._told = now
             told = (Tick(now),)
         if told or entries:
-            self.carry_out(self._host.record((*told, *entries)))
+            self.execute(self._host.record((*told, *entries)))
 
-    def carry_out(self, commands: Sequence[Command]) -> None:
-        """Has done what the scheduler wants, but opens no bundle that is closed again by now."""
+    def execute(self, commands: Sequence[Command]) -> None:
+        """Executes commands, but skips bundles that a later command cancels."""
         opened: dict[tuple[int, int], Bundle] = {}
         for command in commands:
             match command:
@@ -68,7 +76,8 @@ class Driver(Generic[Entry]):
                 case FinishJob() | FailJob():
                     self.has_ended = True
                 case _:
-                    # Data and state are released on record, and `wait` is for whoever has a clock.
+                    # The host releases data and state when it records events, and callers with a
+                    # clock use `time_until_wake`.
                     pass
         if opened:
             self._host.open(tuple(opened.values()))

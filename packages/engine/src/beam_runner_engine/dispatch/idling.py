@@ -1,22 +1,23 @@
-"""Which places a job gives up: those that had nothing to do for a while, and one where another job has too few."""
+"""Selection of slots that a job releases: idle slots, and a slot for another job that has too few."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from beam_runner_engine.dispatch.places import AnyPlace
+from beam_runner_engine.dispatch.places import AnySlot
 
 
-def idle_since(places: Collection[AnyPlace], limit: float) -> list[AnyPlace]:
-    """Returns the places that had nothing to do since before `limit`."""
+def find_idle_slots(places: Collection[AnySlot], limit: float) -> list[AnySlot]:
+    """Returns the slots that have been idle since before `limit` (seconds on the caller's clock)."""
     return [place for place in places if place.is_idle and place.changed < limit]
 
 
-def place_to_give(places: Collection[AnyPlace]) -> AnyPlace | None:
-    """Returns the place that is given up to another job: an idle one; else the one that drives the whole job, which may go
-    on as long as that and is asked once to end; else none, until something ends.
+def select_slot_to_release(places: Collection[AnySlot]) -> AnySlot | None:
+    """Returns the slot to release for another job, or None if no slot can be released yet.
 
-    One that has done nothing yet is kept: two jobs that made room for each other would never work.
+    The choice is an idle slot, otherwise a slot that runs the scheduler loop and was not asked to
+    stop yet. A slot that never ran a bundle is not released: otherwise two jobs could release slots to each
+    other without making progress.
     """
     idle = [place for place in places if place.is_idle and place.served]
     loops = [place for place in places if place.loop and not place.giving_way]

@@ -1,16 +1,19 @@
-"""Who has a job's scheduler: its host, or one place that drives the job by itself for a while, in a loop."""
+"""Lease on a job's scheduler: either the host or one slot with a scheduler loop holds the
+scheduler.
+"""
 
 from __future__ import annotations
 
 
 class LoopLease:
-    """Is told when loops begin and end, and says whether another one may begin; times are seconds of any clock
-    that never goes back.
+    """Lease on the scheduler, with limits on when a new loop can start.
 
-    After a loop that was outgrown before `outgrown_pause` seconds had passed there is none for as long; after one
-    that was lost with its process none for `broken_pause` seconds, in which bundles run one by one, so that
-    the one to blame can be told. `number` is the last loop's, and `is_out` says that it has the scheduler, or will have it
-    as soon as it begins.
+    Times are seconds on any monotonic clock. A loop that has too much work for one slot is
+    "outgrown", and returns the scheduler. If this happens within `outgrown_pause` seconds of the
+    loop's start, no new loop starts for `outgrown_pause` seconds. If a loop was lost with its
+    process, no new loop starts for `broken_pause` seconds. During this time, bundles run one by one
+    in separate slots, which identifies the bundle that crashes its process. `number` is the number
+    of the latest loop. `is_out` is True while a loop holds the lease.
     """
 
     def __init__(self, outgrown_pause: float, broken_pause: float) -> None:
@@ -21,31 +24,31 @@ class LoopLease:
         self._not_before = float("-inf")
         self._began = 0.0
 
-    def may_begin(self, now: float) -> bool:
-        """Says whether no earlier loop speaks against one now."""
+    def can_start(self, now: float) -> bool:
+        """Returns whether no pause after an earlier loop is in effect."""
         return now >= self._not_before
 
     def begin(self, now: float) -> None:
-        """The scheduler is lent to a new loop."""
+        """Lends the scheduler to a new loop."""
         self.is_out = True
         self.number += 1
         self._began = now
 
-    def covers(self, loop: int) -> bool:
-        """Says whether this loop is awaited, and not one that was thought lost."""
+    def is_held_by(self, loop: int) -> bool:
+        """Returns whether this loop holds the lease. False for a loop that was considered lost."""
         return self.is_out and loop == self.number
 
     def end(self) -> None:
-        """The scheduler is the host's again."""
+        """Returns the scheduler to the host."""
         self.is_out = False
 
-    def outgrown(self, now: float) -> None:
-        """The loop has given the scheduler back since several places do better."""
+    def end_outgrown(self, now: float) -> None:
+        """Returns the scheduler to the host, because several slots are faster than the loop."""
         self.is_out = False
         if now - self._began < self._outgrown_pause:
             self._not_before = now + self._outgrown_pause
 
-    def broke(self, now: float) -> None:
-        """The loop was lost with its process."""
+    def end_broken(self, now: float) -> None:
+        """Returns the scheduler to the host after the loop was lost with its process."""
         self.is_out = False
         self._not_before = now + self._broken_pause

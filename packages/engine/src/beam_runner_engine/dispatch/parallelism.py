@@ -1,8 +1,9 @@
-"""How many bundles may run at once, and how many places that is worth.
+"""Number of bundles that can run at once, and number of slots that a job should have.
 
-As many as there are cores, and one more for each that is blocked in user code, up to a limit: a slow call must
-not stop what has nothing to do with it. Bundles that only take turns at one interpreter run one at a
-time, until all that run tell that they leave time to others.
+The number equals the number of cores, plus one for each bundle that is blocked in user code, up to
+a limit. A slow call in user code therefore doesn't stop unrelated work. If all user code shares one
+interpreter, bundles run one at a time, until all running bundles report that they wait outside the
+interpreter.
 """
 
 from __future__ import annotations
@@ -11,49 +12,60 @@ from collections.abc import Collection
 
 import attrs
 
-from beam_runner_engine.dispatch.places import Patience, Place
+from beam_runner_engine.dispatch.places import BlockedTimes, Slot
 
 
 @attrs.frozen
 class Parallelism:
-    """`cores` bundles can use a core at once, `most` places there may be; `takes_turns` says that all
-    user code is in one interpreter.
+    """Rules for the number of running bundles and slots.
+
+    Attributes:
+        cores: the number of bundles that can use a core at once.
+        most: the maximum number of slots.
+        patience: the times after which a bundle counts as blocked.
+        takes_turns: whether all user code shares one interpreter (GIL).
     """
 
     cores: int
     most: int
-    patience: Patience
+    patience: BlockedTimes
     takes_turns: bool = False
 
-    def may_begin(self, places: Collection[Place], waiting: int, now: float) -> int:
-        """Returns how many more bundles may begin, of those that wait, if they have a place."""
+    def count_startable(self, places: Collection[Slot], waiting: int, now: float) -> int:
+        """Returns how many of the `waiting` bundles can start now, if slots are free."""
         if not self.takes_turns:
             return waiting
         busy = sum(place.is_busy for place in places)
-        return self._at_once(places) + self._blocked(places, now) - busy
+        return self._count_parallel(places) + self._count_blocked(places, now) - busy
 
-    def lacking(self, places: Collection[Place], wanted: int, spare: float, now: float) -> int:
-        """Returns how many more places are worth having.
+    def count_missing_slots(
+        self, places: Collection[Slot], wanted: int, spare: float, now: float
+    ) -> int:
+        """Returns the number of additional slots that the job should request.
 
-        `wanted` things wait for one that is not idle; the cluster has `spare` ones. The ones more for blocked bundles
-        leave as many of these as there are cores to others.
+        Args:
+            places: the current slots.
+            wanted: the number of bundles that wait for a slot.
+            spare: the number of free slots in the cluster. Slots for blocked bundles leave `cores`
+                free slots to other jobs.
+            now: the current time, in seconds.
         """
         starting = sum(place.is_starting for place in places)
-        count, usual_most = len(places), self._at_once(places)
-        room = min(self.most, usual_most + self._blocked(places, now)) - count
+        count, usual_most = len(places), self._count_parallel(places)
+        room = min(self.most, usual_most + self._count_blocked(places, now)) - count
         lacking = max(0, min(wanted - starting, room))
         usual = max(0, min(lacking, usual_most - count))
         left = max(0, spare - usual - self.cores)
         return usual + int(min(lacking - usual, left))
 
-    def _at_once(self, places: Collection[Place]) -> int:
-        """Returns how many bundles can use a core at once."""
+    def _count_parallel(self, places: Collection[Slot]) -> int:
+        """Returns the number of bundles that can use a core at once."""
         if not self.takes_turns:
             return self.cores
         busy = [place for place in places if place.is_busy]
         return self.cores if busy and all(place.waits for place in busy) else 1
 
-    def _blocked(self, places: Collection[Place], now: float) -> int:
+    def _count_blocked(self, places: Collection[Slot], now: float) -> int:
         return sum(
             place.is_blocked(now, self.patience, takes_turns=self.takes_turns) for place in places
         )

@@ -1,4 +1,4 @@
-"""A place where one bundle at a time can run, and when what runs there uses no core."""
+"""Slot that runs one bundle at a time, and the rules for when its bundle counts as blocked."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ import attrs
 
 from beam_runner_engine.scheduler.commands import Bundle
 
-AnyPlace = TypeVar("AnyPlace", bound="Place")
+AnySlot = TypeVar("AnySlot", bound="Slot")
 
 
 @attrs.frozen
-class Patience:
-    """How long, in seconds, a bundle that comes no further counts as one that uses a core: `blocked`.
+class BlockedTimes:
+    """Times in seconds without progress after which a bundle counts as blocked, that is, as not
+    using a core.
 
-    `preparing` is the same for one of which nothing was heard yet: what it runs in may still start,
-    as what more of them run in would have to; and `unheard` for one that takes turns with others at one
-    interpreter and has not told whether it leaves time to them.
+    Attributes:
+        blocked: the time for a bundle that has reported progress.
+        preparing: the time for a bundle that has not reported progress. Its process might still be
+            starting, and the processes of additional slots would start as slowly.
+        unheard: the time for a bundle in a shared interpreter that has not reported progress.
     """
 
     blocked: float
@@ -27,15 +30,23 @@ class Patience:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Place:
-    """A place; times are seconds of any clock that never goes back.
+class Slot:
+    """Slot for one bundle at a time. Times are seconds on any monotonic clock.
 
-    `running` is its bundle, if it has one, `loop` says that it drives the whole job for a while, and
-    `last` the stage and shard that it was at last. Of what runs there it is known when it `began`, when it came
-    further (`changed`) and how far (`fraction`), whether it was `heard` of, and whether it `waits`, which
-    leaves time to others in its interpreter, if that is known; `prepares` says that it waits for what it runs in
-    to start, as that of more places would have to, and is not over before it is told of again. `giving_way` says that it has been asked to end, `asked`
-    when. `served` says that it was given anything to do.
+    Attributes:
+        running: the running bundle, if any.
+        loop: whether the slot runs the scheduler loop.
+        served: whether the slot has ever run a bundle or a loop.
+        last: the stage and shard of the latest bundle.
+        fraction: the finished fraction of the running bundle.
+        heard: whether the running bundle has reported progress.
+        waits: whether user code waits outside the interpreter; None if unknown.
+        prepares: whether the running bundle waits for its SDK harness to start. Cleared by the next
+            progress report.
+        changed: the time of the latest progress.
+        began: the start time of the running bundle.
+        asked: the time at which the slot was last asked to stop.
+        giving_way: whether the slot was asked to stop.
     """
 
     running: Bundle | None = None
@@ -53,26 +64,26 @@ class Place:
 
     @property
     def is_starting(self) -> bool:
-        """Says whether nothing can run there yet; never, unless a host says otherwise."""
+        """Whether the slot can't run bundles yet. Hosts override this property."""
         return False
 
     @property
     def is_busy(self) -> bool:
-        """Says whether something runs there."""
+        """Whether the slot runs a bundle or a loop."""
         return self.loop or self.running is not None
 
     @property
     def is_idle(self) -> bool:
-        """Says whether something could run there that does not."""
+        """Whether the slot is ready and runs nothing."""
         return not (self.is_busy or self.is_starting)
 
     def runs(self, number: int, attempt: int) -> bool:
-        """Says whether it runs this attempt at a bundle."""
+        """Returns whether the slot runs this attempt at a bundle."""
         bundle = self.running
         return bundle is not None and (bundle.number, bundle.attempt) == (number, attempt)
 
     def begin(self, bundle: Bundle | None, now: float) -> None:
-        """It runs a bundle from now on, or none."""
+        """Records that the slot starts a bundle, or becomes idle if `bundle` is None."""
         self.running, self.fraction, self.giving_way = bundle, 0.0, False
         self.heard, self.waits, self.prepares = False, None, False
         self.began = self.changed = now
@@ -81,12 +92,14 @@ class Place:
             self.last = (bundle.stage, bundle.shard)
 
     def begin_loop(self, now: float) -> None:
-        """It drives the whole job from now on."""
+        """Records that the slot starts the scheduler loop."""
         self.loop, self.served, self.giving_way = True, True, False
         self.changed = now
 
-    def told(self, fraction: float, waits: bool | None, now: float, *, takes_turns: bool) -> bool:
-        """Notes what its bundle tells; returns whether that is further than before."""
+    def record_progress(
+        self, fraction: float, waits: bool | None, now: float, *, takes_turns: bool
+    ) -> bool:
+        """Records a progress report of the bundle, and returns whether the bundle made progress."""
         is_further = fraction > self.fraction
         if is_further or (takes_turns and not self.heard):
             self.changed = now
@@ -94,19 +107,21 @@ class Place:
         self.fraction = max(fraction, self.fraction)
         return is_further
 
-    def is_blocked(self, now: float, patience: Patience, *, takes_turns: bool) -> bool:
-        """Says whether what runs there does not use a core."""
+    def is_blocked(self, now: float, patience: BlockedTimes, *, takes_turns: bool) -> bool:
+        """Returns whether the slot is busy but doesn't use a core."""
         if self.prepares or (takes_turns and self.waits is False):
-            return False  # the latter is busy with one element
+            return False  # A bundle that doesn't wait outside a shared interpreter is computing.
         seconds = patience.blocked
         if not self.heard:
             seconds = patience.unheard if takes_turns else patience.preparing
         return self.is_busy and self.changed < now - seconds
 
 
-def place_for(bundle: Bundle, free: Sequence[AnyPlace]) -> AnyPlace:
-    """Returns the free place where a bundle is to run, of at least one: where its shard was at work last, the
-    shard's state is still at hand.
+def select_slot(bundle: Bundle, free: Sequence[AnySlot]) -> AnySlot:
+    """Returns the free slot for a bundle. Prefers the slot that last ran the bundle's shard and
+    still caches its state.
+
+    `free` must not be empty.
     """
     mine = (bundle.stage, bundle.shard)
     return next((place for place in free if place.last == mine), free[-1])

@@ -1,4 +1,4 @@
-"""What a driver asks of its host: to put on record what has happened, and to do what is wanted then."""
+"""Protocol that a driver needs from its host: recording events and executing commands."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ AnyEntry = TypeVar("AnyEntry", contravariant=True)
 
 
 class Host(Protocol[AnyEntry]):
-    """What differs between the places where a job is driven. Its entries are events, or what events are made of.
+    """Host of a driver. Entries are events, or records from which the host creates events.
 
-    What it is asked to do must not call the driver before it returns.
+    Methods must not call the driver before they return.
     """
 
     @property
     def next_wake(self) -> Timestamp | None:
-        """The processing time (ms) of the next tick that its scheduler needs."""
+        """Processing time (ms) of the next tick that the scheduler needs, or None."""
 
     def record(self, entries: Sequence[AnyEntry | Tick]) -> Sequence[Command]:
-        """Puts entries on record, tells them to the scheduler, and returns all that this wants done."""
+        """Records entries, passes them to the scheduler and returns the resulting commands."""
 
     def open(self, bundles: Sequence[Bundle]) -> None:
-        """Has bundles run; what comes of each is an entry of a later round."""
+        """Runs bundles. The results arrive as entries of later rounds."""
 
     def split(self, bundle: int, attempt: int, fraction: float) -> None:
-        """Asks a running bundle for a split, as `SplitBundle` says."""
+        """Requests a split of a running bundle, see `SplitBundle`."""
 
     def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
-        """Gives up bundles (number and attempt) that were opened."""
+        """Cancels open bundles, given by number and attempt."""
 
     def finalize(self, bundles: Sequence[int]) -> None:
-        """Runs the callbacks of committed bundles."""
+        """Runs the finalization callbacks of committed bundles."""

@@ -1,4 +1,6 @@
-"""When the bundle of a source tells how far it is, and so can be checkpointed: soon where it waits, late where it is busy."""
+"""Timing of progress reports of a source's bundle, which can lead to checkpoints: early if idle,
+late if busy.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,14 @@ from collections.abc import Callable
 from beam_runner_model.times import Duration
 
 
-class SourceReports:
-    """Those of one bundle; times are how long (ms) it has run by then.
+class ReportTiming:
+    """Timing of the progress reports of one bundle. Times are ms since the bundle started.
 
-    What a source has put out is seen once its bundle has ended. One that waits and has put out something tells from
-    `soonest` on; one that is busy, for which each turn is a cost, or has put out nothing, from `latest` on. `turn` is
-    how long one is to last at least, on a crowded machine, where it costs more. One that is still there after it has told could
-    not be split: it is left alone for `soonest`, then for twice as long each time, up to `latest`.
+    The output of a source becomes visible only when its bundle ends. A bundle that waits and has
+    output reports from `soonest` on. A bundle that is busy or has no output reports from `latest`
+    on, because each checkpoint has a cost. `turn` is the minimum duration of a bundle on a busy
+    machine. If the bundle still runs after a report, the split failed. The next report then comes
+    after `soonest`, and this pause doubles up to `latest`.
     """
 
     def __init__(self, soonest: Duration, latest: Duration, turn: float) -> None:
@@ -23,7 +26,9 @@ class SourceReports:
         self._pause = soonest
 
     def is_due(self, ran: float, turn: float, is_busy: Callable[[], bool]) -> bool:
-        """Says whether it is to be looked at how far the bundle is; `is_busy` is asked only where it counts."""
+        """Returns whether to examine the bundle's progress now. Calls `is_busy` only if its result
+        matters.
+        """
         if ran < self._again:
             return False
         if not self._is_late(ran, turn) and is_busy():
@@ -31,8 +36,10 @@ class SourceReports:
             return False
         return True
 
-    def tells(self, ran: float, turn: float, *, lingers: bool) -> bool:
-        """Says whether what was found when it was due is told; `lingers`: it waits and has put out something."""
+    def should_report(self, ran: float, turn: float, *, lingers: bool) -> bool:
+        """Returns whether to send the report. `lingers` means that the bundle waits and has
+        uncommitted output.
+        """
         told = lingers or self._is_late(ran, turn)
         self._again = ran + self._pause
         if told:

@@ -1,17 +1,18 @@
-"""Which job gives up a place to another, where jobs share the places of a host: one with many to one that has none, or
-two fewer.
+"""Sharing of a host's slots among jobs: a job releases a slot to a job without slots or with at
+least two fewer.
 
-Places are kept for bundle after bundle, so where all are taken nobody else would ever have one.
+Jobs keep slots across bundles. Without sharing, a new job would never get a slot if all slots are
+in use.
 """
 
 from __future__ import annotations
 
 
-class SharedPlaces:
-    """Is told of the places of all jobs, and says who is to give one up; times are seconds of any clock that never
-    goes back.
+class SlotSharing:
+    """Registry of the slots of all jobs, which decides which job must release a slot.
 
-    There is nothing to give up before somebody has waited for `patience` seconds. A job's places have numbers.
+    Times are seconds on any monotonic clock. No job must release a slot until another job has
+    waited for `patience` seconds. Each slot has a number that is unique in its job.
     """
 
     def __init__(self, patience: float) -> None:
@@ -22,60 +23,61 @@ class SharedPlaces:
 
     @property
     def taken(self) -> int:
-        """How many places jobs have or wait for."""
+        """Number of slots that jobs have or wait for."""
         return len(self._waiting) + sum(map(len, self._held.values()))
 
-    def asked(self, job: str, place: int, now: float) -> None:
-        """A job waits for a place."""
+    def record_request(self, job: str, place: int, now: float) -> None:
+        """Records that a job waits for a slot."""
         self._waiting[job, place] = now
 
-    def got(self, job: str, place: int) -> None:
-        """It has the place."""
+    def record_slot(self, job: str, place: int) -> None:
+        """Records that a job got the slot."""
         self._waiting.pop((job, place), None)
         self._held.setdefault(job, set()).add(place)
 
-    def gone(self, job: str, place: int) -> None:
-        """It has the place no more, or will never have it; may be told more than once."""
+    def remove_slot(self, job: str, place: int) -> None:
+        """Records that a job lost the slot or will never get it. Repeated calls have no effect."""
         self._waiting.pop((job, place), None)
         self._held.get(job, set()).discard(place)
 
-    def gave(self, job: str, now: float) -> None:
-        """It gives up one of its places to others, which is not gone yet."""
+    def record_release(self, job: str, now: float) -> None:
+        """Records that a job is releasing one of its slots to other jobs."""
         self._gave[job] = now
 
     def forget(self, job: str) -> None:
-        """The job has ended."""
+        """Removes a job that has ended."""
         self._held.pop(job, None)
         self._gave.pop(job, None)
         for waiting in [one for one in self._waiting if one[0] == job]:
             del self._waiting[waiting]
 
-    def is_owed_by(self, job: str, now: float) -> bool:
-        """Says whether the job is to give up one of its places to another."""
-        mine, limit = self._number(job), now - self._patience
+    def owes_slot(self, job: str, now: float) -> bool:
+        """Returns whether the job must release one of its slots to another job."""
+        mine, limit = self._count_slots(job), now - self._patience
         return any(
             other != job and since < limit and self._has_too_few(other, mine)
             for (other, _), since in self._waiting.items()
         )
 
-    def may_ask(self, job: str) -> bool:
-        """Says whether the job may ask for a place: one that gave up a place lets those have it that waited then.
+    def can_request(self, job: str) -> bool:
+        """Returns whether the job can request a slot.
 
-        The host would not know who was first: where two jobs have none, it may give the place to either.
+        A job that released a slot must wait for the jobs that were waiting at that time. The host
+        doesn't know the order of requests, and could give the slot to either job.
         """
-        mine, gave = self._number(job), self._gave.get(job, float("-inf"))
+        mine, gave = self._count_slots(job), self._gave.get(job, float("-inf"))
         return not any(
             other != job and since <= gave and self._has_fewer(other, mine)
             for (other, _), since in self._waiting.items()
         )
 
     def _has_fewer(self, job: str, others: int) -> bool:
-        held = self._number(job)
+        held = self._count_slots(job)
         return held == 0 or held < others
 
     def _has_too_few(self, job: str, others: int) -> bool:
-        held = self._number(job)
+        held = self._count_slots(job)
         return others > held + 1 or (others > 0 and held == 0)
 
-    def _number(self, job: str) -> int:
+    def _count_slots(self, job: str) -> int:
         return len(self._held.get(job, ()))

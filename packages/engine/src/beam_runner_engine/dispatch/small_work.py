@@ -1,5 +1,5 @@
-"""Which work is for a loop in one place, when the loop tells what it has done, and when it has outgrown it: small
-bundles cost less there, one by one, than their way to other places.
+"""Limits of the scheduler loop in one slot, which runs small bundles faster than sending them to
+other slots.
 """
 
 from __future__ import annotations
@@ -14,14 +14,20 @@ from beam_runner_engine.scheduler.commands import Bundle
 
 @attrs.frozen
 class LoopLimits:
-    """What a loop may take on; times are in ms.
+    """Limits of the scheduler loop. Times are in ms.
 
-    A bundle may take `bundle_ms`, an awaited one `source_ms`: a source's, of which what it puts out is seen only after
-    its end, or one of which other places could have a part. Where
-    several wait whose usual ones take more than `parallel_ms`, or more than `waiting_bytes` wait, places side
-    by side do better. The last bundle counts for `usual_weight` in what is usual. What was done
-    is told, to be committed, every `report_ms`, and after `report_entries` entries; and for what is due within `nap_ms`
-    the loop waits.
+    Attributes:
+        bundle_ms: the maximum duration of a bundle.
+        source_ms: the maximum duration of an awaited bundle. A bundle is awaited if it belongs to a
+            source, whose output is visible only after its end, or if other slots could take part of
+            its work.
+        parallel_ms: the usual duration above which several pending bundles should run in separate
+            slots.
+        usual_weight: the weight of the latest bundle in the moving average of durations.
+        waiting_bytes: the size of pending input above which bundles should run in separate slots.
+        report_ms: the interval of reports to the host, which commits them.
+        report_entries: the number of entries that triggers a report early.
+        nap_ms: the longest time for which the loop waits for due work.
     """
 
     bundle_ms: float
@@ -33,34 +39,36 @@ class LoopLimits:
     report_entries: int
     nap_ms: float
 
-    def longest(self, *, awaited: bool) -> float:
-        """Returns how long a bundle may take in the loop (ms)."""
+    def max_duration(self, *, awaited: bool) -> float:
+        """Returns the maximum duration (ms) of a bundle in the loop."""
         return self.source_ms if awaited else self.bundle_ms
 
-    def usual(self, before: float, took: float) -> float:
-        """Returns what is usual (ms) after a bundle took so long; the first of a stage builds it, so one alone does
-        not count for much.
+    def update_usual(self, before: float, took: float) -> float:
+        """Returns the moving average of bundle durations (ms) after a bundle of `took` ms.
+
+        The first bundle of a stage includes the setup of the stage, so a single bundle has limited
+        weight.
         """
         return before + self.usual_weight * (took - before)
 
     def is_outgrown(self, waiting: Collection[Bundle], usual: float) -> bool:
-        """Says whether what waits is better done in places side by side."""
+        """Returns whether the pending bundles should run in separate slots."""
         parallel = len(waiting) > 1 and usual > self.parallel_ms
-        return parallel or not is_small(waiting, self.waiting_bytes)
+        return parallel or not are_small(waiting, self.waiting_bytes)
 
-    def is_time_to_tell(self, entries: int, since: float) -> bool:
-        """Says whether so many entries are told, where something was told `since` ms ago."""
+    def is_report_due(self, entries: int, since: float) -> bool:
+        """Returns whether to report `entries` entries now, `since` ms after the last report."""
         return (entries > 0 and since > self.report_ms) or entries > self.report_entries
 
-    def waits_for(self, due: Duration) -> bool:
-        """Says whether a loop that has nothing to run waits for what is due after so long (ms): else it is left, and
-        nobody holds the place.
+    def should_wait(self, due: Duration) -> bool:
+        """Returns whether an idle loop waits for work that is due in `due` ms. Otherwise, the loop
+        ends and frees its slot.
         """
         return due <= self.nap_ms
 
 
-def is_small(bundles: Iterable[Bundle], most_bytes: int) -> bool:
-    """Says whether bundles have no more than so many bytes to read, and none is a section."""
+def are_small(bundles: Iterable[Bundle], most_bytes: int) -> bool:
+    """Returns whether the bundles have at most `most_bytes` of input and none is a section."""
     size = 0
     for bundle in bundles:
         if bundle.parts:

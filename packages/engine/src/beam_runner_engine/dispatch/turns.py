@@ -1,17 +1,17 @@
-"""Whose turn it is to begin: of many jobs that come at once most wait, in their order, for others.
+"""Admission of jobs: if many jobs arrive at once, most of them wait in order of arrival.
 
-Jobs that all take turns at the cores end no sooner than those that begin one after the other, and each that runs
-costs processes of its own. A job counts for its first seconds only: streams and long jobs hold nobody
-up, and share the places with whoever comes.
+Running all jobs at once finishes none of them sooner, and each running job needs separate
+processes. A job counts only during its first seconds. Long jobs and streams therefore block no
+other job, and share the slots with new jobs.
 """
 
 from __future__ import annotations
 
 
-class JobTurns:
-    """Says who may begin; times are seconds of any clock that never goes back.
+class JobAdmission:
+    """Queue of jobs that wait to start. Times are seconds on any monotonic clock.
 
-    There may be `most` jobs that began less than `seconds` ago.
+    At most `most` running jobs can have started less than `seconds` ago.
     """
 
     def __init__(self, most: float, seconds: float) -> None:
@@ -20,24 +20,25 @@ class JobTurns:
         self._waiting: dict[str, None] = {}
         self._began: dict[str, float] = {}
 
-    def take(self, job: str, now: float) -> bool:
-        """Says whether a job may begin, which is taken for done; one that may not is to ask again, and keeps its place in
-        the line.
+    def try_start(self, job: str, now: float) -> bool:
+        """Returns whether a job can start now, and records its start.
+
+        A job that can't start keeps its position in the queue and must ask again.
         """
         if job not in self._began:
             self._waiting.setdefault(job)
-            if job not in self.next(now):
+            if job not in self.list_startable(now):
                 return False
             del self._waiting[job]
             self._began[job] = now
         return True
 
-    def leave(self, job: str) -> None:
-        """The job has ended, whether it had begun or not."""
+    def remove_job(self, job: str) -> None:
+        """Removes a job that has ended, whether or not it started."""
         self._waiting.pop(job, None)
         self._began.pop(job, None)
 
-    def next(self, now: float) -> list[str]:
-        """Returns those that wait and may begin now, in their order."""
+    def list_startable(self, now: float) -> list[str]:
+        """Returns the waiting jobs that can start now, in order."""
         free = self._most - sum(now - began < self._seconds for began in self._began.values())
         return [job for place, job in enumerate(self._waiting) if place < free]

@@ -1,7 +1,8 @@
-"""The bundles that wait for a place to run, in the order in which they are to run.
+"""Queue of bundles that wait for a slot.
 
-That is the order in which they came, but that bundles of sources stand behind what comes a little
-later: what a source has given is to be seen before it gives more, and yet a source is never forgotten.
+Bundles run in order of arrival, but bundles of sources run after other bundles that arrive shortly
+later. The output of a source is thus processed before the source emits more, and sources still get
+their turn.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from heapq import heapify, heappop, heappush
 from beam_runner_engine.scheduler.commands import Bundle
 
 
-class WaitingBundles:
-    """Is given bundles as they are opened, and gives back the one whose turn it is.
+class BundleQueue:
+    """Queue of open bundles.
 
-    `is_source` says whether a bundle is of a source that would go on for long. Such a one stands behind what
-    comes up to `source_seconds` later.
+    `is_source` returns whether a bundle belongs to a source that could run for long. Such a bundle
+    runs after all bundles that arrive within the next `source_seconds`.
     """
 
     def __init__(self, is_source: Callable[[Bundle], bool], source_seconds: float) -> None:
@@ -32,27 +33,27 @@ class WaitingBundles:
         return (bundle for _, _, bundle in self._heap)
 
     @property
-    def not_of_sources(self) -> int:
-        """Says how many are of no source."""
+    def non_source_count(self) -> int:
+        """Number of queued bundles that don't belong to sources."""
         return sum(not self.is_source(bundle) for bundle in self)
 
     def add(self, bundles: Iterable[Bundle], now: float) -> None:
-        """Takes more that wait, at `now`: seconds of any clock that never goes back."""
+        """Adds bundles at time `now` (seconds on any monotonic clock)."""
         for bundle in bundles:
             turn = now + self._source_seconds * self.is_source(bundle)
             heappush(self._heap, (turn, self._count, bundle))
             self._count += 1
 
     def take(self) -> Bundle:
-        """Removes and returns the one whose turn it is."""
+        """Removes and returns the next bundle."""
         return heappop(self._heap)[2]
 
     def discard(self, number: int, attempt: int) -> None:
-        """Forgets a bundle, if it waits."""
+        """Removes a bundle if it is queued."""
         unwanted = (number, attempt)
         self._heap = [item for item in self._heap if (item[2].number, item[2].attempt) != unwanted]
         heapify(self._heap)
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Removes all bundles."""
         self._heap.clear()

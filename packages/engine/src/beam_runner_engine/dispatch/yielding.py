@@ -1,35 +1,37 @@
-"""Which sources give way to others that wait for a place: they would go on for as long as they give something."""
+"""Selection of sources that must yield their slot to waiting bundles. Otherwise, a source runs
+while it has data.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from beam_runner_engine.dispatch.places import AnyPlace, Place
-from beam_runner_engine.dispatch.waiting import WaitingBundles
+from beam_runner_engine.dispatch.places import AnySlot, Slot
+from beam_runner_engine.dispatch.waiting import BundleQueue
 
 
-def in_the_way(
-    places: Collection[AnyPlace], waiting: WaitingBundles, may_begin: Callable[[], int]
-) -> list[AnyPlace]:
-    """Returns the places of sources that others wait for, those first that have run for longest.
+def select_yielding_slots(
+    places: Collection[AnySlot], waiting: BundleQueue, may_begin: Callable[[], int]
+) -> list[AnySlot]:
+    """Returns the slots of sources that must yield, longest-running first.
 
-    `may_begin` says how many more bundles may begin in places that are free. No more sources give way than
-    bundles of no source wait, less those that find a place anyway.
+    The result has at most as many slots as waiting bundles that don't belong to sources and find no
+    free slot. `may_begin` returns the number of bundles that can start in free slots.
     """
     sources = [
         place for place in places if place.running is not None and waiting.is_source(place.running)
     ]
     staying = [place for place in sources if not place.giving_way]
     if not staying:
-        return []  # every round asks, and to count what waits takes time
+        return []  # Return early: every round calls this function, and counting the waiting bundles takes time.
     free = sum(not place.is_busy for place in places)
     coming = len(sources) - len(staying) + min(free, max(0, may_begin()))
-    wanted = max(0, waiting.not_of_sources - coming)
+    wanted = max(0, waiting.non_source_count - coming)
     return sorted(staying, key=lambda place: place.began)[:wanted]
 
 
-def turn_ends(place: Place, turn: float) -> float:
-    """Returns until when a source keeps its place, whose turn takes so many seconds: from its beginning, or
-    from when it was asked last and gave nothing away.
+def compute_turn_end(place: Slot, turn: float) -> float:
+    """Returns the time (seconds) until which a source keeps its slot: `turn` seconds after its
+    start or after its last failed yield request.
     """
     return max(place.began, place.asked) + turn

@@ -1,1 +1,1 @@
-"""The keyed half: what happens to the keys of one shard."""
+"""Keyed half of the engine: processing of the keys of one shard in a bundle."""

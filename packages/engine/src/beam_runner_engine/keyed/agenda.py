@@ -1,7 +1,7 @@
-"""The agenda: what of a whole shard is due when, earliest first, without looking at every key.
+"""Agenda of a shard: all due times of the shard's windows and timers, earliest first.
 
-It lies in one cell of the shard, ordered by time; a bundle reads the beginning of it only, as far
-as things are due, and what it adds and takes away in one go never gets there.
+An agenda is stored in one cell of the shard, ordered by time. A bundle reads only the entries that
+are due. Entries that a bundle both adds and removes are never stored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from beam_runner_model.times import Timestamp
 from beam_runner_model.window_coders import decode_instant, encode_instant
 
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.references import pack, unpack
+from beam_runner_engine.keyed.references import pack_reference, unpack_reference
 from beam_runner_engine.keyed.tentative import TentativeCells
 
 Reference: TypeAlias = tuple[bytes, ...]
@@ -22,7 +22,7 @@ Entry: TypeAlias = tuple[Timestamp, Reference]
 
 
 class Agenda:
-    """Entries of a time (ms) and a reference, each at most once, taken in order of both."""
+    """Set of entries, each with a time (ms) and a reference, ordered by time and then by reference."""
 
     def __init__(self, cells: TentativeCells, name: str) -> None:
         self._cells = cells
@@ -31,7 +31,7 @@ class Agenda:
         self._heap: list[Entry] = []
         self._gone: set[Entry] = set()
         self._read: set[Entry] = set()
-        """Stored entries that lie in the heap, since they were passed over."""
+        """Stored entries that are also in the heap, because the bundle passed over them."""
         self._passed: list[Entry] = []
         self._stored: Iterator[tuple[bytes, Sequence[Any]]] = cells.scan(self._cell)
         self._next_stored: Entry | None = None
@@ -47,7 +47,7 @@ class Agenda:
         self._rewind()
 
     def add(self, time: Timestamp, reference: Reference) -> None:
-        """Adds an entry; one that was stored and removed before may be added again."""
+        """Adds an entry. The entry can be a stored entry that the bundle removed before."""
         entry = (time, reference)
         if entry in self._gone:
             self._gone.discard(entry)
@@ -57,7 +57,7 @@ class Agenda:
             heapq.heappush(self._heap, entry)
 
     def remove(self, time: Timestamp, reference: Reference) -> None:
-        """Removes an entry that was added in this bundle or an earlier one."""
+        """Removes an entry that this bundle or an earlier bundle added."""
         entry = (time, reference)
         if entry in self._new:
             self._new.discard(entry)
@@ -65,8 +65,8 @@ class Agenda:
             self._gone.add(entry)
             self._read.discard(entry)
 
-    def pass_over(self, time: Timestamp, reference: Reference) -> None:
-        """Leaves out the earliest entry, which this is, until `look_again`."""
+    def skip(self, time: Timestamp, reference: Reference) -> None:
+        """Hides an entry, which must be the earliest entry, until the next call of `restore_skipped`."""
         entry = (time, reference)
         while self._heap and self._heap[0] == entry:
             heapq.heappop(self._heap)
@@ -74,14 +74,14 @@ class Agenda:
             self._read.add(entry)
         self._passed.append(entry)
 
-    def look_again(self) -> None:
-        """Puts back the entries that were passed over."""
+    def restore_skipped(self) -> None:
+        """Restores the entries that `skip` hid."""
         for entry in self._passed:
             heapq.heappush(self._heap, entry)
         self._passed.clear()
 
     def move(self, old: Timestamp | None, new: Timestamp | None, reference: Reference) -> None:
-        """Removes a reference from one time and adds it at another; None is no time."""
+        """Moves a reference from the time `old` to the time `new` (ms); None stands for no entry."""
         if old != new:
             if old is not None:
                 self.remove(old, reference)
@@ -89,7 +89,7 @@ class Agenda:
                 self.add(new, reference)
 
     def first(self) -> Entry | None:
-        """Returns the earliest entry, None if there is none."""
+        """Returns the earliest entry, or None if the agenda is empty."""
         while self._heap and self._heap[0] not in self._new and self._heap[0] not in self._read:
             heapq.heappop(self._heap)
         stored = self._peek()
@@ -99,7 +99,9 @@ class Agenda:
         return min(stored, new)
 
     def pop_due(self, until: Timestamp) -> Entry | None:
-        """Removes and returns the earliest entry whose time is `until` or before, None without."""
+        """Removes and returns the earliest entry if its time is at most `until` (ms), otherwise
+        returns None.
+        """
         entry = self.first()
         if entry is None or entry[0] > until:
             return None
@@ -107,11 +109,11 @@ class Agenda:
         return entry
 
     def save(self) -> None:
-        """Writes what was added and removed to the cell; the agenda is not to be used after it."""
+        """Writes the added and removed entries to the cell. Don't use the agenda after this call."""
         for time, reference in sorted(self._gone):
-            self._cells.remove(self._cell, encode_instant(time) + pack(reference))
+            self._cells.remove(self._cell, encode_instant(time) + pack_reference(reference))
         for time, reference in sorted(self._new):
-            self._cells.replace(self._cell, (), encode_instant(time) + pack(reference))
+            self._cells.replace(self._cell, (), encode_instant(time) + pack_reference(reference))
 
     def _peek(self) -> Entry | None:
         if not self._opened:
@@ -126,7 +128,7 @@ class Agenda:
         if subkey is None:
             self._next_stored = None
         else:
-            self._next_stored = (decode_instant(subkey[0]), unpack(subkey[0], 8))
+            self._next_stored = (decode_instant(subkey[0]), unpack_reference(subkey[0], 8))
 
     def _rewind(self) -> None:
         self._stored = self._cells.scan(self._cell)

@@ -1,9 +1,9 @@
-"""Cells: the one shape in which all keyed state is kept, and how it changes.
+"""Cells, in which all keyed state is stored, and deltas, which describe changes to cells.
 
-A cell is an ordered map from subkeys to lists of values. Every kind of state is such a map (a bag
-has one subkey, a set no values, an ordered list sorts by its subkeys), so a store that can do cells
-can do them all. Changes leave the engine as deltas, so that what a bundle costs depends on what it
-changed, not on what there is.
+A cell is an ordered map from subkeys to lists of values. Every kind of state fits this shape: a bag
+has one subkey, a set has no values, and an ordered list uses its sort keys as subkeys. A store
+therefore needs to support cells only. The engine returns changes as deltas, so the cost of a bundle
+depends on its changes and not on the size of the state.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import attrs
 
 
 class CellId(NamedTuple):
-    """Which cell: the state's name, the encoded key, and the encoded window.
+    """ID of a cell: the name of the state, the encoded key and the encoded window.
 
-    Names that start with `~` are the engine's own. The cells of a whole shard have the key `b""`
-    and the engine's names, and no other cell has both.
+    Names that start with `~` are reserved for the engine. A cell with a reserved name and the key
+    `b""` belongs to the whole shard.
     """
 
     name: str
@@ -27,15 +27,21 @@ class CellId(NamedTuple):
 
 
 Range: TypeAlias = tuple[bytes, bytes | None]
-"""Subkeys from the first, included, to the second, excluded; None is after all subkeys."""
+"""Range of subkeys: the first subkey, included, and the end, excluded. None as the end means no
+upper bound.
+"""
 
 
 @attrs.frozen
 class CellDelta:
-    """A change to one cell, made of steps that apply in this order.
+    """Change to a cell, as steps that apply in the order of the attributes.
 
-    `cleared` removes everything, `removed_ranges` and `removed` some subkeys, and `added` appends
-    values to what is left at a subkey. An added empty list makes the subkey present.
+    Attributes:
+        cleared: whether the change removes all subkeys first.
+        removed_ranges: the ranges of subkeys to remove.
+        removed: the subkeys to remove.
+        added: the values to append at each subkey. An empty tuple creates the subkey without
+            values.
     """
 
     cleared: bool = False
@@ -44,11 +50,11 @@ class CellDelta:
     added: Mapping[bytes, tuple[Any, ...]] = attrs.field(factory=dict)
 
     def hides(self, subkey: bytes) -> bool:
-        """Whether what the cell had at this subkey is gone after the delta."""
-        return self.cleared or subkey in self.removed or in_ranges(subkey, self.removed_ranges)
+        """Returns whether the delta removes the previous values at this subkey."""
+        return self.cleared or subkey in self.removed or is_in_ranges(subkey, self.removed_ranges)
 
-    def then(self, later: CellDelta) -> CellDelta:
-        """Returns the one delta that does what this and then `later` do."""
+    def followed_by(self, later: CellDelta) -> CellDelta:
+        """Returns a single delta with the effect of this delta followed by `later`."""
         added = {
             subkey: tuple(values)
             for subkey, values in self.added.items()
@@ -67,7 +73,7 @@ class CellDelta:
 
 
 class Layer(Protocol):
-    """What lies over the contents of a cell: a delta, or one that is still being made."""
+    """Changes on top of the contents of a cell: a delta, or the draft of a delta."""
 
     @property
     def added(self) -> Mapping[bytes, Sequence[Any]]: ...
@@ -75,14 +81,18 @@ class Layer(Protocol):
     def hides(self, subkey: bytes) -> bool: ...
 
 
-def scan_over(
+def scan_with_layer(
     below: Iterable[tuple[bytes, Sequence[Any]]], layer: Layer, start: bytes, end: bytes | None
 ) -> Iterator[tuple[bytes, Sequence[Any]]]:
-    """Returns subkeys and values from `start` to before `end` (None: the last) with a layer over them.
+    """Yields subkeys and values of a cell with a layer of changes applied, in ascending order.
 
-    `below` has those without it; both are in ascending order.
+    Args:
+        below: the subkeys and values without the layer, in ascending order, from `start` to `end`.
+        layer: the changes.
+        start: the first subkey, included.
+        end: the end of the range, excluded; None means no upper bound.
     """
-    added = sorted(s for s in layer.added if in_ranges(s, ((start, end),)))
+    added = sorted(s for s in layer.added if is_in_ranges(s, ((start, end),)))
     position = 0
     for subkey, values in below:
         while position < len(added) and added[position] < subkey:
@@ -99,17 +109,19 @@ def scan_over(
         yield subkey, tuple(layer.added[subkey])
 
 
-def in_ranges(subkey: bytes, ranges: Iterable[Range]) -> bool:
-    """Whether any of the ranges holds the subkey."""
+def is_in_ranges(subkey: bytes, ranges: Iterable[Range]) -> bool:
+    """Returns whether the subkey is in any of the ranges."""
     return any(start <= subkey and (end is None or subkey < end) for start, end in ranges)
 
 
 def apply_delta(contents: dict[bytes, list[Any]], delta: CellDelta) -> None:
-    """Changes a cell's contents as the delta says: what a store's commit must amount to."""
+    """Applies a delta to the contents of a cell in place. The commit of a store must have the same
+    effect.
+    """
     if delta.cleared:
         contents.clear()
     if delta.removed_ranges:
-        for subkey in [s for s in contents if in_ranges(s, delta.removed_ranges)]:
+        for subkey in [s for s in contents if is_in_ranges(s, delta.removed_ranges)]:
             del contents[subkey]
     for subkey in delta.removed:
         contents.pop(subkey, None)

@@ -1,4 +1,4 @@
-"""Columns of elements sorted into lists by key and window, at the cost of a dict loop."""
+"""Grouping of element columns by key and window with plain dictionaries, in linear time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ KeyColumns: TypeAlias = tuple[list[bytes], list[Timestamp], list[Any]]
 
 
 def check_lengths(*columns: Sequence[Any]) -> None:
-    """Raises ValueError unless keys, windows, timestamps and values are equally many."""
+    """Checks that the columns of keys, windows, timestamps and values have the same length.
+
+    Raises:
+        ValueError: If the lengths differ.
+    """
     lengths = [len(column) for column in columns]
     if len(set(lengths)) != 1:
         raise ValueError(
-            "columns differ in length: {} keys, {} windows, {} timestamps, {} values".format(
+            "Columns must have the same length, not: {} keys, {} windows, {} timestamps, {} values".format(
                 *lengths
             )
         )
@@ -29,7 +33,7 @@ def append_cells(
     windows: Sequence[bytes],
     column: Sequence[Any],
 ) -> None:
-    """Appends each cell of a column to the list of its window and, in that, its key."""
+    """Appends the entries of a column to `kept`, in one list per window and key."""
     if not windows:
         return
     first = windows[0]
@@ -51,7 +55,7 @@ def append_rows(
     timestamps: Sequence[Timestamp],
     values: Sequence[Any],
 ) -> None:
-    """Appends each element to the columns of its key."""
+    """Appends the window, timestamp and value of each element to the columns of its key."""
     for key, window, timestamp, value in zip(keys, windows, timestamps, values, strict=True):
         columns = kept.get(key)
         if columns is None:

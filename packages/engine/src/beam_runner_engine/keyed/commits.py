@@ -1,4 +1,4 @@
-"""A commit: what a bundle of keyed work leaves behind for the host to make permanent."""
+"""Commit of keyed work: the changes of a bundle, which the host makes permanent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from beam_runner_engine.keyed.cells import CellDelta, CellId
 
 @attrs.frozen
 class KeyedCommit:
-    """All that a bundle changed in a shard.
+    """Changes of a bundle to a shard.
 
-    The host stores `deltas` together with the bundle's outputs, or neither; `summary` goes to the
-    scheduler, where it replaces what the shard said before; `dropped` elements came too late or for
-    a window whose trigger was finished.
+    Attributes:
+        deltas: the changed cells. The host must store them atomically with the outputs of the
+            bundle.
+        summary: the new summary of the shard for the scheduler, which replaces the previous
+            summary.
+        dropped: the number of dropped elements, which arrived after their window expired or after
+            its trigger finished.
     """
 
     deltas: Mapping[CellId, CellDelta]

@@ -1,6 +1,7 @@
-"""Triggers made of triggers: their state machines, and the machine of any trigger.
+"""State machines of composite triggers, and the factory of the state machine for any trigger.
 
-Each asks its parts and combines the answers; the state of each holds the states of its parts.
+A composite machine delegates to its subtriggers and combines their results. Its state contains the
+states of its subtriggers.
 """
 
 from __future__ import annotations
@@ -26,25 +27,26 @@ from beam_runner_model.triggers import (
 )
 
 from beam_runner_engine.keyed.triggers import (
-    STATELESS,
+    STATELESS_READINESS,
     CountMachine,
     Instant,
     Machine,
     ProcessingTimeMachine,
     State,
-    Stateless,
+    StatelessMachine,
 )
 
 
 class ParallelMachine:
-    """After all, after any, or finally: parts that see every element; the state is theirs, in a
-    tuple.
+    """Machine of `AfterAll`, `AfterAny` and `OrFinally`, whose subtriggers all see every element.
 
-    | trigger | ready when ready are | finished by firing when finished by it are |
+    The state is a tuple of the subtriggers' states.
+
+    | trigger | ready if these are ready | finished after firing if these finish |
     |---|---|---|
-    | after all | all parts | all parts |
-    | after any | any part | any part |
-    | or finally | any part | any part |
+    | `AfterAll` | all subtriggers | all subtriggers |
+    | `AfterAny` | any subtrigger | any subtrigger |
+    | `OrFinally` | any subtrigger | any subtrigger |
     """
 
     def __init__(self, parts: Sequence[Machine], combine: Callable[[Iterable[bool]], bool]) -> None:
@@ -72,17 +74,24 @@ class ParallelMachine:
         columns = zip(*states, strict=True)
         return tuple(p.merge(column, at) for p, column in zip(self._parts, columns, strict=True))
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
-        """Which parts were finished is not known: where one is enough, it may be any that stays so."""
-        stays = self._combine([part.reopened(at) is None for part in self._parts])
+    def reopen(self, at: Instant) -> tuple[State] | None:
+        """Returns the state after windows merge in which the trigger was finished, or None if the
+        trigger stays finished.
+
+        The state doesn't record which subtriggers finished. `AfterAny` and `OrFinally` therefore
+        stay finished if any subtrigger would stay finished.
+        """
+        stays = self._combine([part.reopen(at) is None for part in self._parts])
         return None if stays else (self.initial,)
 
-    def wake(self, state: State) -> Timestamp | None:
-        return _earliest(p.wake(s) for p, s in zip(self._parts, state, strict=True))
+    def next_wake(self, state: State) -> Timestamp | None:
+        return _find_earliest(p.next_wake(s) for p, s in zip(self._parts, state, strict=True))
 
 
-class EachMachine:
-    """After each: the state is the number of the current part and that part's state."""
+class AfterEachMachine:
+    """Machine of `AfterEach`. The state consists of the index of the current subtrigger and its
+    state.
+    """
 
     def __init__(self, parts: Sequence[Machine]) -> None:
         self._parts = tuple(parts)
@@ -90,11 +99,11 @@ class EachMachine:
         self.watches_end = any(part.watches_end for part in parts)
 
     def add(self, state: State, count: int, at: Instant) -> State:
-        part = self._current(state)
+        part = self._get_current(state)
         return state if part is None else (state[0], part.add(state[1], count, at))
 
     def ready(self, state: State, at: Instant) -> bool:
-        part = self._current(state)
+        part = self._get_current(state)
         return part is not None and part.ready(state[1], at)
 
     def fire(self, state: State, at: Instant) -> tuple[State, bool]:
@@ -107,38 +116,43 @@ class EachMachine:
         return (index + 1, self._parts[index + 1].initial), False
 
     def merge(self, states: Sequence[State], at: Instant) -> State:
-        """The window that is furthest says which part is current, or an earlier part that this
-        opens again: one that waited for the end of the window, if that is ahead now.
+        """Merges states: the current subtrigger is the furthest current subtrigger, or an earlier
+        one that reopens.
+
+        A subtrigger reopens if it waits for the end of the window and the merged window has not
+        ended.
         """
         furthest = max(state[0] for state in states)
-        reopened = self._reopened(furthest, at)
+        reopened = self._reopen(furthest, at)
         index = furthest if reopened is None else reopened[0]
         if index == len(self._parts):
             return (index, None)
         current = [state[1] for state in (*states, reopened) if state and state[0] == index]
         return (index, self._parts[index].merge(current, at))
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
-        state = self._reopened(len(self._parts), at)
+    def reopen(self, at: Instant) -> tuple[State] | None:
+        state = self._reopen(len(self._parts), at)
         return None if state is None else (state,)
 
-    def _reopened(self, stop: int, at: Instant) -> State | None:
-        """The state of the first part below `stop` that is open again, with its number."""
+    def _reopen(self, stop: int, at: Instant) -> State | None:
+        """Returns the index and state of the first subtrigger below `stop` that reopens, or None."""
         for number, part in enumerate(self._parts[:stop]):
-            if (of_part := part.reopened(at)) is not None:
+            if (of_part := part.reopen(at)) is not None:
                 return (number, of_part[0])
         return None
 
-    def wake(self, state: State) -> Timestamp | None:
-        part = self._current(state)
-        return None if part is None else part.wake(state[1])
+    def next_wake(self, state: State) -> Timestamp | None:
+        part = self._get_current(state)
+        return None if part is None else part.next_wake(state[1])
 
-    def _current(self, state: State) -> Machine | None:
+    def _get_current(self, state: State) -> Machine | None:
         return self._parts[state[0]] if state[0] < len(self._parts) else None
 
 
-class RepeatMachine:
-    """Repeatedly: the state is its part's, from the start again whenever that is finished."""
+class RepeatedlyMachine:
+    """Machine of `Repeatedly`. The state is the subtrigger's state, which resets whenever the
+    subtrigger finishes.
+    """
 
     def __init__(self, part: Machine) -> None:
         self._part = part
@@ -147,31 +161,37 @@ class RepeatMachine:
         self.add = part.add
         self.ready = part.ready
         self.merge = part.merge
-        self.wake = part.wake
+        self.next_wake = part.next_wake
 
     def fire(self, state: State, at: Instant) -> tuple[State, bool]:
         state, done = self._part.fire(state, at)
         return (self.initial if done else state), False
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
+    def reopen(self, at: Instant) -> tuple[State] | None:
         return (self.initial,)
 
 
 class EndOfWindowMachine:
-    """After end of window: the state is whether that has fired, and the early and late states.
+    """Machine of `AfterEndOfWindow`.
 
-    | end fired | end passed | who decides | finished by firing |
+    The state consists of a flag for the on-time firing, the early state and the late state.
+
+    | on-time firing done | end of window passed | ready if | finished after firing |
     |---|---|---|---|
-    | no | no | early, repeatedly | no |
-    | no | yes | ready | unless there is late |
-    | yes | yes | late, repeatedly | no |
+    | no | no | the early trigger is ready | no |
+    | no | yes | always | if there is no late trigger |
+    | yes | yes | the late trigger is ready | no |
     """
 
     watches_end = True
 
     def __init__(self, early: Machine | None, late: Machine | None) -> None:
-        self._early = RepeatMachine(early) if early is not None else Stateless(STATELESS[Never])
-        self._late = RepeatMachine(late) if late is not None else None
+        self._early = (
+            RepeatedlyMachine(early)
+            if early is not None
+            else StatelessMachine(STATELESS_READINESS[Never])
+        )
+        self._late = RepeatedlyMachine(late) if late is not None else None
         self.initial: State = (
             False,
             self._early.initial,
@@ -198,47 +218,50 @@ class EndOfWindowMachine:
         return (False, self._early.fire(early, at)[0], late), False
 
     def merge(self, states: Sequence[State], at: Instant) -> State:
-        """A window that has fired its end goes back when the merged window's end is ahead."""
+        """Merges states. If the merged window has not ended, the merged state has no on-time firing
+        yet.
+        """
         early = self._early.merge([state[1] for state in states], at)
         late = None if self._late is None else self._late.merge([s[2] for s in states], at)
         if not at.ended:
             return (False, early, self.initial[2])
         return (any(state[0] for state in states), early, late)
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
+    def reopen(self, at: Instant) -> tuple[State] | None:
         return None if at.ended and self._late is None else (self.initial,)
 
-    def wake(self, state: State) -> Timestamp | None:
+    def next_wake(self, state: State) -> Timestamp | None:
         if state[0]:
-            return None if self._late is None else self._late.wake(state[2])
-        return self._early.wake(state[1])
+            return None if self._late is None else self._late.next_wake(state[2])
+        return self._early.next_wake(state[1])
 
 
 @lru_cache(maxsize=256)
-def machine(trigger: Trigger) -> Machine:
+def create_machine(trigger: Trigger) -> Machine:
     """Returns the state machine of a trigger."""
     match trigger:
         case DefaultTrigger() | Always() | AfterSynchronizedProcessingTime() | Never():
-            return Stateless(STATELESS[type(trigger)])
+            return StatelessMachine(STATELESS_READINESS[type(trigger)])
         case AfterCount(count):
             return CountMachine(count)
         case AfterProcessingTime(transforms):
             return ProcessingTimeMachine(transforms)
         case AfterEndOfWindow(early, late):
             return EndOfWindowMachine(
-                None if early is None else machine(early), None if late is None else machine(late)
+                None if early is None else create_machine(early),
+                None if late is None else create_machine(late),
             )
         case AfterAll(triggers):
-            return ParallelMachine([machine(part) for part in triggers], all)
+            return ParallelMachine([create_machine(part) for part in triggers], all)
         case AfterAny(triggers):
-            return ParallelMachine([machine(part) for part in triggers], any)
+            return ParallelMachine([create_machine(part) for part in triggers], any)
         case OrFinally(main, until):
-            return ParallelMachine([machine(main), machine(until)], any)
+            return ParallelMachine([create_machine(main), create_machine(until)], any)
         case AfterEach(triggers):
-            return EachMachine([machine(part) for part in triggers])
+            return AfterEachMachine([create_machine(part) for part in triggers])
         case Repeatedly(part):
-            return RepeatMachine(machine(part))
+            return RepeatedlyMachine(create_machine(part))
 
 
-def _earliest(times: Iterable[Timestamp | None]) -> Timestamp | None:
+def _find_earliest(times: Iterable[Timestamp | None]) -> Timestamp | None:
     return min((time for time in times if time is not None), default=None)

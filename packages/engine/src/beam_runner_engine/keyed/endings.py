@@ -1,10 +1,10 @@
-"""Timers past the end of their window: their order, and where loops of them stop.
+"""Timers that fire at the expiry of their window: their order, and the end of timer loops.
 
-When a window expires, the timers that still wait in it ring before its state is released. Timers
-that they set ring too. A timer that sets itself again and again stops, because a chain of timers
-past the end has a timer family once: a chain is a timer that rang past the end, a timer that it
-set, a timer that this one set, and so on. A processing-time timer begins a new chain when the input
-has ended without a drain, because bounded input ends when all that was set for the clock is done.
+Before the state of an expired window is released, all pending timers of the window fire. Timers
+that these timers set also fire. A chain consists of a timer that fires past the end of its window,
+a timer that the first timer sets, and so on. To stop loops, each timer family occurs at most once
+in a chain. If the input has ended without a drain, a processing-time timer starts a new chain,
+because bounded input must run all its processing-time timers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from beam_runner_engine.keyed.timers import TimeDomain, Timer, TimerTable
 _Place = tuple[bytes, bytes]
 
 
-class Endings:
-    """The timers of windows that have ended, by key and window.
+class ExpiryTimers:
+    """Timers of expired windows, by key and window.
 
-    User code runs one timer of a key and window at a time. So it is known which chain the timers
-    continue that it sets.
+    User code runs one timer at a time for each key and window. Therefore, a timer that user code
+    sets continues the chain of the timer that is running.
     """
 
     def __init__(self, timers: TimerTable) -> None:
@@ -30,20 +30,24 @@ class Endings:
         self._waiting: dict[_Place, list[Timer]] = {}
 
     def first(self, key: bytes, window: bytes) -> Timer | None:
-        """Returns the timer of an ended window that rings next, None without any.
+        """Returns the next timer to fire for an expired window, or None if no timer is set.
 
-        Event-time timers come first, then those in processing time, each by time.
+        Event-time timers fire first, then processing-time timers, each in order of firing time.
         """
         waiting = self._waiting.get((key, window))
         if waiting is None:
-            waiting = sorted(self._timers.of_window(key, window), key=_order, reverse=True)
+            waiting = sorted(
+                self._timers.list_for_window(key, window), key=_firing_order_key, reverse=True
+            )
             self._waiting[key, window] = waiting
         return waiting[-1] if waiting else None
 
-    def ring(self, timer: Timer, *, at_end: bool) -> None:
-        """Notes that a timer rings: user code runs it next for its key and window.
+    def record_firing(self, timer: Timer, *, at_end: bool) -> None:
+        """Records that a timer fires, so that user code runs it next for its key and window.
 
-        `at_end` says that it rings past the end of its window. The timer must not be set any more.
+        Args:
+            timer: the timer, which is not set any more.
+            at_end: whether the timer fires past the end of its window.
         """
         place = (timer.key, timer.window)
         waiting = self._waiting.get(place)
@@ -54,12 +58,15 @@ class Endings:
         else:
             self._chains.pop(place, None)
 
-    def link(self, timer: Timer, *, loops: bool) -> Timer | None:
-        """Returns a timer that is set now with its chain, None if the chain has its family already.
+    def link_to_chain(self, timer: Timer, *, loops: bool) -> Timer | None:
+        """Returns a new timer with its chain, or None if the chain already contains the timer
+        family.
 
-        `loops` says that a processing-time timer begins a new chain.
+        Args:
+            timer: the timer that user code sets.
+            loops: whether a processing-time timer starts a new chain.
         """
-        self.change(timer.key, timer.window)
+        self.invalidate_order(timer.key, timer.window)
         chain = self._chains.get((timer.key, timer.window), ())
         if timer.domain is TimeDomain.PROCESSING_TIME and loops:
             chain = ()
@@ -67,16 +74,16 @@ class Endings:
             return None
         return attrs.evolve(timer, chain=chain) if chain else timer
 
-    def change(self, key: bytes, window: bytes) -> None:
-        """Notes that a timer of a window is set or cleared."""
+    def invalidate_order(self, key: bytes, window: bytes) -> None:
+        """Discards the cached timer order of a window after a timer is set or cleared."""
         self._waiting.pop((key, window), None)
 
     def forget(self, key: bytes, window: bytes) -> None:
-        """Forgets a window whose state is released."""
+        """Discards all data of a window whose state is released."""
         self._chains.pop((key, window), None)
-        self.change(key, window)
+        self.invalidate_order(key, window)
 
 
-def _order(timer: Timer) -> tuple[bool, Timestamp, str, str]:
+def _firing_order_key(timer: Timer) -> tuple[bool, Timestamp, str, str]:
     in_processing_time = timer.domain is TimeDomain.PROCESSING_TIME
     return in_processing_time, timer.fire_time, timer.family, timer.tag

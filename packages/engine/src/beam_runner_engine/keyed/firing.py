@@ -1,7 +1,7 @@
-"""Firing: elements and time come to one open window, panes come out.
+"""Firing of one open window: elements and time updates arrive, and panes are emitted.
 
-Knows the window, its trigger and its values, but not how windows are found or when they are due:
-that is the grouper's. The rules are the table in `open_windows`.
+`Firing` uses the window, its trigger and its values. The grouper finds windows and tracks their due
+times. The table in `open_windows` specifies the rules.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from beam_runner_model.strategy import (
     WindowingStrategy,
 )
 from beam_runner_model.times import Timestamp
-from beam_runner_model.timestamp_combiners import chooses, combine_timestamps
+from beam_runner_model.timestamp_combiners import combine_timestamps, get_reducer
 
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.composite_triggers import machine
+from beam_runner_engine.keyed.composite_triggers import create_machine
 from beam_runner_engine.keyed.groups import Groups
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.open_windows import OpenWindow
@@ -30,10 +30,12 @@ _ELEMENTS = "~elements"
 
 
 class Firing:
-    """What happens in the windows of one strategy; panes are appended to `out` as they fire."""
+    """Trigger evaluation for the windows of one strategy. Panes are appended to `out` in firing
+    order.
+    """
 
     def __init__(self, strategy: WindowingStrategy, cells: TentativeCells) -> None:
-        self.machine = machine(strategy.trigger)
+        self.machine = create_machine(strategy.trigger)
         self.now = Now()
         self.out = Groups()
         self.dropped = 0
@@ -42,16 +44,16 @@ class Firing:
         self._always_on_time = strategy.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS
         self._always_closing = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
         self._combiner = strategy.timestamp_combiner
-        self._combine = chooses(strategy.timestamp_combiner)
+        self._combine = get_reducer(strategy.timestamp_combiner)
 
-    def at(self, window: OpenWindow) -> Instant:
-        """Returns what the window's trigger may know of the time it is now."""
+    def get_instant(self, window: OpenWindow) -> Instant:
+        """Returns the current time as the window's trigger sees it."""
         now = self.now
         return Instant(now.watermark > window.max_timestamp, now.processing_time)
 
     def add(self, window: OpenWindow, times: Sequence[Timestamp], values: Sequence[Any]) -> None:
-        """Adds elements that come at once, and fires if they make the trigger ready."""
-        at = self.at(window)
+        """Adds elements that arrive together, and then fires the window if the trigger is ready."""
+        at = self.get_instant(window)
         window.ended = at.ended
         if window.finished:
             self.dropped += len(values)
@@ -63,21 +65,23 @@ class Firing:
         if self.machine.ready(window.trigger, at):
             self._fire(window, at, on_time=window.timestamp is not None)
 
-    def pass_end(self, window: OpenWindow) -> None:
-        """Fires the window when the watermark has passed its end."""
+    def fire_at_end(self, window: OpenWindow) -> None:
+        """Fires the window if the trigger is ready after the watermark passed the end of the
+        window.
+        """
         window.ended = True
-        at = self.at(window)
+        at = self.get_instant(window)
         if not window.finished and self.machine.ready(window.trigger, at):
             self._fire(window, at, on_time=True)
 
-    def pass_processing_time(self, window: OpenWindow) -> None:
-        """Fires the window when processing time has passed what its trigger waits for."""
-        at = self.at(window)
+    def fire_at_processing_time(self, window: OpenWindow) -> None:
+        """Fires the window if the trigger is ready after processing time advanced."""
+        at = self.get_instant(window)
         if not window.finished and self.machine.ready(window.trigger, at):
             self._fire(window, at, on_time=window.timestamp is not None)
 
     def close(self, window: OpenWindow) -> None:
-        """Fires the window for the last time when the watermark is beyond its expiry."""
+        """Closes an expired window, and emits the last pane if the strategy requires it."""
         passing = not window.ended
         window.ended = True
         if not window.finished:
@@ -86,7 +90,7 @@ class Firing:
                 and self.machine.watches_end
                 and passing
                 and window.nonspeculative_index == 0
-                and self.machine.ready(window.trigger, self.at(window))
+                and self.machine.ready(window.trigger, self.get_instant(window))
             )
             if window.fresh or expected or self._always_closing:
                 held = passing or window.timestamp is not None
@@ -94,21 +98,22 @@ class Firing:
         self._forget_values(window)
 
     def merge(self, parts: Sequence[OpenWindow], into: OpenWindow) -> None:
-        """Makes all that the parts have the merged window's, which may have something itself.
+        """Merges the contents of the windows `parts` into the window `into`, which can already have
+        contents.
 
-        Panes are counted from the start again unless the merged window is one of those there were.
-        Windows whose trigger is finished don't merge.
+        The pane index of `into` stays, so it restarts if `into` is a new or grown window. Windows with a
+        finished trigger don't merge.
         """
-        at = self.at(into)
+        at = self.get_instant(into)
         into.trigger = self.machine.merge([part.trigger for part in (into, *parts)], at)
         into.ended = at.ended
         times = [part.timestamp for part in (into, *parts) if part.timestamp is not None]
         into.timestamp = combine_timestamps(self._combiner, into.window, times) if times else None
         for part in parts:
-            into.absorb(part)
+            into.absorb_window(part)
 
     def save_values(self, window: OpenWindow) -> None:
-        """Writes the values that came in this bundle to the window's first bag."""
+        """Writes the values that arrived in this bundle to the first bag cell of the window."""
         if window.buffer:
             cell = CellId(_ELEMENTS, window.key, window.addresses[0])
             self._cells.append(cell, window.buffer)
@@ -138,9 +143,10 @@ class Firing:
         window.timestamp = None
 
     def _combine_times(self, window: OpenWindow, times: Sequence[Timestamp]) -> None:
-        """Combines the timestamps of elements that are on time with those before.
+        """Combines the timestamps of on-time elements with the previous output timestamp.
 
-        An element is late if its window has ended, or its timestamp is behind the output watermark.
+        An element is late if its window has ended or if its timestamp is before the output
+        watermark.
         """
         if window.ended:
             return

@@ -1,8 +1,9 @@
-"""Grouping with triggers: a shard's elements go in, panes of its keys' windows come out.
+"""Grouping with triggers: the elements of a shard are added, and the panes of its windows are
+returned.
 
-Triggers are evaluated when elements have come, when the watermark passes the end of a window, and
-when processing time reaches what a trigger waits for. A window closes when the watermark is beyond
-its end and the allowed lateness.
+A trigger is evaluated when elements arrive, when the watermark passes the end of a window, and when
+a processing-time delay of the trigger elapses. A window closes when the watermark passes the end of
+the window plus the allowed lateness.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from beam_runner_model.strategy import (
     WindowingStrategy,
 )
 from beam_runner_model.summary import ShardSummary
-from beam_runner_model.times import Timestamp, passing_watermark
+from beam_runner_model.times import Timestamp, get_passing_watermark
 from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_model.window_coders import encoded_max_timestamp
 from beam_runner_model.window_fns import Sessions
@@ -28,23 +29,25 @@ from beam_runner_engine.keyed.commits import KeyedCommit
 from beam_runner_engine.keyed.firing import Firing
 from beam_runner_engine.keyed.groups import Groups
 from beam_runner_engine.keyed.holds import Holds
-from beam_runner_engine.keyed.merging import merger_for
-from beam_runner_engine.keyed.merging_windows import CustomWindows, MergingWindows
+from beam_runner_engine.keyed.merging import select_merger
+from beam_runner_engine.keyed.merging_windows import CustomWindowTable, MergingWindowTable
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
-from beam_runner_engine.keyed.session_windows import SessionWindows
+from beam_runner_engine.keyed.session_windows import SessionWindowTable
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.window_tables import SeparateWindows, Windows
+from beam_runner_engine.keyed.window_tables import SeparateWindowTable, WindowFactory
 
 
 class TriggeredGrouper:
-    """Groups the elements of one shard by key and window, for the length of one bundle.
+    """Grouper of one shard's elements by key and window, for one bundle.
 
-    Reads the state of the keys it is given from the store, and of others only when they are due.
-    The elements of one call of `process` come at once, and triggers are evaluated after all of them:
-    how a host cuts its calls is part of what it promises its users.
-    Raises ValueError if windows must be merged by a `WindowMerger` that is None.
+    The grouper reads the state of keys only if they have elements or due windows. All elements of a
+    `process` call arrive together, and triggers are evaluated after all of them. The host's choice
+    of batches is therefore visible to users.
+
+    Raises:
+        ValueError: If only the SDK can merge the windows and `merger` is None.
     """
 
     def __init__(
@@ -66,16 +69,16 @@ class TriggeredGrouper:
         )
         self._always_closes = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
         self._late_data = 0
-        windows = Windows(strategy, self._firing.machine.initial)
+        windows = WindowFactory(strategy, self._firing.machine.initial)
         tables = (self._cells, windows, self._merge, self._release)
-        merging = merger_for(strategy, merger)
-        self._table: SeparateWindows | MergingWindows
+        merging = select_merger(strategy, merger)
+        self._table: SeparateWindowTable | MergingWindowTable
         if merging is None:
-            self._table = SeparateWindows(self._cells, windows)
+            self._table = SeparateWindowTable(self._cells, windows)
         elif isinstance(strategy.window_fn, Sessions):
-            self._table = SessionWindows(*tables)
+            self._table = SessionWindowTable(*tables)
         else:
-            self._table = CustomWindows(*tables, merging)
+            self._table = CustomWindowTable(*tables, merging)
 
     def process(
         self,
@@ -85,23 +88,36 @@ class TriggeredGrouper:
         values: Sequence[Any],
         now: Now,
     ) -> Groups:
-        """Adds elements, as columns of one length, and returns the panes that fire.
+        """Adds elements and returns the panes that fire.
 
-        Keys and windows are encoded, timestamps in ms. What is due by `now` fires before the
-        elements are added. The panes of a key's window come in the order they fired in. Elements
-        whose window has closed are dropped and counted.
+        Everything that is due at `now` fires before the elements are added. Elements of closed
+        windows are dropped and counted.
+
+        Args:
+            keys: the encoded keys.
+            windows: the encoded windows.
+            timestamps: the event times (ms).
+            values: the values, which the engine doesn't inspect. All four columns have the same
+                length.
+            now: the current watermarks and processing time.
+
+        Returns:
+            The panes; the panes of a key's window are in firing order.
+
+        Raises:
+            ValueError: If the columns differ in length.
         """
         check_lengths(keys, windows, timestamps, values)
         out = self.advance(now)
         self._firing.out = out
-        if isinstance(self._table, SeparateWindows):
+        if isinstance(self._table, SeparateWindowTable):
             self._process_separate(self._table, keys, windows, timestamps, values)
         else:
             self._process_merging(self._table, keys, windows, timestamps, values)
         return out
 
     def advance(self, now: Now) -> Groups:
-        """Returns the panes that fire because time has come to `now`, in order of time."""
+        """Returns the panes that fire because time advances to `now`, in order of time."""
         firing = self._firing
         firing.now = now
         firing.out = Groups()
@@ -113,17 +129,17 @@ class TriggeredGrouper:
                 self._release(window)
                 self._table.close(window)
             else:
-                firing.pass_end(window)
-                self._settle(window)
+                firing.fire_at_end(window)
+                self._update_agenda(window)
         while (due := self._process_agenda.pop_due(now.processing_time)) is not None:
             window = self._find(due[1])
             window.process_wake = None
-            firing.pass_processing_time(window)
-            self._settle(window)
+            firing.fire_at_processing_time(window)
+            self._update_agenda(window)
         return firing.out
 
     def commit(self) -> KeyedCommit:
-        """Ends the bundle: returns what changed, and the shard's new summary."""
+        """Finishes the bundle, and returns the changes and the new summary of the shard."""
         for window in self._table.windows():
             self._firing.save_values(window)
         self._table.save()
@@ -140,7 +156,7 @@ class TriggeredGrouper:
 
     def _process_separate(
         self,
-        table: SeparateWindows,
+        table: SeparateWindowTable,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
@@ -159,11 +175,11 @@ class TriggeredGrouper:
             for key, of_key in of_window.items():
                 window = table.enter(key, data)
                 self._firing.add(window, times_of_window[key] if times_of_window else (), of_key)
-                self._settle(window)
+                self._update_agenda(window)
 
     def _process_merging(
         self,
-        table: MergingWindows,
+        table: MergingWindowTable,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
@@ -172,21 +188,23 @@ class TriggeredGrouper:
         columns: dict[bytes, KeyColumns] = {}
         append_rows(columns, keys, windows, timestamps, values)
         for key, rows in columns.items():
-            for window in self._add(table, key, *self._without_late(rows)):
-                self._settle(window)
+            for window in self._add(table, key, *self._remove_late(rows)):
+                self._update_agenda(window)
 
     def _add(
         self,
-        table: MergingWindows,
+        table: MergingWindowTable,
         key: bytes,
         windows: Sequence[bytes],
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
     ) -> Iterable[OpenWindow]:
-        """Merges windows once for all elements of a key, and returns those that changed."""
+        """Merges windows once for all elements of a key, adds the elements and returns the changed
+        windows.
+        """
         if not values:
             return ()
-        window_of = table.enter_all(key, windows)
+        window_of = table.resolve_windows(key, windows)
         touched = {window.encoded: window for window in window_of.values()}
         if len(touched) == 1:
             self._firing.add(next(iter(touched.values())), timestamps, values)
@@ -198,10 +216,12 @@ class TriggeredGrouper:
             self._firing.add(touched[encoded], times, of_window)
         return touched.values()
 
-    def _without_late(self, rows: KeyColumns) -> KeyColumns:
-        """The rows of a key but for those whose window has closed, which are counted.
+    def _remove_late(self, rows: KeyColumns) -> KeyColumns:
+        """Returns the rows of a key without the rows of closed windows, which are counted as
+        dropped.
 
-        Encoded windows sort by their end: if the first is not late, none is.
+        Encoded windows sort by their end. If the smallest encoded window is open, all windows are
+        open.
         """
         windows = rows[0]
         if not self._is_late(min(windows)):
@@ -213,13 +233,15 @@ class TriggeredGrouper:
 
     def _is_late(self, data: bytes) -> bool:
         end = encoded_max_timestamp(self._strategy.window_coder, data)
-        return self._firing.now.watermark > self._strategy.expiry_after(end)
+        return self._firing.now.watermark > self._strategy.compute_expiry(end)
 
     def _find(self, reference: tuple[bytes, ...]) -> OpenWindow:
         key, data = reference
         window = self._table.get(key, data)
         if window is None:
-            raise ValueError(f"the window {data!r} of key {key!r} is due but the store has lost it")
+            raise ValueError(
+                f"Window {data!r} of key {key!r} is due, but the state store has no record of it"
+            )
         return window
 
     def _merge(self, parts: list[OpenWindow], into: OpenWindow) -> None:
@@ -227,19 +249,19 @@ class TriggeredGrouper:
         for part in parts:
             self._release(part)
 
-    def _settle(self, window: OpenWindow) -> None:
-        """Brings agenda and holds in line with what the window waits for now."""
+    def _update_agenda(self, window: OpenWindow) -> None:
+        """Updates the agenda and the holds after a window changed."""
         trigger = self._firing.machine
-        if window.finished and not isinstance(self._table, SeparateWindows):
+        if window.finished and not isinstance(self._table, SeparateWindowTable):
             self._table.retire(window)
         if window.ended or window.finished or not trigger.watches_end:
             wake = window.closes
         else:
-            wake = passing_watermark(window.max_timestamp)
-        process_wake = None if window.finished else trigger.wake(window.trigger)
+            wake = get_passing_watermark(window.max_timestamp)
+        process_wake = None if window.finished else trigger.next_wake(window.trigger)
         if process_wake is not None and process_wake <= self._firing.now.processing_time:
             process_wake = None
-        self._move(window, wake, process_wake, self._hold(window))
+        self._move(window, wake, process_wake, self._compute_hold(window))
 
     def _release(self, window: OpenWindow) -> None:
         self._move(window, None, None, None)
@@ -257,17 +279,19 @@ class TriggeredGrouper:
         self._holds.move(window.hold, hold)
         window.wake, window.process_wake, window.hold = wake, process_wake, hold
 
-    def _hold(self, window: OpenWindow) -> Timestamp | None:
-        """Returns the time the output watermark must not pass until the window fires.
+    def _compute_hold(self, window: OpenWindow) -> Timestamp | None:
+        """Returns the event time (ms) that the output watermark must not pass until the window
+        fires; None for no hold.
 
-        That is the output timestamp of the elements on time that wait in it, its end if it may fire
-        there, and its expiry if all that waits is late, or if it fires anyway when it closes, so
-        that what comes out then is not dropped downstream.
+        The hold is the output timestamp of pending on-time elements. Without such elements, the
+        hold is the end of the window if the window can fire there. Otherwise, it is the expiry of
+        the window if late elements are pending or if the window always emits a closing pane. The
+        hold prevents the pane from being dropped downstream.
         """
         if window.finished:
             return None
         if window.timestamp is not None:
-            # Times may be beyond the window they are in: see `held_until` of windowed values.
+            # A timestamp can be after the end of its window, see `compute_hold_time` in `windowed_values`.
             return min(window.timestamp, window.max_timestamp)
         if not window.ended and (window.fresh or self._awaits_end):
             return window.max_timestamp

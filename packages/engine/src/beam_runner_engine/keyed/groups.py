@@ -1,4 +1,4 @@
-"""Groups: what grouping by key and window gives each time a window fires."""
+"""Groups: the panes that grouping by key and window emits."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from beam_runner_model.times import Timestamp
 
 
 class Group(NamedTuple):
-    """One pane of one key's window.
+    """Pane of a key's window.
 
-    `key` and `window` are encoded, `timestamp` is the output timestamp (ms), `values` are as the
-    host gave them; the engine never looks into them. They are in the order they arrived in; those
-    of windows that were merged may come window by window.
+    Attributes:
+        key: the encoded key.
+        window: the encoded window.
+        timestamp: the output timestamp (event time, ms).
+        pane: the pane info.
+        values: the values that the host passed in, in order of arrival. After windows merge, the
+            values can be ordered by window instead.
     """
 
     key: bytes
@@ -26,11 +30,11 @@ class Group(NamedTuple):
 
 
 class Groups(Sequence[Group]):
-    """Panes in the order they fired in: a sequence of `Group` that is kept as columns.
+    """Sequence of `Group` in firing order, stored as columns.
 
-    A `Group` is made when it is asked for. So panes may be as many as elements without as many
-    objects that the garbage collector goes through again and again; a host that writes columns
-    takes `keys`, `windows`, `timestamps` (ms), `panes` and `values`, which are lists of one length.
+    A `Group` object is created only on access, so that many panes don't slow down the garbage
+    collector. Hosts that write columns can use the lists `keys`, `windows`, `timestamps` (ms),
+    `panes` and `values`, which have the same length.
     """
 
     __slots__ = ("keys", "panes", "timestamps", "values", "windows")
@@ -50,7 +54,7 @@ class Groups(Sequence[Group]):
         pane: PaneInfo,
         values: Sequence[Any],
     ) -> None:
-        """Adds a pane at the end."""
+        """Appends a pane."""
         self.keys.append(key)
         self.windows.append(window)
         self.timestamps.append(timestamp)
@@ -66,7 +70,7 @@ class Groups(Sequence[Group]):
         return len(self.keys)
 
     def __iter__(self) -> Iterator[Group]:
-        # Not `Group._make`, which is written in Python and twice as slow.
+        # `Group._make` is written in Python and takes twice as long.
         return map(
             partial(tuple.__new__, Group),
             zip(self.keys, self.windows, self.timestamps, self.panes, self.values, strict=True),

@@ -1,8 +1,7 @@
-"""Counted holds of a shard: which times its output watermark must not pass, and for how many
-reasons.
+"""Watermark holds of a shard: a count for each time that the output watermark must not pass.
 
-They lie in one cell of the shard, a count per time; a bundle reads and writes the times it
-changes.
+The counts are stored in one cell of the shard, with the time as the subkey. A bundle reads and
+writes only the times that it changes.
 """
 
 from __future__ import annotations
@@ -17,18 +16,22 @@ from beam_runner_engine.keyed.tentative import TentativeCells
 
 _CELL = CellId("~holds", b"", b"")
 REPORTED_HOLDS = 64
-"""How many of the earliest holds a summary tells; only the earliest limits the watermark."""
+"""Maximum number of holds in a summary, earliest first. Only the earliest hold limits the
+watermark.
+"""
 
 
 class Holds:
-    """Adds and releases holds; every hold that is added must be released once."""
+    """Counted watermark holds. Each added hold must be released once."""
 
     def __init__(self, cells: TentativeCells) -> None:
         self._cells = cells
         self._changes: Counter[Timestamp] = Counter()
 
     def move(self, old: Timestamp | None, new: Timestamp | None) -> None:
-        """Releases one hold and adds another; None is no hold."""
+        """Releases the hold at `old` and adds a hold at `new` (event time, ms); None stands for no
+        hold.
+        """
         if old != new:
             if old is not None:
                 self._changes[old] -= 1
@@ -36,7 +39,11 @@ class Holds:
                 self._changes[new] += 1
 
     def save(self) -> None:
-        """Writes the changed counts to the cell."""
+        """Writes the changed counts to the cell.
+
+        Raises:
+            ValueError: If more holds were released than added.
+        """
         for time, change in self._changes.items():
             if not change:
                 continue
@@ -44,7 +51,9 @@ class Holds:
             stored = self._cells.read(_CELL, subkey)
             count = (stored[0] if stored else 0) + change
             if count < 0:
-                raise ValueError(f"a hold at {time} ms is released that nothing had added")
+                raise ValueError(
+                    f"Can't release the watermark hold at {time} ms: no such hold was added"
+                )
             if count:
                 self._cells.replace(_CELL, (count,), subkey)
             else:
@@ -52,7 +61,7 @@ class Holds:
         self._changes.clear()
 
     def earliest(self) -> tuple[tuple[Timestamp, int], ...]:
-        """Returns the earliest holds that are saved and their counts, at most `REPORTED_HOLDS`."""
+        """Returns the earliest saved holds and their counts, at most `REPORTED_HOLDS`."""
         holds = []
         for subkey, (count,) in self._cells.scan(_CELL):
             holds.append((decode_instant(subkey), count))

@@ -1,6 +1,7 @@
-"""Lifetimes: from a key's first element in a window until the window expires for that key.
+"""Lifetimes of keys in windows: from the first element of a key in a window until the window
+expires.
 
-Then everything the key has there is released.
+When a window expires, all state of the key in the window is released.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.holds import Holds
 from beam_runner_engine.keyed.now import Now
-from beam_runner_engine.keyed.records import read_record, write_record
+from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.tentative import TentativeCells
 
 _ALIVE = "~alive"
 
 
-class Lifetimes:
-    """Which keys are alive in which windows, and when they expire.
+class WindowLifetimes:
+    """Registry of the open windows of each key, with their expiry times.
 
-    `calls_back` says that user code runs when a window expires: its outputs hold the watermark at
-    the window's end. Without it nobody waits for the end of the global window, which is the job's.
+    If `calls_back` is True, user code runs when a window expires. Each open window then holds the
+    watermark at its end, for the outputs of this code. Otherwise, the registry ignores the global
+    window, which expires only at the end of the job.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class Lifetimes:
         self._expiries: dict[bytes, Timestamp] = {}
 
     def expiry(self, window: bytes) -> Timestamp:
-        """Returns the last time (ms) an encoded window is open."""
+        """Returns the last time (event time, ms) at which an encoded window is open."""
         expiry = self._expiries.get(window)
         if expiry is None:
             decoded = decode_window(self._strategy.window_coder, window)
@@ -55,40 +57,44 @@ class Lifetimes:
         return expiry
 
     def begin(self, key: bytes, window: bytes, now: Now) -> None:
-        """Notes that a key has an element in a window; the bundle's first reads one cell."""
+        """Registers a key's window. The first call of a bundle for a key and window reads one cell."""
         place = (key, window)
         if not self._matters or place in self._seen:
             return
         self._seen.add(place)
         if self._cells.read(CellId(_ALIVE, key, window)) is None:
-            hold = self._hold(window, now)
+            hold = self._compute_hold(window, now)
             self._holds.move(None, hold)
             self._agenda.add(self.expiry(window), place)
-            self._cells.replace(CellId(_ALIVE, key, window), (write_record(hold),))
+            self._cells.replace(CellId(_ALIVE, key, window), (encode_record(hold),))
 
-    def untold_end(self) -> Timestamp | None:
-        """The last time (ms) of windows that nobody is told the end of, the global one's; None if all are told."""
+    def silent_end(self) -> Timestamp | None:
+        """Returns the last time (ms) of the global window if its expiry runs no user code,
+        otherwise None.
+        """
         return None if self._matters else self.expiry(encode_window(GLOBAL_WINDOW))
 
-    def all_ended(self, watermark: Timestamp) -> bool:
-        """Whether all is over in windows that nobody is told the end of."""
-        end = self.untold_end()
+    def has_silently_ended(self, watermark: Timestamp) -> bool:
+        """Returns whether the watermark has passed the end of the global window without an expiry
+        callback.
+        """
+        end = self.silent_end()
         return end is not None and watermark > end
 
     def end(self, key: bytes, window: bytes) -> None:
-        """Forgets a window whose entry was taken from the agenda."""
+        """Unregisters a window whose agenda entry was already removed."""
         stored = self._cells.read(CellId(_ALIVE, key, window))
-        self._holds.move(read_record(stored[0]) if stored else None, None)
+        self._holds.move(decode_record(stored[0]) if stored else None, None)
         self._cells.remove(CellId(_ALIVE, key, window))
         self._seen.discard((key, window))
 
-    def merge_away(self, key: bytes, window: bytes) -> None:
-        """Forgets a window that was merged into another one, if it was known."""
+    def forget_merged(self, key: bytes, window: bytes) -> None:
+        """Unregisters a window that merged into another window, if the window was registered."""
         if self._matters and self._cells.read(CellId(_ALIVE, key, window)) is not None:
             self._agenda.remove(self.expiry(window), (key, window))
             self.end(key, window)
 
-    def _hold(self, window: bytes, now: Now) -> Timestamp | None:
+    def _compute_hold(self, window: bytes, now: Now) -> Timestamp | None:
         if not self._calls_back:
             return None
         end = decode_window(self._strategy.window_coder, window).max_timestamp()

@@ -1,7 +1,7 @@
-"""Merging of session windows: which windows of one key become one.
+"""Merging of session windows: overlapping windows of a key become one window.
 
-Two windows belong together when they overlap; windows that only touch do not. The answer depends
-on the set of windows alone, not on their order, and merging what is merged changes nothing.
+Windows that only touch don't merge. The result depends only on the set of windows and not on their
+order. Merging merged windows again has no effect.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ T = TypeVar("T")
 _BOUNDS = itemgetter(0, 1)
 
 
-def sweep(spans: Iterable[tuple[int, int, T]]) -> Iterator[tuple[int, int, list[T]]]:
-    """Puts spans of time together that overlap: a start, an end that is no part of it, and whose it
-    is; for each result all of those. Ascending; costs one sort.
+def merge_overlapping(spans: Iterable[tuple[int, int, T]]) -> Iterator[tuple[int, int, list[T]]]:
+    """Yields merged intervals of overlapping `spans`, in ascending order, with the members of each
+    merged interval.
+
+    A span consists of a start, an exclusive end and a member. The cost is one sort.
     """
     start = end = 0
     members: list[T] = []
@@ -40,21 +42,24 @@ def sweep(spans: Iterable[tuple[int, int, T]]) -> Iterator[tuple[int, int, list[
 
 
 def merge_sessions(windows: Iterable[IntervalWindow]) -> dict[IntervalWindow, IntervalWindow]:
-    """Returns the merged window of each of one key's windows; a window that stays alone is its own.
+    """Returns the merged window for each window of one key. A window without overlap maps to
+    itself.
 
-    Costs one sort of the distinct windows.
+    The cost is one sort of the distinct windows.
     """
     merged: dict[IntervalWindow, IntervalWindow] = {}
-    for start, end, members in sweep((w.start, w.end, w) for w in dict.fromkeys(windows)):
+    for start, end, members in merge_overlapping(
+        (w.start, w.end, w) for w in dict.fromkeys(windows)
+    ):
         merged.update(dict.fromkeys(members, IntervalWindow(start, end)))
     return merged
 
 
 class SessionMerger:
-    """Merges session windows; the `WindowMerger` that needs no SDK."""
+    """Merger of session windows: a `WindowMerger` that needs no SDK."""
 
     def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:
-        """Returns, for each key's windows, the merged window of each of them."""
+        """Returns, for each key, a mapping from each of the key's windows to its merged window."""
         answers: list[dict[Window, Window]] = []
         for windows in windows_of_keys:
             merged: dict[Window, Window] = {}
@@ -65,18 +70,23 @@ class SessionMerger:
         return answers
 
 
-def merger_for(strategy: WindowingStrategy, custom: WindowMerger | None) -> WindowMerger | None:
-    """Returns what merges the windows of a strategy, None if they don't merge.
+def select_merger(strategy: WindowingStrategy, custom: WindowMerger | None) -> WindowMerger | None:
+    """Returns the merger for the windows of a strategy, or None if the windows don't merge.
 
-    `custom` is the host's way to ask the SDK. Raises ValueError when it is needed and None.
+    Args:
+        strategy: the windowing strategy.
+        custom: the host's merger, which asks the SDK to merge custom windows.
+
+    Raises:
+        ValueError: If only the SDK can merge the windows and `custom` is None.
     """
-    if not strategy.merges:
+    if not strategy.needs_merge:
         return None
     if isinstance(strategy.window_fn, Sessions):
         return SessionMerger()
     if custom is None:
         raise ValueError(
-            f"the windows of {strategy.window_fn} merge in a way only the SDK knows, "
-            "and the host gave no WindowMerger to ask it"
+            f"Only the SDK can merge the windows of {strategy.window_fn}; "
+            "pass a WindowMerger that asks the SDK"
         )
     return custom

@@ -1,8 +1,8 @@
-"""The open windows of keys whose windows merge: a record per key, since a new element may merge any
-of them.
+"""Open windows of keys whose windows merge, with one record per key.
 
-A window's values stay in the bags they are in, and it knows the addresses of its bags. Sessions,
-which the engine merges itself, are in `session_windows`.
+A new element can merge any windows of its key, so the record holds all of them. When windows merge,
+their values stay in their bag cells, and the merged window records the addresses of these cells.
+`session_windows` handles sessions, which the engine merges without an SDK.
 """
 
 from __future__ import annotations
@@ -20,27 +20,34 @@ from beam_runner_model.windows import Window
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.open_windows import OpenWindow
 from beam_runner_engine.keyed.ports import WindowMerger
-from beam_runner_engine.keyed.records import read_record, write_record
+from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.window_tables import Windows
+from beam_runner_engine.keyed.window_tables import WindowFactory
 
 _WINDOWS = "~windows"
 
-MergeInto: TypeAlias = Callable[[list[OpenWindow], OpenWindow], None]
-"""Called with the windows of a key that are merged, and the window they become part of. Without
-any, that window grew by itself.
+OnMerge: TypeAlias = Callable[[list[OpenWindow], OpenWindow], None]
+"""Callback for a merge: takes the merged windows of a key and the window that absorbs them.
+
+If the list is empty, the window grew without absorbing other windows.
 """
 
-Leave: TypeAlias = Callable[[OpenWindow], None]
-"""Called with a window that is about to become a larger one."""
+OnGrow: TypeAlias = Callable[[OpenWindow], None]
+"""Callback that is called with a window before the window grows."""
 
 
 class KeyWindows:
-    """The windows of one key by their bytes, and the number the next bag of values gets.
+    """Windows of one key, by encoded window.
 
-    Windows whose trigger has not finished are also in `in_order`, by their ends, which are `ends`:
-    only these merge. The others are `retired`: they are kept until they close, so that what comes
-    for exactly them is dropped.
+    Only windows whose trigger is unfinished merge. The other windows are stored until they close,
+    so that elements with exactly these windows are dropped.
+
+    Attributes:
+        windows: all windows, by encoded window.
+        next_address: the number of the next bag cell for values.
+        ends: the last timestamps (ms) of the windows in `in_order`.
+        in_order: the windows with an unfinished trigger, ordered by end.
+        retired: the encoded windows with a finished trigger.
     """
 
     __slots__ = ("ends", "in_order", "next_address", "retired", "windows")
@@ -52,12 +59,12 @@ class KeyWindows:
         self.in_order: list[OpenWindow] = []
         self.retired: set[bytes] = set()
 
-    def place(self, window: OpenWindow) -> int:
-        """Returns which of the windows in order it is."""
+    def index_of(self, window: OpenWindow) -> int:
+        """Returns the index of a window in `in_order`."""
         return self.in_order.index(window, bisect_left(self.ends, window.max_timestamp))
 
     def add(self, window: OpenWindow) -> None:
-        """Adds a window that opened, or that an earlier bundle has left."""
+        """Adds a new window or a stored window."""
         self.windows[window.encoded] = window
         if window.finished:
             self.retired.add(window.encoded)
@@ -67,24 +74,24 @@ class KeyWindows:
         self.in_order.insert(place, window)
 
     def remove(self, window: OpenWindow) -> None:
-        """Removes a window that closed or became part of another one."""
+        """Removes a window that closed or merged into another window."""
         self.retire(window)
         self.retired.discard(window.encoded)
         del self.windows[window.encoded]
 
     def retire(self, window: OpenWindow) -> None:
-        """Takes a window out of those that merge; does nothing to one that is out already."""
+        """Excludes a window from merging, unless the window is already excluded."""
         if window.encoded not in self.retired:
             self.retired.add(window.encoded)
-            place = self.place(window)
+            place = self.index_of(window)
             del self.ends[place], self.in_order[place]
 
 
-class MergingWindows(ABC):
-    """The table of open windows that merge, whoever merges them."""
+class MergingWindowTable(ABC):
+    """Table of open windows that merge. Subclasses decide which windows merge."""
 
     def __init__(
-        self, cells: TentativeCells, windows: Windows, merge_into: MergeInto, leave: Leave
+        self, cells: TentativeCells, windows: WindowFactory, merge_into: OnMerge, leave: OnGrow
     ) -> None:
         self._cells = cells
         self._windows = windows
@@ -93,46 +100,46 @@ class MergingWindows(ABC):
         self._keys: dict[bytes, KeyWindows] = {}
 
     @abstractmethod
-    def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
-        """Returns the window of a key that elements in each of the windows `column` belong to.
+    def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+        """Merges windows of a key, and returns the merged window for each encoded window in `column`.
 
-        Merges them all at once, which comes to the same as one after the other.
+        All windows merge at once, with the same result as merging one window after another.
         """
 
-    def take_out(self, window: OpenWindow) -> None:
-        """Takes a window out, so that it may grow; `put_back` follows."""
+    def remove_before_growth(self, window: OpenWindow) -> None:
+        """Removes a window before the window grows; the caller must call `add_after_growth` afterwards."""
         self._leave(window)
         self._keys[window.key].remove(window)
 
-    def put_back(self, window: OpenWindow) -> None:
-        """Puts a window back that was taken out."""
-        window.closes = self._windows.closes(window.window)
+    def add_after_growth(self, window: OpenWindow) -> None:
+        """Adds a window after it grew."""
+        window.closes = self._windows.compute_closing_time(window.window)
         self._evict(window.key, window.encoded)
         self._keys[window.key].add(window)
 
     def retire(self, window: OpenWindow) -> None:
-        """Takes a window whose trigger has finished out of those that merge."""
+        """Excludes a window with a finished trigger from merging."""
         self._keys[window.key].retire(window)
 
     def get(self, key: bytes, data: bytes) -> OpenWindow | None:
-        """Returns a window of a key if it is open."""
+        """Returns a window of a key, or None if the window is not open."""
         return self._load(key).windows.get(data)
 
     def close(self, window: OpenWindow) -> None:
-        """Forgets a window."""
+        """Removes a closed window."""
         self._keys[window.key].remove(window)
 
     def windows(self) -> Iterator[OpenWindow]:
-        """Returns the open windows of the keys that were looked at."""
+        """Returns the open windows of the keys that this bundle accessed."""
         return (w for of_key in self._keys.values() for w in of_key.windows.values())
 
     def save(self) -> None:
-        """Writes the windows of the keys that were looked at."""
+        """Writes the windows of the keys that this bundle accessed."""
         for key, of_key in self._keys.items():
             cell = CellId(_WINDOWS, key, b"")
             if of_key.windows:
-                kept = [(w.encoded, w.kept()) for w in of_key.windows.values()]
-                self._cells.replace(cell, (write_record((of_key.next_address, kept)),))
+                kept = [(w.encoded, w.stored_values()) for w in of_key.windows.values()]
+                self._cells.replace(cell, (encode_record((of_key.next_address, kept)),))
             else:
                 self._cells.remove(cell)
 
@@ -142,7 +149,7 @@ class MergingWindows(ABC):
             of_key = self._keys[key] = KeyWindows()
             kept = self._cells.read(CellId(_WINDOWS, key, b""))
             if kept:
-                of_key.next_address, windows = read_record(kept[0])
+                of_key.next_address, windows = decode_record(kept[0])
                 for data, of_window in windows:
                     window = self._windows.open(key, data)
                     window.restore(of_window)
@@ -150,7 +157,7 @@ class MergingWindows(ABC):
         return of_key
 
     def _evict(self, key: bytes, data: bytes) -> None:
-        """Forgets a window whose trigger has finished, for another window that becomes the same."""
+        """Removes a retired window if another window becomes equal to it."""
         of_key = self._keys[key]
         if data in of_key.retired:
             self._leave(of_key.windows[data])
@@ -164,21 +171,21 @@ class MergingWindows(ABC):
         return opened
 
 
-class CustomWindows(MergingWindows):
-    """The table for windows that a `WindowMerger` merges."""
+class CustomWindowTable(MergingWindowTable):
+    """Table of open windows that a `WindowMerger` merges."""
 
     def __init__(
         self,
         cells: TentativeCells,
-        windows: Windows,
-        merge_into: MergeInto,
-        leave: Leave,
+        windows: WindowFactory,
+        merge_into: OnMerge,
+        leave: OnGrow,
         merger: WindowMerger,
     ) -> None:
         super().__init__(cells, windows, merge_into, leave)
         self._merger = merger
 
-    def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+    def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         of_key = self._load(key)
         decoded = {data: self._windows.decode(data) for data in dict.fromkeys(column)}
         known = list(of_key.in_order)

@@ -1,4 +1,4 @@
-"""Now: the times a bundle of keyed work happens at, as the scheduler tells them."""
+"""Current times of keyed work, as the scheduler provides them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from beam_runner_model.times import MIN_TIMESTAMP, Timestamp
 
 @attrs.frozen
 class Now:
-    """The times (ms) that hold while something is processed.
+    """Watermarks and processing time at which elements or timers are processed.
 
-    `watermark` is the stage's input watermark, `output_watermark` its output watermark, which is
-    the input's unless something holds it back; `processing_time` is the server's clock. `draining`
-    says that all sources were told to end, so that what would repeat itself for ever is to end, too.
+    Attributes:
+        watermark: the input watermark of the stage (event time, ms).
+        processing_time: the server's clock (ms since the Unix epoch).
+        output_watermark: the output watermark of the stage (event time, ms). The default is
+            `watermark`, which is correct without holds.
+        draining: whether the job is draining, so that timer loops must stop.
     """
 
     watermark: Timestamp = MIN_TIMESTAMP
@@ -20,7 +23,7 @@ class Now:
     output_watermark: Timestamp = attrs.field()
 
     @output_watermark.default
-    def _unheld(self) -> Timestamp:
+    def _default_output_watermark(self) -> Timestamp:
         return self.watermark
 
     draining: bool = False

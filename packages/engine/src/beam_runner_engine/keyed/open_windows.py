@@ -1,15 +1,16 @@
-"""An open window of a key: what is kept of it between firings, and how it fires.
+"""Open window of a key: its state between firings, and the pane of each firing.
 
-| event | trigger is asked | fires if | timing of the pane |
+| event | trigger evaluated | fires if | timing of the pane |
 |---|---|---|---|
-| elements came | yes | the trigger is ready | early before the window's end, then on time if held |
-| the watermark passed the end | yes | ready; something is new or on-time always fires | on time |
-| processing time passed | yes | ready, and there is something new | the same as of elements |
-| the window closes | no | something is new, or closing always fires | on time if held |
+| elements arrive | yes | the trigger is ready | early before the window's end, later on time if held |
+| the watermark passes the end | yes | ready, and new elements or `FIRE_ALWAYS` | on time |
+| processing time advances | yes | ready, and new elements | as for elements |
+| the window closes | no | new elements or `EMIT_ALWAYS` | on time if held |
 
-A pane is *held* if an element waits in it that was on time. It is late if the end has passed and it
-is not held, or follows another pane that is not early. When end and closing pass at once they fire
-once. A window fires no more once its trigger is finished, and what comes for it is dropped.
+A pane is *held* if it contains a pending element that arrived on time. A pane is late if the end of
+the window has passed and the pane is not held or follows a pane that is not early. If the end and
+the expiry pass together, the window fires once. After its trigger finishes, a window never fires
+again, and its new elements are dropped.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from beam_runner_model.windows import IntervalWindow, Window
 from beam_runner_engine.keyed.triggers import State
 
 Span: TypeAlias = tuple[Timestamp, Timestamp]
-"""Start and end (ms) of a session; the end is no part of it."""
+"""Start and exclusive end (ms) of a session."""
 
-_KEPT = (
+_STORED_NAMES = (
     "trigger",
     "addresses",
     "stored",
@@ -43,20 +44,31 @@ _KEPT = (
     "process_wake",
     "hold",
 )
-"""What of a window is kept between bundles."""
-_values_kept = attrgetter(*_KEPT)
+"""Names of the attributes that are stored between bundles."""
+_read_stored_values = attrgetter(*_STORED_NAMES)
 
 
 class OpenWindow:
-    """One key's window and what is known of it; times in ms.
+    """State of a key's open window. All times are in ms.
 
-    `fresh` counts elements since the last pane; `timestamp` is the output timestamp those have so
-    far, None if all were late. `buffer` holds values this bundle brought, `stored` says that
-    earlier ones lie in the bag cells at `addresses`. `ended` says that the end of the window was
-    seen to pass. `wake`, `process_wake` and `hold` are what the shard's agenda and holds say of it.
+    Attributes:
+        trigger: the state of the trigger's state machine.
+        addresses: the windows of the bag cells that contain stored values.
+        buffer: the values that arrived in this bundle.
+        stored: whether values from earlier bundles are in the bag cells.
+        fresh: the number of elements since the last pane.
+        timestamp: the output timestamp of the next pane so far; None if all new elements were late.
+        index: the index of the next pane.
+        nonspeculative_index: the index of the next pane that is not early.
+        finished: whether the trigger is finished.
+        ended: whether the watermark has passed the end of the window.
+        closes: the watermark at which the window closes.
+        wake: the time of the window on the shard's event-time agenda.
+        process_wake: the time of the window on the shard's processing-time agenda.
+        hold: the watermark hold of the window.
     """
 
-    __slots__ = (*_KEPT, "buffer", "closes", "encoded", "key", "max_timestamp", "window")
+    __slots__ = (*_STORED_NAMES, "buffer", "closes", "encoded", "key", "max_timestamp", "window")
 
     def __init__(
         self, key: bytes, window: Window, encoded: bytes, closes: Timestamp, trigger: State
@@ -80,19 +92,20 @@ class OpenWindow:
         self.process_wake: Timestamp | None = None
         self.hold: Timestamp | None = None
 
-    def kept(self) -> tuple[Any, ...]:
-        """Returns all that must be kept until the next bundle, as plain values."""
-        return _values_kept(self)
+    def stored_values(self) -> tuple[Any, ...]:
+        """Returns the attributes to store until the next bundle, as plain values."""
+        return _read_stored_values(self)
 
     def restore(self, kept: Sequence[Any]) -> None:
-        """Takes over what `kept` returned."""
-        for name, value in zip(_KEPT, kept, strict=True):
+        """Restores the attributes that `stored_values` returned."""
+        for name, value in zip(_STORED_NAMES, kept, strict=True):
             setattr(self, name, value)
 
-    def grow(self, hull: Span) -> None:
-        """Makes it this larger session with the same contents; panes are counted from the start.
+    def extend(self, hull: Span) -> None:
+        """Extends the session to the interval `hull`, keeps the contents and resets the pane
+        indexes.
 
-        When it closes is for the caller to say.
+        The caller must update `closes`.
         """
         window = IntervalWindow(*hull)
         if window != self.window:
@@ -101,8 +114,10 @@ class OpenWindow:
             self.max_timestamp = window.max_timestamp()
             self.index = self.nonspeculative_index = 0
 
-    def absorb(self, part: OpenWindow) -> None:
-        """Takes the values of a window that becomes part of this one, where they are."""
+    def absorb_window(self, part: OpenWindow) -> None:
+        """Adds the values of a window that merges into this window. Stored values stay in their bag
+        cells.
+        """
         if part.stored:
             self.addresses = self.addresses + part.addresses if self.stored else part.addresses
             self.stored = True
@@ -113,23 +128,26 @@ class OpenWindow:
         self.fresh += part.fresh
 
     def next_pane(self, *, ended: bool, on_time: bool, is_last: bool) -> PaneInfo:
-        """Counts a firing and returns its pane.
+        """Increments the pane index and returns the pane of a firing.
 
-        `ended` says whether the end of the window has passed, `on_time` whether the firing may be
-        the on-time one: the first after the end is, if it may.
+        Args:
+            ended: whether the watermark has passed the end of the window.
+            on_time: whether the pane can be the on-time pane. Only the first pane after the end can
+                be on time.
+            is_last: whether the pane is the last pane of the window.
         """
         index = self.index
         self.index = index + 1
         if not ended:
-            return _pane(index == 0, is_last, PaneTiming.EARLY, index, -1)
+            return _create_pane(index == 0, is_last, PaneTiming.EARLY, index, -1)
         nonspeculative = self.nonspeculative_index
         self.nonspeculative_index = nonspeculative + 1
         timing = PaneTiming.ON_TIME if on_time and nonspeculative == 0 else PaneTiming.LATE
-        return _pane(index == 0, is_last, timing, index, nonspeculative)
+        return _create_pane(index == 0, is_last, timing, index, nonspeculative)
 
 
 @lru_cache(maxsize=4096)
-def _pane(
+def _create_pane(
     is_first: bool, is_last: bool, timing: PaneTiming, index: int, nonspeculative_index: int
 ) -> PaneInfo:
     return PaneInfo(is_first, is_last, timing, index, nonspeculative_index)

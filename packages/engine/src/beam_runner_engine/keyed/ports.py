@@ -1,4 +1,4 @@
-"""What the keyed half needs from its host: Protocols, which the host's own classes fit."""
+"""Protocols that the keyed half needs and the host implements."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from beam_runner_engine.keyed.groups import Group
 
 
 class WindowMerger(Protocol):
-    """Merges windows; for window functions that only the SDK can compute, by asking the SDK."""
+    """Merger of windows. For custom window functions, the host asks the SDK."""
 
     def merge(
         self, windows_of_keys: Sequence[Collection[Window]]
     ) -> Sequence[Mapping[Window, Window]]:
-        """Returns, for each key's windows, the merged window of each of them.
+        """Returns, for each key, a mapping from each of the key's windows to its merged window.
 
-        Many keys are asked about at once because the answer may be a round trip away. Each
-        collection holds a window once, because Beam's `WindowFn.merge` removes the windows it merges
-        from a list. A window that merges with no other may be left out of the answer. The answer
-        must be deterministic.
+        One call covers many keys, because each call can be a round trip to the SDK. Each collection
+        contains no duplicates, because Beam's `WindowFn.merge` removes merged windows from a list.
+        The result can omit windows that don't merge. The result must be deterministic.
         """
 
 
 class BulkGrouper(Protocol):
-    """Groups bounded data whose windows fire once, when all of it is there.
+    """Grouper of bounded data whose windows fire once, after all data arrived.
 
-    `beam_runner_engine.testing.bulk_contract` holds every implementation to the same rules.
+    `beam_runner_engine.testing.bulk_contract` contains the contract tests for all implementations.
     """
 
     def add(
@@ -40,34 +39,40 @@ class BulkGrouper(Protocol):
         timestamps: Sequence[Timestamp],
         values: Sequence[Any],
     ) -> None:
-        """Adds elements as columns of one length: encoded key, encoded window, timestamp (ms),
-        value.
+        """Adds elements as columns of the same length.
+
+        Args:
+            keys: the encoded keys.
+            windows: the encoded windows.
+            timestamps: the event times (ms).
+            values: the values.
         """
 
     def groups(self) -> Iterable[Group]:
-        """Returns each key and window once, in any order, with its values in the order they came
-        in.
+        """Returns one group for each key and window, in any order, with values in order of arrival.
 
-        The timestamp is what the strategy's combiner makes of the group's timestamps, the window
-        the merged one if windows merge, the pane `ONLY_FIRING`.
+        The timestamp combiner of the strategy computes the group's timestamp. The window is the
+        merged window if windows merge. The pane is `ONLY_FIRING`.
         """
 
 
 class CellStore(Protocol):
-    """Reads committed cells; `beam_runner_engine.testing.store_contract` tells the rules.
+    """Reader of committed cells. `beam_runner_engine.testing.store_contract` contains the contract
+    tests.
 
-    The engine reads only what a bundle needs, when it needs it. What it writes it hands to the host
-    as deltas, which become part of the store when, and if, the bundle commits. Values are what was
-    written: bytes and plain built-in objects from the engine, whatever the host gave for its own.
+    The engine reads cells lazily. Changes are returned to the host as deltas, which the host adds
+    to the store when the bundle commits. Values read equal values written: bytes and plain built-in
+    objects for the engine's state, and the host's values for user state.
     """
 
     def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
-        """Returns the values at a subkey of a cell in the order they were added, None if absent."""
+        """Returns the values at a subkey in the order of writing, or None if the subkey is absent."""
 
     def scan(
         self, cell: CellId, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
-        """Returns the subkeys from `start` to before `end` (None: to the last), ascending.
+        """Returns subkeys and values from `start` (included) to `end` (excluded; None: no bound),
+        ascending.
 
-        Should fetch as the iterator is used: the engine often needs the first few only.
+        The iterator should fetch lazily, because the engine often needs only the first subkeys.
         """

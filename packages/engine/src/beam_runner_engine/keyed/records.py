@@ -1,6 +1,6 @@
-"""Records: the engine's own plain values as bytes, marked with the version of their layout.
+"""Records: plain values of the engine as bytes, prefixed with a layout version.
 
-Only built-in types are written. Bytes of another version are refused, never misread.
+Records contain only built-in types. Records of another version raise an error.
 """
 
 from __future__ import annotations
@@ -9,33 +9,39 @@ import pickle
 from typing import Any
 
 LAYOUT = 1
-"""The version of the layout; it changes whenever what a record holds changes its meaning."""
+"""Version of the layout; must change whenever the meaning of a record changes."""
 
 
-def write_record(values: Any) -> bytes:
-    """Returns the bytes of tuples and lists of numbers, strings, bytes, booleans and None.
+def encode_record(values: Any) -> bytes:
+    """Encodes tuples and lists of numbers, strings, bytes, booleans and None.
 
-    Equal values give equal bytes, if no string or bytes are in them twice.
+    Equal values have equal encodings, unless a string or bytes object occurs twice in a value.
     """
-    return bytes((LAYOUT,)) + pickle.dumps(_unshared(values), protocol=5)
+    return bytes((LAYOUT,)) + pickle.dumps(_copy_unshared(values), protocol=5)
 
 
-def read_record(data: bytes) -> Any:
-    """Returns what `write_record` was given; ValueError if another version wrote it."""
+def decode_record(data: bytes) -> Any:
+    """Decodes a record that `encode_record` encoded.
+
+    Raises:
+        ValueError: If another layout version wrote the record.
+    """
     if not data or data[0] != LAYOUT:
         found = data[0] if data else "nothing"
-        raise ValueError(f"keyed state was written with layout {found}, this engine reads {LAYOUT}")
+        raise ValueError(
+            f"Can't read keyed state with layout {found}: this version reads layout {LAYOUT}"
+        )
     return pickle.loads(memoryview(data)[1:])
 
 
-def _unshared(value: Any) -> Any:
-    """Returns an equal value no two tuples or lists of which are one object.
+def _copy_unshared(value: Any) -> Any:
+    """Returns an equal value in which no two tuples or lists are the same object.
 
-    Pickling writes an object that it meets again as a reference, and whether two equal tuples are
-    one object depends on what happened before.
+    Pickle writes the second occurrence of an object as a reference, and object identity depends on
+    the history of the process.
     """
     if type(value) is tuple:
-        return tuple([_unshared(part) for part in value])
+        return tuple([_copy_unshared(part) for part in value])
     if type(value) is list:
-        return [_unshared(part) for part in value]
+        return [_copy_unshared(part) for part in value]
     return value

@@ -1,8 +1,7 @@
-"""The open sessions of keys, which merge when they overlap.
+"""Open sessions of keys, which merge if they overlap.
 
-A session grows as elements come to it, without being made anew for each of them. Sessions of a key
-that merge never overlap, so each element concerns those next to it only. Sessions whose trigger has
-finished don't merge.
+A session grows in place when elements arrive. The open sessions of a key never overlap, so a new
+element affects only adjacent sessions. Sessions with a finished trigger don't merge.
 """
 
 from __future__ import annotations
@@ -14,46 +13,52 @@ from beam_runner_model.times import Timestamp
 from beam_runner_model.window_coders import WindowCoder, decode_window, encode_interval
 from beam_runner_model.windows import IntervalWindow
 
-from beam_runner_engine.keyed.merging import sweep
-from beam_runner_engine.keyed.merging_windows import KeyWindows, Leave, MergeInto, MergingWindows
+from beam_runner_engine.keyed.merging import merge_overlapping
+from beam_runner_engine.keyed.merging_windows import KeyWindows, MergingWindowTable, OnGrow, OnMerge
 from beam_runner_engine.keyed.open_windows import OpenWindow, Span
 from beam_runner_engine.keyed.tentative import TentativeCells
-from beam_runner_engine.keyed.window_tables import Windows
+from beam_runner_engine.keyed.window_tables import WindowFactory
 
 
-class SessionWindows(MergingWindows):
-    """The table for sessions."""
+class SessionWindowTable(MergingWindowTable):
+    """Table of open sessions."""
 
     def __init__(
-        self, cells: TentativeCells, windows: Windows, merge_into: MergeInto, leave: Leave
+        self, cells: TentativeCells, windows: WindowFactory, merge_into: OnMerge, leave: OnGrow
     ) -> None:
         super().__init__(cells, windows, merge_into, leave)
         self._spans: dict[bytes, Span] = {}
 
-    def enter_all(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+    def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         of_key = self._load(key)
-        hulls = list(sweep([(*self._span(data), data) for data in dict.fromkeys(column)]))
+        hulls = list(
+            merge_overlapping([(*self._decode_span(data), data) for data in dict.fromkeys(column)])
+        )
         finished = {
             start: window
             for start, end, _ in hulls
-            if (window := self._reach(of_key, key, start, end)) is not None
+            if (window := self._cover_interval(of_key, key, start, end)) is not None
         }
-        # Only now, since a session that was reached first may have become part of another one.
+        # Look up the sessions only after all merges: a later merge can absorb a session found
+        # earlier.
         return {
             data: finished.get(start) or of_key.in_order[bisect_left(of_key.ends, start)]
             for start, _, members in hulls
             for data in members
         }
 
-    def _reach(
+    def _cover_interval(
         self, of_key: KeyWindows, key: bytes, start: Timestamp, end: Timestamp
     ) -> OpenWindow | None:
-        """Makes a session of the key hold these times, one with all that it overlaps.
+        """Extends or creates a session that covers an interval (ms), and merges all sessions that
+        overlap the interval.
 
-        Returns the session of exactly these times if its trigger has finished, and does nothing then.
+        Returns:
+            The session with exactly this interval if its trigger is finished; the call then changes
+                nothing. Otherwise, None.
         """
         first = stop = bisect_left(of_key.ends, start)
-        while stop < len(of_key.ends) and self._span(of_key.in_order[stop].encoded)[0] < end:
+        while stop < len(of_key.ends) and self._decode_span(of_key.in_order[stop].encoded)[0] < end:
             stop += 1
         if first == stop:
             data = encode_interval(start, end)
@@ -62,18 +67,18 @@ class SessionWindows(MergingWindows):
             self._open(of_key, key, data)
             return None
         session, *others = of_key.in_order[first:stop]
-        before = self._span(session.encoded)
+        before = self._decode_span(session.encoded)
         hull = (min(start, before[0]), max(end, of_key.ends[stop - 1] + 1))
         if hull != before:
             for other in others:
                 of_key.remove(other)
-            self.take_out(session)
-            session.grow(hull)
-            self.put_back(session)
+            self.remove_before_growth(session)
+            session.extend(hull)
+            self.add_after_growth(session)
             self._merge_into(others, session)
         return None
 
-    def _span(self, data: bytes) -> Span:
+    def _decode_span(self, data: bytes) -> Span:
         span = self._spans.get(data)
         if span is None:
             window = decode_window(WindowCoder.INTERVAL, data)

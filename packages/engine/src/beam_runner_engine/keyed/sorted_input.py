@@ -1,4 +1,6 @@
-"""Time-sorted input: elements wait until none before them can come, then go on in order of time."""
+"""Time-sorted input: a buffer that releases elements in timestamp order when no earlier element can
+arrive.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,15 @@ from beam_runner_engine.keyed.tentative import TentativeCells
 
 _SORTED = "~sorted"
 ELEMENTS = b"element"
-"""What references of waiting elements begin with on an agenda; sorts before those of timers."""
+"""First part of agenda references for buffered elements; sorts before the first part for timers."""
 
 
 class SortedInput:
-    """Elements that wait, by key, window and timestamp; each timestamp that waits is a hold.
+    """Buffered elements by key, window and timestamp. Each buffered timestamp holds the watermark.
 
-    They wait for the watermark to pass their timestamp by the allowed lateness, since until then
-    an earlier element that is not dropped may come. Elements whose timestamp is beyond their window
-    wait until it expires. `expiry` returns the last time an encoded window is open.
+    Elements are due when the watermark passes their timestamp plus the allowed lateness, because an
+    earlier element can arrive until then. If this time is after the expiry of the window, elements
+    are due at the expiry. `expiry` returns the last time (ms) at which an encoded window is open.
     """
 
     def __init__(
@@ -41,39 +43,47 @@ class SortedInput:
         self._expiry = expiry
 
     def add(self, key: bytes, window: bytes, timestamp: Timestamp, value: Any) -> None:
-        """Lets an element wait."""
+        """Buffers an element."""
         cell = CellId(_SORTED, key, window)
         subkey = encode_instant(timestamp)
         if self._cells.read(cell, subkey) is None:
-            self._agenda.add(self._due(window, timestamp), (ELEMENTS, key, window, subkey))
-            self._holds.move(None, self._hold(window, timestamp))
+            self._agenda.add(
+                self._compute_due_time(window, timestamp), (ELEMENTS, key, window, subkey)
+            )
+            self._holds.move(None, self._compute_hold(window, timestamp))
         self._cells.append(cell, (value,), subkey)
 
     def take(self, key: bytes, window: bytes, timestamp: Timestamp) -> Sequence[Any]:
-        """Takes the elements of one timestamp, whose entry was taken from the agenda."""
+        """Removes and returns the elements of one timestamp, whose agenda entry was already
+        removed.
+        """
         cell = CellId(_SORTED, key, window)
         subkey = encode_instant(timestamp)
         values = self._cells.read(cell, subkey) or ()
         self._cells.remove(cell, subkey)
-        self._holds.move(self._hold(window, timestamp), None)
+        self._holds.move(self._compute_hold(window, timestamp), None)
         return values
 
     def move(self, key: bytes, window: bytes, into: bytes) -> None:
-        """Moves what waits in a window to the one it was merged into."""
+        """Moves the buffered elements of a window to the window that absorbs it."""
         source, target = CellId(_SORTED, key, window), CellId(_SORTED, key, into)
         for subkey, values in list(self._cells.scan(source)):
             timestamp = decode_instant(subkey)
-            self._agenda.remove(self._due(window, timestamp), (ELEMENTS, key, window, subkey))
+            self._agenda.remove(
+                self._compute_due_time(window, timestamp), (ELEMENTS, key, window, subkey)
+            )
             hold = None
             if self._cells.read(target, subkey) is None:
-                self._agenda.add(self._due(into, timestamp), (ELEMENTS, key, into, subkey))
-                hold = self._hold(into, timestamp)
-            self._holds.move(self._hold(window, timestamp), hold)
+                self._agenda.add(
+                    self._compute_due_time(into, timestamp), (ELEMENTS, key, into, subkey)
+                )
+                hold = self._compute_hold(into, timestamp)
+            self._holds.move(self._compute_hold(window, timestamp), hold)
             self._cells.append(target, values, subkey)
         self._cells.clear(source)
 
-    def _due(self, window: bytes, timestamp: Timestamp) -> Timestamp:
+    def _compute_due_time(self, window: bytes, timestamp: Timestamp) -> Timestamp:
         return min(timestamp + self._lateness, self._expiry(window))
 
-    def _hold(self, window: bytes, timestamp: Timestamp) -> Timestamp:
+    def _compute_hold(self, window: bytes, timestamp: Timestamp) -> Timestamp:
         return min(timestamp, self._expiry(window))

@@ -1,7 +1,8 @@
-"""User state: the kinds of state cells that SDKs ask runners for, as views of tentative cells.
+"""User state: the kinds of state that SDKs request, as views of tentative cells.
 
-All are per key and window, read lazily, and cost no more than what they touch. Values, and the keys
-of multimaps, which SDKs make sets and maps of, are encoded; the engine compares them as bytes.
+Each state belongs to a key and a window. Reads are lazy, and the cost depends only on the accessed
+data. Values and multimap keys are encoded, and the engine compares them as bytes. SDKs build sets
+and maps on multimaps.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from beam_runner_engine.keyed.tentative import TentativeCells
 
 
 class State:
-    """A view of one cell; the kinds differ in which subkeys they use."""
+    """View of one cell. The kinds of state use different subkeys."""
 
     __slots__ = ("_cell", "_cells")
 
@@ -24,16 +25,16 @@ class State:
         self._cell = cell
 
     def clear(self) -> None:
-        """Removes everything from the cell."""
+        """Removes all values from the cell."""
         self._cells.clear(self._cell)
 
     def is_empty(self) -> bool:
-        """Whether nothing is in the cell; reads at most one subkey."""
+        """Returns whether the cell is empty. Reads at most one subkey."""
         return next(self._cells.scan(self._cell), None) is None
 
 
 class BagState(State):
-    """Values in the order they were added, equal ones too."""
+    """Values in the order of adding, with duplicates."""
 
     __slots__ = ()
 
@@ -42,26 +43,26 @@ class BagState(State):
         return self._cells.read(self._cell) or ()
 
     def add(self, *values: bytes) -> None:
-        """Adds values without reading those that are there."""
+        """Adds values without reading the existing values."""
         self._cells.append(self._cell, values)
 
 
 class CombiningState(BagState):
-    """Accumulators of a combining function, which whoever knows the function merges.
+    """Accumulators of a combining function.
 
-    Adding is blind; `read` gives all that was added, for the SDK to merge.
+    The engine only appends accumulators. `read` returns all of them, and the SDK merges them.
     """
 
     __slots__ = ()
 
 
 class ValueState(State):
-    """One value (read-modify-write), or none."""
+    """Single value (read-modify-write), or no value."""
 
     __slots__ = ()
 
     def read(self) -> bytes | None:
-        """Returns the value, None if none was written."""
+        """Returns the value, or None if no value was written."""
         values = self._cells.read(self._cell)
         return values[-1] if values else None
 
@@ -71,57 +72,60 @@ class ValueState(State):
 
 
 class MultimapState(State):
-    """Any number of values per map key, in the order they were added."""
+    """Any number of values for each map key, in the order of adding."""
 
     __slots__ = ()
 
     def get(self, map_key: bytes) -> Sequence[bytes]:
-        """Returns the values of a map key; reads that key only."""
+        """Returns the values of a map key. Reads only this key."""
         return self._cells.read(self._cell, map_key) or ()
 
     def add(self, map_key: bytes, *values: bytes) -> None:
-        """Adds values to a map key without reading those that are there."""
+        """Adds values to a map key without reading the existing values."""
         if values:
             self._cells.append(self._cell, values, map_key)
 
     def remove(self, map_key: bytes) -> None:
-        """Removes a map key and all its values."""
+        """Removes a map key with all its values."""
         self._cells.remove(self._cell, map_key)
 
     def keys(self) -> Iterator[bytes]:
-        """Returns all map keys, ascending."""
+        """Returns all map keys in ascending order."""
         return (map_key for map_key, _ in self._cells.scan(self._cell))
 
     def items(self) -> Iterator[tuple[bytes, Sequence[bytes]]]:
-        """Returns all map keys and their values, by ascending key."""
+        """Returns all map keys with their values, in ascending order of keys."""
         return self._cells.scan(self._cell)
 
 
 class OrderedListState(State):
-    """Values sorted by a 64-bit sort key, often a time in ms; equal sort keys keep their order."""
+    """Values sorted by a 64-bit sort key, usually a time in ms. Values with equal sort keys keep
+    their order.
+    """
 
     __slots__ = ()
 
     def add(self, sort_key: int, *values: bytes) -> None:
-        """Adds values at a sort key without reading those that are there."""
+        """Adds values at a sort key without reading the existing values."""
         if values:
             self._cells.append(self._cell, values, encode_instant(sort_key))
 
     def read(self, start: int | None = None, end: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Returns sort keys and values from `start` to before `end`, ascending; None is no bound.
+        """Yields sort keys and values from `start` (included) to `end` (excluded), ascending; None
+        means no bound.
 
-        Reads only what is in the range, as the iterator is used.
+        Reads only the requested range, lazily.
         """
-        for subkey, values in self._cells.scan(self._cell, *_subkeys(start, end)):
+        for subkey, values in self._cells.scan(self._cell, *_encode_range(start, end)):
             for value in values:
                 yield decode_instant(subkey), value
 
     def clear_range(self, start: int | None = None, end: int | None = None) -> None:
-        """Removes all values from `start` to before `end`, without reading them."""
-        self._cells.remove_range(self._cell, *_subkeys(start, end))
+        """Removes all values from `start` (included) to `end` (excluded) without reading them."""
+        self._cells.remove_range(self._cell, *_encode_range(start, end))
 
 
-def _subkeys(start: int | None, end: int | None) -> tuple[bytes, bytes | None]:
+def _encode_range(start: int | None, end: int | None) -> tuple[bytes, bytes | None]:
     return b"" if start is None else encode_instant(start), None if end is None else encode_instant(
         end
     )
@@ -136,10 +140,20 @@ def merge_state(
     *,
     single: bool = False,
 ) -> None:
-    """Moves the state of merged windows to the window they merge into, subkey by subkey.
+    """Moves the state of merged windows to the window `into`, subkey by subkey.
 
-    Bags, combining state and multimaps join, ordered lists interleave. `single` is for values, which
-    have no rule for which of two stays: ValueError if it comes to it.
+    Bags, combining state and multimaps are concatenated, and ordered lists are interleaved.
+
+    Args:
+        cells: the cells of the shard.
+        name: the name of the state.
+        key: the encoded key.
+        windows: the encoded windows that merge.
+        into: the encoded window that absorbs them.
+        single: whether the state holds a single value, for which no merge rule exists.
+
+    Raises:
+        ValueError: If `single` is True and both windows have a value.
     """
     target = CellId(name, key, into)
     for window in windows:
@@ -149,8 +163,8 @@ def merge_state(
         for subkey, values in list(cells.scan(source)):
             if single and cells.read(target, subkey):
                 raise ValueError(
-                    f"the windows of a key merge, and both have a value in state {name!r}: "
-                    "single values can't be merged"
+                    f"Can't merge the windows of a key: both have a value in the state {name!r}, and "
+                    "a ValueState can't be merged"
                 )
             cells.append(target, values, subkey)
         cells.clear(source)

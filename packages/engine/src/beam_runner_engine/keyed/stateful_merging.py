@@ -1,6 +1,7 @@
-"""Merging windows of stateful processing: state, timers and waiting elements go along.
+"""Merging windows in stateful processing: state, timers and buffered elements move to the merged
+window.
 
-Beam's SDK for Java refuses user state in merging windows; that for Python lets it pass.
+Beam's Java SDK rejects user state in merging windows. The Python SDK allows it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from beam_runner_model.windows import Window
 
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.ports import WindowMerger
-from beam_runner_engine.keyed.records import read_record, write_record
+from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.sorted_input import SortedInput
 from beam_runner_engine.keyed.state import State, ValueState, merge_state
 from beam_runner_engine.keyed.tentative import TentativeCells
@@ -23,8 +24,8 @@ from beam_runner_engine.keyed.timers import TimerTable
 _OPEN = "~open windows"
 
 
-class StatefulWindows:
-    """The open windows of each key; entering a new one may merge them."""
+class StatefulWindowTable:
+    """Open windows of each key. A new window can merge with existing windows."""
 
     def __init__(
         self,
@@ -45,9 +46,10 @@ class StatefulWindows:
         self._merged: dict[bytes, dict[Window, Window]] = {}
 
     def enter(self, key: bytes, data: bytes) -> list[bytes]:
-        """Opens an encoded window of a key, and merges the key's windows if that asks for it.
+        """Opens an encoded window of a key, and merges the key's windows.
 
-        Returns the encoded windows that are no more because they became part of another.
+        Returns:
+            The encoded windows that merged into another window.
         """
         open_windows = self._load(key)
         window = decode_window(self._coder, data)
@@ -62,7 +64,7 @@ class StatefulWindows:
             if into != source:
                 merged = self._merged.setdefault(key, {})
                 merged[source] = into
-                # A custom WindowFn may bring back a window that an earlier merge took away.
+                # A custom WindowFn can return a window that an earlier merge removed.
                 merged.pop(into, None)
                 if open_windows.pop(source, 0) is None:
                     gone.append(encode_window(source))
@@ -70,7 +72,7 @@ class StatefulWindows:
         return gone
 
     def current(self, key: bytes, data: bytes) -> bytes:
-        """Returns the encoded window that a window of this bundle's elements has become part of."""
+        """Returns the encoded window that absorbed a window of this bundle, or the window itself."""
         window = decode_window(self._coder, data)
         merged = self._merged.get(key, {})
         while window in merged:
@@ -78,15 +80,15 @@ class StatefulWindows:
         return encode_window(window)
 
     def close(self, key: bytes, data: bytes) -> None:
-        """Forgets an encoded window that has expired."""
+        """Removes an encoded window that has expired."""
         self._load(key).pop(decode_window(self._coder, data), None)
 
     def save(self) -> None:
-        """Writes the open windows of the keys that were touched."""
+        """Writes the open windows of the keys that this bundle accessed."""
         for key, windows in self._keys.items():
             cell = CellId(_OPEN, key, b"")
             if windows:
-                record = write_record([encode_window(window) for window in windows])
+                record = encode_record([encode_window(window) for window in windows])
                 self._cells.replace(cell, (record,))
             else:
                 self._cells.remove(cell)
@@ -95,14 +97,14 @@ class StatefulWindows:
         windows = self._keys.get(key)
         if windows is None:
             stored = self._cells.read(CellId(_OPEN, key, b""))
-            datas = read_record(stored[0]) if stored else ()
+            datas = decode_record(stored[0]) if stored else ()
             windows = self._keys[key] = {decode_window(self._coder, data): None for data in datas}
         return windows
 
     def _move(self, key: bytes, source: bytes, into: bytes) -> None:
         for name, kind in self._states.items():
             merge_state(self._cells, name, key, [source], into, single=kind is ValueState)
-        for timer in self._timers.of_window(key, source):
+        for timer in self._timers.list_for_window(key, source):
             self._timers.clear(key, source, timer.family, timer.tag)
             other = self._timers.get(key, into, timer.family, timer.tag)
             if other is None or timer.fire_time < other.fire_time:

@@ -1,6 +1,7 @@
-"""Tentative cells: a store's cells with a bundle's changes on top, which count once it commits.
+"""Tentative cells: committed cells with the uncommitted changes of a bundle on top.
 
-Reads go to the store lazily and once; writes stay here. Throwing the object away is a rollback.
+Cells are read from the store lazily and once. Writes stay in memory until the host commits the
+deltas. Discarding the object rolls the changes back.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from beam_runner_engine.keyed.cells import CellDelta, CellId, Range, in_ranges, scan_over
+from beam_runner_engine.keyed.cells import CellDelta, CellId, Range, is_in_ranges, scan_with_layer
 from beam_runner_engine.keyed.ports import CellStore
 
 
 class _Draft:
-    """The changes to one cell so far; `CellDelta` while it is being written."""
+    """Draft of a `CellDelta` with the changes to one cell so far."""
 
     __slots__ = ("added", "cleared", "ranges", "removed")
 
@@ -24,7 +25,7 @@ class _Draft:
         self.added: dict[bytes, list[Any]] = {}
 
     def hides(self, subkey: bytes) -> bool:
-        return self.cleared or subkey in self.removed or in_ranges(subkey, self.ranges)
+        return self.cleared or subkey in self.removed or is_in_ranges(subkey, self.ranges)
 
     def delta(self) -> CellDelta:
         added = {subkey: tuple(values) for subkey, values in self.added.items()}
@@ -32,7 +33,9 @@ class _Draft:
 
 
 class TentativeCells:
-    """Reads and writes cells on top of a store. Not written through: see `deltas`."""
+    """Cells of a store with uncommitted changes. `deltas` returns the changes; the store is never
+    written.
+    """
 
     def __init__(self, store: CellStore) -> None:
         self._store = store
@@ -40,7 +43,7 @@ class TentativeCells:
         self._fetched: dict[tuple[CellId, bytes], Sequence[Any] | None] = {}
 
     def read(self, cell: CellId, subkey: bytes = b"") -> Sequence[Any] | None:
-        """Returns the values at a subkey in the order they were added; None if it is absent."""
+        """Returns the values at a subkey in the order of adding, or None if the subkey is absent."""
         draft = self._drafts.get(cell)
         if draft is None:
             return self._fetch(cell, subkey)
@@ -53,50 +56,51 @@ class TentativeCells:
     def scan(
         self, cell: CellId, start: bytes = b"", end: bytes | None = None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
-        """Returns subkeys and values from `start` to before `end` (None: the last), ascending.
+        """Yields subkeys and values from `start` (included) to `end` (excluded; None: no bound),
+        ascending.
 
-        The cell must not be changed while the iterator is in use.
+        Don't change the cell while the iterator is in use.
         """
         stored = self._store.scan(cell, start, end)
         draft = self._drafts.get(cell)
         if draft is None:
             yield from stored
             return
-        yield from scan_over(stored, draft, start, end)
+        yield from scan_with_layer(stored, draft, start, end)
 
     def append(self, cell: CellId, values: Iterable[Any], subkey: bytes = b"") -> None:
-        """Appends values at a subkey, which is present afterwards even without values."""
+        """Appends values at a subkey. The subkey exists afterwards, even without values."""
         self._draft(cell).added.setdefault(subkey, []).extend(values)
 
     def replace(self, cell: CellId, values: Iterable[Any], subkey: bytes = b"") -> None:
-        """Makes these the values at a subkey."""
+        """Replaces the values at a subkey."""
         draft = self._draft(cell)
         draft.added[subkey] = list(values)
         if not draft.cleared:
             draft.removed.add(subkey)
 
     def remove(self, cell: CellId, subkey: bytes = b"") -> None:
-        """Makes a subkey absent."""
+        """Removes a subkey."""
         draft = self._draft(cell)
         draft.added.pop(subkey, None)
         if not draft.cleared:
             draft.removed.add(subkey)
 
     def remove_range(self, cell: CellId, start: bytes, end: bytes | None) -> None:
-        """Makes all subkeys from `start` to before `end` (None: the last) absent."""
+        """Removes all subkeys from `start` (included) to `end` (excluded; None: no bound)."""
         draft = self._draft(cell)
-        for subkey in [s for s in draft.added if in_ranges(s, ((start, end),))]:
+        for subkey in [s for s in draft.added if is_in_ranges(s, ((start, end),))]:
             del draft.added[subkey]
         if not draft.cleared:
             draft.ranges.append((start, end))
 
     def clear(self, cell: CellId) -> None:
-        """Makes the cell empty."""
+        """Removes all subkeys of a cell."""
         draft = self._drafts[cell] = _Draft()
         draft.cleared = True
 
     def deltas(self) -> dict[CellId, CellDelta]:
-        """Returns all changes, for the host to commit; cells that were only read are not in it."""
+        """Returns the changes of all changed cells, for the host to commit."""
         return {cell: draft.delta() for cell, draft in self._drafts.items()}
 
     def _fetch(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:

@@ -1,7 +1,7 @@
-"""Timers of keys: set, cleared and set again, due in strict order of time, holding the watermark.
+"""Timers of keys: set, replaced, cleared and fired in order of time; timers hold the watermark.
 
-A timer is known by its key, window, family and tag; setting it again replaces it. It lies in a cell
-of its key and window, and on the shard's agenda of its time domain.
+A timer is identified by key, window, family and tag. Setting the same timer again replaces it.
+Timers are stored in a cell for each key and window, and on the shard's agenda of their time domain.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from beam_runner_model.times import Timestamp
 from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.holds import Holds
-from beam_runner_engine.keyed.records import read_record, write_record
-from beam_runner_engine.keyed.references import pack, unpack
+from beam_runner_engine.keyed.records import decode_record, encode_record
+from beam_runner_engine.keyed.references import pack_reference, unpack_reference
 from beam_runner_engine.keyed.tentative import TentativeCells
 
 _TIMERS = "~timers"
 TIMER = b"timer"
-"""What references of timers begin with on an agenda."""
+"""First part of agenda references for timers."""
 
 
 class TimeDomain(enum.Enum):
-    """Which time a timer waits for."""
+    """Time domain of a timer."""
 
     EVENT_TIME = "event time"
     PROCESSING_TIME = "processing time"
@@ -33,12 +33,23 @@ class TimeDomain(enum.Enum):
 
 @attrs.frozen
 class Timer:
-    """A timer that is set; times in ms, key and window encoded.
+    """Timer that is set. Times are in ms; key and window are encoded.
 
-    It fires when the watermark has passed `fire_time`, or in the other domain when processing time
-    is there. Until then the output watermark is held at `hold`, which is also the timestamp of what
-    its firing outputs; None holds nothing. `pane` is that of the element that set it. `chain` is the
-    engine's own: the families of the timers that led to it past the end of its window.
+    A timer in event time fires when the watermark passes `fire_time`. A timer in processing time
+    fires when processing time reaches `fire_time`.
+
+    Attributes:
+        key: the encoded key.
+        window: the encoded window.
+        family: the name of the timer family.
+        tag: the dynamic tag; empty for a timer without a tag.
+        domain: the time domain.
+        fire_time: the firing time in the time domain.
+        hold: the watermark hold until the timer fires, which is also the timestamp of its outputs.
+            None for no hold.
+        pane: the pane of the element that set the timer.
+        chain: the families of the timers that led to this timer past the end of its window. Only
+            the engine sets the chain.
     """
 
     key: bytes
@@ -53,10 +64,10 @@ class Timer:
 
 
 class TimerTable:
-    """The timers of a shard's keys. A key's timers are read when they are touched or due.
+    """Timers of a shard's keys. Timers are read when user code accesses them or when they are due.
 
-    What is set, taken or cleared is kept as it is, and written by `save`: most timers of bounded
-    input fire in the bundle that sets them, and no record is ever made of them.
+    Changes stay in memory until `save`. Most timers of bounded input fire in the bundle that sets
+    them, and are therefore never encoded.
     """
 
     def __init__(
@@ -71,63 +82,69 @@ class TimerTable:
         self._touched: dict[tuple[bytes, bytes], dict[tuple[str, str], Timer | None]] = {}
 
     def set(self, timer: Timer) -> None:
-        """Sets a timer, in place of the one of the same key, window, family and tag."""
+        """Sets a timer, and replaces a timer with the same key, window, family and tag."""
         before = self.get(timer.key, timer.window, timer.family, timer.tag)
         self._touch(timer.key, timer.window)[timer.family, timer.tag] = timer
         if before is not None:
-            self._agendas[before.domain].remove(before.fire_time, _reference(before))
-        self._agendas[timer.domain].add(timer.fire_time, _reference(timer))
+            self._agendas[before.domain].remove(before.fire_time, _build_reference(before))
+        self._agendas[timer.domain].add(timer.fire_time, _build_reference(timer))
         self._holds.move(None if before is None else before.hold, timer.hold)
 
     def get(self, key: bytes, window: bytes, family: str, tag: str) -> Timer | None:
-        """Returns a timer if it is set."""
+        """Returns a timer, or None if the timer is not set."""
         touched = self._touch(key, window)
         try:
             return touched[family, tag]
         except KeyError:
             stored = self._stored(key, window, family, tag)
             timer = touched[family, tag] = (
-                None if stored is None else _from_record(key, window, family, tag, stored)
+                None if stored is None else _decode_timer(key, window, family, tag, stored)
             )
             return timer
 
     def clear(self, key: bytes, window: bytes, family: str, tag: str) -> Timer | None:
-        """Clears a timer and returns it; None if it is not set."""
+        """Clears a timer and returns it, or returns None if the timer is not set."""
         timer = self.get(key, window, family, tag)
         if timer is not None:
-            self._agendas[timer.domain].remove(timer.fire_time, _reference(timer))
+            self._agendas[timer.domain].remove(timer.fire_time, _build_reference(timer))
             self._forget(timer)
         return timer
 
-    def of_window(self, key: bytes, window: bytes) -> list[Timer]:
-        """Returns all timers that are set for a key's window, by family and tag."""
+    def list_for_window(self, key: bytes, window: bytes) -> list[Timer]:
+        """Returns all timers of a key's window, ordered by family and tag."""
         names = set(self._touched.get((key, window), ()))
         for name, _ in self._cells.scan(CellId(_TIMERS, key, window)):
-            family, tag = (part.decode() for part in unpack(name))
+            family, tag = (part.decode() for part in unpack_reference(name))
             names.add((family, tag))
         timers = (self.get(key, window, *name) for name in sorted(names))
         return [timer for timer in timers if timer is not None]
 
     def take(self, reference: tuple[bytes, ...]) -> Timer:
-        """Takes a timer whose entry was taken from an agenda; it is not set any more."""
+        """Removes and returns a timer whose agenda entry was already removed.
+
+        Raises:
+            ValueError: If the store has no such timer.
+        """
         _, key, window, family, tag = reference
         timer = self.get(key, window, family.decode(), tag.decode())
         if timer is None:
-            raise ValueError(f"timer {family!r} of key {key!r} is due but the store has lost it")
+            raise ValueError(
+                f"Timer {family!r} of key {key!r} is due, but the state store has no record of it"
+            )
         self._forget(timer)
         return timer
 
     def save(self) -> None:
-        """Writes what has changed to the cells; the table is not to be used after it."""
+        """Writes the changed timers to the cells. Don't use the table after this call."""
         for (key, window), timers in self._touched.items():
             cell = CellId(_TIMERS, key, window)
             for name, timer in timers.items():
                 before = self._stored(key, window, *name)
-                after = None if timer is None else _to_record(timer)
+                after = None if timer is None else _encode_timer(timer)
                 if after is None and before is not None:
-                    self._cells.remove(cell, _name(*name))
+                    self._cells.remove(cell, _encode_name(*name))
                 elif after is not None and after != before:
-                    self._cells.replace(cell, (after,), _name(*name))
+                    self._cells.replace(cell, (after,), _encode_name(*name))
 
     def _touch(self, key: bytes, window: bytes) -> dict[tuple[str, str], Timer | None]:
         place = (key, window)
@@ -137,7 +154,7 @@ class TimerTable:
         return touched
 
     def _stored(self, key: bytes, window: bytes, family: str, tag: str) -> bytes | None:
-        stored = self._cells.read(CellId(_TIMERS, key, window), _name(family, tag))
+        stored = self._cells.read(CellId(_TIMERS, key, window), _encode_name(family, tag))
         return stored[0] if stored else None
 
     def _forget(self, timer: Timer) -> None:
@@ -145,21 +162,21 @@ class TimerTable:
         self._holds.move(timer.hold, None)
 
 
-def _name(family: str, tag: str) -> bytes:
-    return pack((family.encode(), tag.encode()))
+def _encode_name(family: str, tag: str) -> bytes:
+    return pack_reference((family.encode(), tag.encode()))
 
 
-def _reference(timer: Timer) -> tuple[bytes, ...]:
+def _build_reference(timer: Timer) -> tuple[bytes, ...]:
     return (TIMER, timer.key, timer.window, timer.family.encode(), timer.tag.encode())
 
 
-def _to_record(timer: Timer) -> bytes:
+def _encode_timer(timer: Timer) -> bytes:
     record = (timer.domain.value, timer.fire_time, timer.hold, encode_pane(timer.pane))
-    return write_record((*record, timer.chain) if timer.chain else record)
+    return encode_record((*record, timer.chain) if timer.chain else record)
 
 
-def _from_record(key: bytes, window: bytes, family: str, tag: str, record: bytes) -> Timer:
-    domain, fire_time, hold, pane, *rest = read_record(record)
+def _decode_timer(key: bytes, window: bytes, family: str, tag: str, record: bytes) -> Timer:
+    domain, fire_time, hold, pane, *rest = decode_record(record)
     return Timer(
         key,
         window,

@@ -1,17 +1,19 @@
-"""Triggers that stand alone, as state machines whose states are plain immutable values.
+"""State machines of simple triggers; the states are immutable plain values.
 
-Every machine answers the same questions about a state; `composite_triggers` puts them together. An
-`Instant` tells all that a trigger may know about time. The methods:
+All machines implement the protocol `Machine`, and `composite_triggers` combines them. An `Instant`
+holds everything that a trigger knows about time. The members of a machine:
 
 - `initial`: the state before the first element.
-- `add(state, count, at)`: the state after `count` more elements.
-- `ready(state, at)`: whether the trigger fires now.
-- `fire(state, at)`: the state after it fired, and whether the trigger is finished.
-- `merge(states, at)`: the state of the window that windows in these states merge into.
-- `reopened(at)`: what is its state where windows merge in which it was finished, in a tuple; None if
-  it stays finished. One that never is finished has a state.
-- `wake(state)`: the next processing time (ms) that may make it ready, None if none may.
-- `watches_end`: whether passing the end of the window may make it ready.
+- `add(state, count, at)`: returns the state after `count` more elements.
+- `ready(state, at)`: returns whether the trigger fires now.
+- `fire(state, at)`: returns the state after a firing, and whether the trigger is finished.
+- `merge(states, at)`: returns the state of a merged window, from the states of the windows that
+  merge.
+- `reopened(at)`: returns the state, in a tuple, if the trigger was finished in windows that merge;
+  None if the trigger stays finished. A trigger that never finishes returns a state.
+- `wake(state)`: returns the next processing time (ms) at which the trigger can become ready; None
+  if there is no such time.
+- `watches_end`: whether the trigger can become ready at the end of the window.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from beam_runner_model.times import Timestamp, clamp, next_aligned, plus
+from beam_runner_model.times import Timestamp, add_clamped, align_after, clamp
 from beam_runner_model.triggers import (
     AfterSynchronizedProcessingTime,
     AlignTo,
@@ -30,18 +32,18 @@ from beam_runner_model.triggers import (
 )
 
 State: TypeAlias = Any
-"""A machine's state: None, a number, or a tuple of states."""
+"""State of a machine: None, a number, or a tuple of states."""
 
 
 class Instant(NamedTuple):
-    """What a trigger knows of time: whether its window has ended, and processing time (ms)."""
+    """Time as a trigger sees it: whether the window has ended, and the processing time (ms)."""
 
     ended: bool
     processing_time: Timestamp
 
 
 class Machine(Protocol):
-    """What every trigger's state machine can do; the module says what the members mean."""
+    """State machine of a trigger. The module docstring describes the members."""
 
     @property
     def initial(self) -> State: ...
@@ -51,21 +53,21 @@ class Machine(Protocol):
     def ready(self, state: State, at: Instant) -> bool: ...
     def fire(self, state: State, at: Instant) -> tuple[State, bool]: ...
     def merge(self, states: Sequence[State], at: Instant) -> State: ...
-    def reopened(self, at: Instant) -> tuple[State] | None: ...
-    def wake(self, state: State) -> Timestamp | None: ...
+    def reopen(self, at: Instant) -> tuple[State] | None: ...
+    def next_wake(self, state: State) -> Timestamp | None: ...
 
 
-STATELESS: dict[type, tuple[bool, bool]] = {
+STATELESS_READINESS: dict[type, tuple[bool, bool]] = {
     DefaultTrigger: (False, True),
     Always: (True, True),
     AfterSynchronizedProcessingTime: (True, True),
     Never: (False, False),
 }
-"""Whether a trigger that remembers nothing is ready before and after the end of the window."""
+"""Readiness of each stateless trigger before and after the end of the window."""
 
 
-class Stateless:
-    """The machine of triggers that remember nothing and are never finished; see `STATELESS`."""
+class StatelessMachine:
+    """Machine of triggers without state that never finish, see `STATELESS_READINESS`."""
 
     initial: State = None
 
@@ -85,15 +87,15 @@ class Stateless:
     def merge(self, states: Sequence[State], at: Instant) -> State:
         return None
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
+    def reopen(self, at: Instant) -> tuple[State] | None:
         return (None,)
 
-    def wake(self, state: State) -> Timestamp | None:
+    def next_wake(self, state: State) -> Timestamp | None:
         return None
 
 
 class CountMachine:
-    """After count: the state is the number of elements so far."""
+    """Machine of `AfterCount`. The state is the number of elements so far."""
 
     initial: State = 0
     watches_end = False
@@ -113,16 +115,16 @@ class CountMachine:
     def merge(self, states: Sequence[State], at: Instant) -> State:
         return sum(states)
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
+    def reopen(self, at: Instant) -> tuple[State] | None:
         return None
 
-    def wake(self, state: State) -> Timestamp | None:
+    def next_wake(self, state: State) -> Timestamp | None:
         return None
 
 
 class ProcessingTimeMachine:
-    """After processing time: the state is the time (ms) it fires at, None before the first
-    element.
+    """Machine of `AfterProcessingTime`. The state is the firing time (processing time, ms), or None
+    before the first element.
     """
 
     initial: State = None
@@ -143,17 +145,17 @@ class ProcessingTimeMachine:
     def merge(self, states: Sequence[State], at: Instant) -> State:
         return min((state for state in states if state is not None), default=None)
 
-    def reopened(self, at: Instant) -> tuple[State] | None:
+    def reopen(self, at: Instant) -> tuple[State] | None:
         return None
 
-    def wake(self, state: State) -> Timestamp | None:
+    def next_wake(self, state: State) -> Timestamp | None:
         return state
 
     def _firing_time(self, time: Timestamp) -> Timestamp:
         for transform in self._transforms:
             match transform:
                 case Delay(delay):
-                    time = plus(time, delay)
+                    time = add_clamped(time, delay)
                 case AlignTo(period, offset):
-                    time = clamp(next_aligned(time, period, offset))
+                    time = clamp(align_after(time, period, offset))
         return time

@@ -1,7 +1,7 @@
-"""The open windows of a shard's keys, loaded as they are needed and saved as they changed.
+"""Open windows of a shard's keys, loaded on access and saved after changes.
 
-Windows that don't merge are by themselves, a record per key and window; for others see
-`merging_windows`.
+Windows that don't merge have one record per key and window. See `merging_windows` for merging
+windows.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from beam_runner_model.strategy import WindowingStrategy
-from beam_runner_model.times import Timestamp, passing_watermark
+from beam_runner_model.times import Timestamp, get_passing_watermark
 from beam_runner_model.window_coders import decode_window
 from beam_runner_model.windows import Window
 
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.open_windows import OpenWindow
-from beam_runner_engine.keyed.records import read_record, write_record
+from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.tentative import TentativeCells
 from beam_runner_engine.keyed.triggers import State
 
 _WINDOW = "~window"
 
 
-class Windows:
-    """Makes windows from their bytes, decoding each only once."""
+class WindowFactory:
+    """Factory of windows from encoded windows, with a cache of decoded windows."""
 
     def __init__(self, strategy: WindowingStrategy, initial: State) -> None:
         self._strategy = strategy
@@ -31,30 +31,30 @@ class Windows:
         self._decoded: dict[bytes, tuple[Window, Timestamp]] = {}
 
     def decode(self, data: bytes) -> Window:
-        """Returns the window that is written as `data`."""
+        """Decodes a window."""
         return self._find(data)[0]
 
     def open(self, key: bytes, data: bytes) -> OpenWindow:
-        """Returns a key's window with nothing in it."""
+        """Returns a new open window of a key, without elements."""
         window, closes = self._find(data)
         return OpenWindow(key, window, data, closes, self._initial)
 
-    def closes(self, window: Window) -> Timestamp:
-        """Returns the watermark (ms) at which a window is gone."""
-        return passing_watermark(self._strategy.expiry(window))
+    def compute_closing_time(self, window: Window) -> Timestamp:
+        """Returns the smallest watermark (ms) at which a window is expired."""
+        return get_passing_watermark(self._strategy.expiry(window))
 
     def _find(self, data: bytes) -> tuple[Window, Timestamp]:
         found = self._decoded.get(data)
         if found is None:
             window = decode_window(self._strategy.window_coder, data)
-            found = self._decoded[data] = (window, self.closes(window))
+            found = self._decoded[data] = (window, self.compute_closing_time(window))
         return found
 
 
-class SeparateWindows:
-    """The table for windows that don't merge: a record per key and window."""
+class SeparateWindowTable:
+    """Table of open windows that don't merge, with one record per key and window."""
 
-    def __init__(self, cells: TentativeCells, windows: Windows) -> None:
+    def __init__(self, cells: TentativeCells, windows: WindowFactory) -> None:
         self._cells = cells
         self._windows = windows
         self._open: dict[tuple[bytes, bytes], OpenWindow] = {}
@@ -62,36 +62,38 @@ class SeparateWindows:
         self._closed: set[tuple[bytes, bytes]] = set()
 
     def enter(self, key: bytes, data: bytes) -> OpenWindow:
-        """Returns the window of a key that an element in window `data` belongs to, made if new."""
+        """Returns a key's window, and opens the window if necessary."""
         window = self.get(key, data)
         if window is None:
             window = self._open[key, data] = self._windows.open(key, data)
         return window
 
     def get(self, key: bytes, data: bytes) -> OpenWindow | None:
-        """Returns a window of a key if it is open."""
+        """Returns a key's window, or None if the window is not open."""
         place = (key, data)
         window = self._open.get(place)
         if window is None and place not in self._closed:
             kept = self._cells.read(CellId(_WINDOW, key, data))
             if kept:
                 window = self._open[place] = self._windows.open(key, data)
-                window.restore(read_record(kept[0]))
+                window.restore(decode_record(kept[0]))
                 self._stored.add(place)
         return window
 
     def close(self, window: OpenWindow) -> None:
-        """Forgets a window."""
+        """Removes a closed window."""
         self._open.pop((window.key, window.encoded))
         self._closed.add((window.key, window.encoded))
 
     def windows(self) -> Iterator[OpenWindow]:
-        """Returns the open windows that were looked at."""
+        """Returns the open windows that this bundle accessed."""
         return iter(self._open.values())
 
     def save(self) -> None:
-        """Writes the windows that were looked at."""
+        """Writes the windows that this bundle accessed."""
         for key, data in sorted(self._stored - self._open.keys()):
             self._cells.remove(CellId(_WINDOW, key, data))
         for (key, data), window in self._open.items():
-            self._cells.replace(CellId(_WINDOW, key, data), (write_record(window.kept()),))
+            self._cells.replace(
+                CellId(_WINDOW, key, data), (encode_record(window.stored_values()),)
+            )

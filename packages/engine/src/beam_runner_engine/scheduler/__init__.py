@@ -1,1 +1,3 @@
-"""The scheduler: decides when which stage processes which data. Events go in, commands come out."""
+"""Scheduler: a state machine that decides which stage processes which data; takes events, returns
+commands.
+"""

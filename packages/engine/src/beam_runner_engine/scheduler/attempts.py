@@ -1,4 +1,4 @@
-"""Attempts at bundles: the first one, and the next after one was lost."""
+"""Attempts at bundles: opening the first attempt, and starting the next attempt after a failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from beam_runner_model.windows import Window
 
 from beam_runner_engine.scheduler.commands import Bundle, Input, OpenBundles
 from beam_runner_engine.scheduler.readiness import Opening
-from beam_runner_engine.scheduler.side_inputs import views_for
+from beam_runner_engine.scheduler.side_inputs import create_views
 from beam_runner_engine.scheduler.splits import are_whole, must_checkpoint
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
@@ -17,17 +17,17 @@ from beam_runner_engine.scheduler.wakeups import set_wakes
 
 
 def open_bundle(state: SchedulerState, stage: StageState, opening: Opening) -> Bundle:
-    """Opens a bundle over work that was taken from the queues, and returns its first attempt."""
+    """Opens a bundle for work that was taken from the queues, and returns its first attempt."""
     draining = state.phase is Phase.DRAINING
     truncate = draining and stage.spec.splittable
-    side_inputs, views = views_for(state, stage, opening.work)
+    side_inputs, views = create_views(state, stage, opening.work)
     shard = stage.shards[opening.shard]
     bundle = Bundle(
         number=state.next_bundle,
         attempt=1,
         stage=stage.spec.name,
         shard=opening.shard,
-        inputs=tuple(inputs_of(opening.work, truncate)),
+        inputs=tuple(build_inputs(opening.work, truncate)),
         side_inputs=side_inputs,
         input_watermark=max(stage.input, shard.watermark),
         end_watermark=opening.end_watermark,
@@ -52,40 +52,44 @@ def open_bundle(state: SchedulerState, stage: StageState, opening: Opening) -> B
     return bundle
 
 
-def lose_attempt(record: BundleRecord) -> None:
-    """Gives up the latest attempt at a bundle: whatever it still reports counts for nothing."""
+def discard_attempt(record: BundleRecord) -> None:
+    """Discards the latest attempt at a bundle, so that its later reports are ignored."""
     record.bundle = attrs.evolve(record.bundle, attempt=record.bundle.attempt + 1)
     record.split = None
     record.progress = None
     record.stalled = 0
 
 
-def begin_attempt(state: SchedulerState, record: BundleRecord) -> None:
-    """Opens the next attempt at a bundle, and a bundle that is set apart from it, if any.
+def start_attempt(state: SchedulerState, record: BundleRecord) -> None:
+    """Starts the next attempt at a bundle, and opens a second bundle if its work must be separated.
 
-    In a drain its restrictions are truncated now, as those of new bundles are.
+    In a drain, the restrictions of the attempt are truncated, as in new bundles.
     """
     stage = state.stages[record.stage]
     apart: tuple[Bundle, ...] = ()
     if must_checkpoint(state, stage, record):
         record.truncated = True
-        inputs = tuple(inputs_of(record.work, truncate=True))
+        inputs = tuple(build_inputs(record.work, truncate=True))
         record.bundle = attrs.evolve(record.bundle, inputs=inputs)
     elif stage.spec.splittable and not record.truncated:
-        apart = _set_apart(state, stage, record)
+        apart = _separate_whole_work(state, stage, record)
     state.commands.append(OpenBundles(stage.spec.name, (record.bundle, *apart)))
 
 
-def lose_attempts(state: SchedulerState) -> None:
-    """Tries all bundles that run again, none of which is to blame; pauses go on."""
+def restart_attempts(state: SchedulerState) -> None:
+    """Restarts all running bundles after the host was lost, without counting failures. Pauses
+    continue.
+    """
     for record in tuple(state.bundles.values()):
         if record.due is None:
-            lose_attempt(record)
-            begin_attempt(state, record)
+            discard_attempt(record)
+            start_attempt(state, record)
 
 
-def inputs_of(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
-    """Yields the work as the host sees it, once per piece: its windows are together again."""
+def build_inputs(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
+    """Yields the inputs of a bundle for the host: work on the same piece with the same estimator
+    state is joined, with the union of its windows.
+    """
     joined: dict[int, list[Work]] = {}
     for item in work:
         joined.setdefault(item.piece, []).append(item)
@@ -98,13 +102,13 @@ def inputs_of(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
             (item.estimator_state, item.truncated) == (first.estimator_state, first.truncated)
             for item in items
         ):
-            yield _input(first, windows, truncate)
+            yield _build_input(first, windows, truncate)
         else:
             for item in items:
-                yield _input(item, item.windows, truncate)
+                yield _build_input(item, item.windows, truncate)
 
 
-def _input(work: Work, windows: frozenset[Window] | None, truncate: bool) -> Input:
+def _build_input(work: Work, windows: frozenset[Window] | None, truncate: bool) -> Input:
     return Input(
         data=work.data,
         windows=None if windows == work.data.facts.windows else windows,
@@ -114,12 +118,14 @@ def _input(work: Work, windows: frozenset[Window] | None, truncate: bool) -> Inp
     )
 
 
-def _set_apart(
+def _separate_whole_work(
     state: SchedulerState, stage: StageState, record: BundleRecord
 ) -> tuple[Bundle, ...]:
-    """Leaves a bundle that was cut only what must be processed whole; the rest gets a bundle of its own.
+    """Separates the work that no drain may truncate from other work, and returns a new bundle for
+    the other work.
 
-    In an attempt at both, the host could not tell what a restriction that defers itself was cut from.
+    If one attempt had both kinds of work, the host could not tell from which kind a residual was
+    split.
     """
     whole = [work for work in record.work if work.truncated]
     rest = [work for work in record.work if not work.truncated]
@@ -129,6 +135,6 @@ def _set_apart(
     stage.waiting_bytes += sum(work.data.facts.size for work in rest)
     record.work = whole
     record.truncated = True
-    record.bundle = attrs.evolve(record.bundle, inputs=tuple(inputs_of(whole, truncate=False)))
+    record.bundle = attrs.evolve(record.bundle, inputs=tuple(build_inputs(whole, truncate=False)))
     shard, end = record.bundle.shard, record.bundle.end_watermark
     return (open_bundle(state, stage, Opening(shard, rest, end)),)

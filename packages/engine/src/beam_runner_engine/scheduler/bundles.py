@@ -1,4 +1,4 @@
-"""The life of a bundle: opened, committed or failed, tried again, given up."""
+"""Lifecycle of a bundle: opening, commit, failure, retry and permanent failure."""
 
 from __future__ import annotations
 
@@ -6,35 +6,39 @@ from beam_runner_model.failures import EndingKind
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import Duration
 
-from beam_runner_engine.scheduler.attempts import begin_attempt, lose_attempt, open_bundle
-from beam_runner_engine.scheduler.checkpoints import ask_soon, forget_update, is_outdated
+from beam_runner_engine.scheduler.attempts import discard_attempt, open_bundle, start_attempt
+from beam_runner_engine.scheduler.checkpoints import (
+    cancel_checkpoint_request,
+    is_outdated,
+    schedule_checkpoint,
+)
 from beam_runner_engine.scheduler.commands import (
     CancelBundles,
     FailJob,
     FinalizeBundles,
     OpenBundles,
 )
-from beam_runner_engine.scheduler.delivery import deliver, look_at, remove_work
+from beam_runner_engine.scheduler.delivery import deliver_data, mark_shard, remove_work
 from beam_runner_engine.scheduler.events import BundleDone, BundleFailed
-from beam_runner_engine.scheduler.readiness import openings, producers
-from beam_runner_engine.scheduler.residuals import take_back
-from beam_runner_engine.scheduler.retries import is_last, note_failure, pause_after
-from beam_runner_engine.scheduler.side_inputs import give_back, make_room
+from beam_runner_engine.scheduler.readiness import find_openings, find_producers
+from beam_runner_engine.scheduler.residuals import requeue_residuals
+from beam_runner_engine.scheduler.retries import compute_pause, is_final_failure, record_failure
+from beam_runner_engine.scheduler.side_inputs import drop_replaced_data, release_views
 from beam_runner_engine.scheduler.state import RETRY, BundleRecord, SchedulerState, StageState
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.scheduler.wakeups import set_wakes, wants_waking
-from beam_runner_engine.scheduler.watermarks import refresh
+from beam_runner_engine.scheduler.wakeups import has_wake, set_wakes
+from beam_runner_engine.scheduler.watermarks import mark_stale
 
 
 def open_bundles(state: SchedulerState, stage: StageState) -> None:
-    """Opens all bundles of a stage that can be opened."""
-    bundles = tuple(open_bundle(state, stage, opening) for opening in openings(state, stage))
+    """Opens all bundles of a stage that can be opened now."""
+    bundles = tuple(open_bundle(state, stage, opening) for opening in find_openings(state, stage))
     if bundles:
         state.commands.append(OpenBundles(stage.spec.name, bundles))
 
 
-def commit(state: SchedulerState, event: BundleDone) -> None:
-    """Closes a bundle and gives its outputs, residuals and shard summary to those they concern."""
+def commit_bundle(state: SchedulerState, event: BundleDone) -> None:
+    """Closes a committed bundle, and applies its outputs, residuals and shard summary."""
     record = state.bundles.pop(event.bundle)
     stage = state.stages[record.stage]
     shard = record.bundle.shard
@@ -42,36 +46,39 @@ def commit(state: SchedulerState, event: BundleDone) -> None:
     stage.running -= len(record.work)
     stage.shards[shard].open -= 1
     if not stage.spec.joint_shards:
-        # Of joint shards the first may have been given away, and then its time has not come.
+        # The bundle can have returned its first shard as a residual. That shard has not reached
+        # this watermark.
         stage.shards[shard].watermark = record.bundle.end_watermark
     if shard is not None:
         assert event.summary is not None
         _replace_summary(state, stage, shard, event.summary)
-    take_back(state, stage, record, event.residuals)
-    hand_on(state, event)
+    requeue_residuals(state, stage, record, event.residuals)
+    deliver_outputs(state, event)
     for work in record.work:
         remove_work(state, stage, work)
-    give_back(state, record.views)
-    forget_update(state, stage, event.bundle)
-    look_at(state, stage, shard)
-    has_caught_up(state, stage)
+    release_views(state, record.views)
+    cancel_checkpoint_request(state, stage, event.bundle)
+    mark_shard(state, stage, shard)
+    resume_producers(state, stage)
     if event.finalize:
         state.commands.append(FinalizeBundles((event.bundle,)))
 
 
-def hand_on(state: SchedulerState, event: BundleDone) -> None:
-    """Gives the outputs of a bundle to those who read them."""
-    make_room(state, event.outputs)
+def deliver_outputs(state: SchedulerState, event: BundleDone) -> None:
+    """Delivers the outputs of a bundle to the stages that read them."""
+    drop_replaced_data(state, event.outputs)
     for output in event.outputs:
-        deliver(state, output.collection, output.data)
+        deliver_data(state, output.collection, output.data)
 
 
-def has_caught_up(state: SchedulerState, stage: StageState) -> None:
-    """A stage has less before it than it had: its producers that wait for that go on, and its watermarks."""
-    for producer in producers(state, stage):
+def resume_producers(state: SchedulerState, stage: StageState) -> None:
+    """Resumes throttled producers of a stage and refreshes its watermarks, after the stage finished
+    work.
+    """
+    for producer in find_producers(state, stage):
         if producer.throttled:
-            look_at(state, producer, None)
-    refresh(state, stage)
+            mark_shard(state, producer, None)
+    mark_stale(state, stage)
 
 
 def _replace_summary(
@@ -83,67 +90,69 @@ def _replace_summary(
         stage.holds.add(time, count)
     for time, count in before.holds:
         stage.holds.remove(time, count)
-    stage.waking += wants_waking(summary) - wants_waking(before)
+    stage.waking += has_wake(summary) - has_wake(before)
     set_wakes(state, stage, shard, summary)
 
 
-def fail(state: SchedulerState, event: BundleFailed) -> None:
-    """Tries a bundle again, at once or after a pause, or fails the job; `retries` has the rules."""
+def fail_bundle(state: SchedulerState, event: BundleFailed) -> None:
+    """Retries a failed bundle, immediately or after a pause, or fails the job. See the rules in
+    `retries`.
+    """
     record = state.bundles[event.bundle]
-    note_failure(record, event, state.now)
-    if is_last(state, record.failures):
-        _give_up(state, record, event)
+    record_failure(record, event, state.now)
+    if is_final_failure(state, record.failures):
+        _fail_job_for(state, record, event)
         return
-    lose_attempt(record)
-    pause = pause_after(state, record.failures)
+    discard_attempt(record)
+    pause = compute_pause(state, record.failures)
     if pause:
-        _pause(state, record, pause)
+        _pause_bundle(state, record, pause)
     else:
-        begin_attempt(state, record)
+        start_attempt(state, record)
 
 
-def _pause(state: SchedulerState, record: BundleRecord, pause: Duration) -> None:
+def _pause_bundle(state: SchedulerState, record: BundleRecord, pause: Duration) -> None:
     number = record.bundle.number
     record.due = state.now + pause
     state.clock_wakes.put((record.stage, RETRY, number), record.due)
-    for stage in stages_of(state, record):
+    for stage in get_stages(state, record):
         stage.paused += 1
-        forget_update(state, stage, number)
+        cancel_checkpoint_request(state, stage, number)
     state.paused += 1
 
 
-def reopen(state: SchedulerState, record: BundleRecord) -> None:
-    """Ends the pause of a bundle: its next attempt begins."""
+def resume_bundle(state: SchedulerState, record: BundleRecord) -> None:
+    """Starts the next attempt at a bundle after its pause."""
     record.due = None
     state.clock_wakes.put((record.stage, RETRY, record.bundle.number), None)
-    for stage in stages_of(state, record):
+    for stage in get_stages(state, record):
         stage.paused -= 1
     state.paused -= 1
-    begin_attempt(state, record)
+    start_attempt(state, record)
     if is_outdated(record):
-        ask_soon(state, state.stages[record.stage], record, state.now)
+        schedule_checkpoint(state, state.stages[record.stage], record, state.now)
 
 
-def stages_of(state: SchedulerState, record: BundleRecord) -> list[StageState]:
-    """Returns the stages of a bundle: one, or all stages of a section."""
+def get_stages(state: SchedulerState, record: BundleRecord) -> list[StageState]:
+    """Returns the stages of a bundle: a single stage, or all stages of a section."""
     numbers = [part.stage for part in record.parts] or [record.stage]
     return [state.stages[number] for number in numbers]
 
 
-def _give_up(state: SchedulerState, record: BundleRecord, event: BundleFailed) -> None:
+def _fail_job_for(state: SchedulerState, record: BundleRecord, event: BundleFailed) -> None:
     stage = state.stages[record.stage].spec.name
     what = f"stage {stage!r}"
     if record.bundle.shard is not None:
-        what += f", shard {record.bundle.shard}"
+        what += f" (shard {record.bundle.shard})"
     if record.parts:
         last = state.stages[record.parts[-1].stage].spec.name
-        what = f"the section of the stages {stage!r} to {last!r}"
-    attempts = _attempts(record)
+        what = f"the section of stages {stage!r} to {last!r}"
+    attempts = _count_attempts(record)
     tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
     causes = (*record.outside_failures, *record.user_failures)
     fail_job(
         state,
-        f"{what} failed after {tried}, by {event.kind.value}: {event.cause}",
+        f"{what} failed after {tried} ({event.kind.value}): {event.cause}",
         EndingKind.BUNDLE,
         stage,
         causes or (event.cause,),
@@ -151,7 +160,7 @@ def _give_up(state: SchedulerState, record: BundleRecord, event: BundleFailed) -
     )
 
 
-def _attempts(record: BundleRecord) -> int:
+def _count_attempts(record: BundleRecord) -> int:
     return record.failures.attempts or record.failures.outages
 
 
@@ -163,17 +172,19 @@ def fail_job(
     causes: tuple[str, ...] = (),
     culprit: BundleRecord | None = None,
 ) -> None:
-    """Ends the job as failed and stops what runs; `culprit` is the bundle that failed it, if one did."""
+    """Fails the job and cancels its running bundles. `culprit` is the bundle that caused the
+    failure, if any.
+    """
     state.phase = Phase.FAILED
-    stop_bundles(state, culprit)
-    attempts = 0 if culprit is None else _attempts(culprit)
+    cancel_bundles(state, culprit)
+    attempts = 0 if culprit is None else _count_attempts(culprit)
     state.commands.append(FailJob(reason, stage, causes, attempts, kind))
 
 
-def stop_bundles(state: SchedulerState, ended: BundleRecord | None = None) -> None:
-    """Stops all running bundles; the latest attempt at `ended` doesn't run any more.
+def cancel_bundles(state: SchedulerState, ended: BundleRecord | None = None) -> None:
+    """Cancels all running bundles except `ended`, whose latest attempt has already ended.
 
-    The records stay: with their work the state is whole, and a savepoint can be made of it.
+    The bundle records remain, so that the state is complete and can be saved as a savepoint.
     """
     running = tuple(
         (number, record.bundle.attempt)

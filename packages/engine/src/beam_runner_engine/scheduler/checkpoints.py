@@ -1,7 +1,7 @@
-"""Asks running bundles for splits; and those for a checkpoint whose side inputs have been updated.
+"""Requests for splits of running bundles, and for checkpoints of bundles with outdated side inputs.
 
-A bundle sees its side inputs as they were when it was opened. Where a side input may be updated, one
-that goes on for long must not: what is left of it comes in another bundle, which sees the latest.
+A bundle reads its side inputs as of its opening. If a side input can be updated, a long-running
+bundle must checkpoint, so that a later bundle processes the rest with the latest data.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ from beam_runner_engine.scheduler.state import (
 )
 
 OUTDATED_AFTER: Duration = 200
-"""A bundle is given so much time (ms) from its opening to come further before it is asked."""
-ASKED_AGAIN_AFTER: Duration = 50
-"""How long (ms) one that is being split already is left alone."""
+"""Minimum time (ms) from the opening of a bundle to a checkpoint request because of an outdated
+side input.
+"""
+RETRY_REQUEST_AFTER: Duration = 50
+"""Delay (ms) of a checkpoint request while the bundle is handling another split."""
 
 
 def can_split(stage: StageState, record: BundleRecord) -> bool:
-    """Whether a running bundle may be split: a section and a shard may not, joint shards may."""
+    """Returns whether a running bundle can be split. Sections and single shards can't be split;
+    joint shards can.
+    """
     if record.section is not None:
         return False
     if stage.spec.joint_shards:
@@ -32,46 +36,51 @@ def can_split(stage: StageState, record: BundleRecord) -> bool:
     return not stage.spec.keyed and not stage.spec.whole_input
 
 
-def ask(state: SchedulerState, record: BundleRecord, fraction: float) -> None:
-    """Asks for the split of a running bundle."""
+def request_split(state: SchedulerState, record: BundleRecord, fraction: float) -> None:
+    """Requests a split of a running bundle, which keeps `fraction` of its remaining work."""
     record.split = SplitBundle(record.bundle.number, record.bundle.attempt, fraction)
     state.commands.append(record.split)
 
 
-def note_update(state: SchedulerState, stage: StageState, view: SideView) -> None:
-    """Sets when the open bundles that read a view are asked for a checkpoint: it is outdated."""
+def schedule_checkpoints(state: SchedulerState, stage: StageState, view: SideView) -> None:
+    """Schedules checkpoint requests for the open bundles that read a view, because the view is
+    outdated.
+    """
     if not view.uses:
         return
     for record in state.bundles.values():
         reads = record.stage == stage.number and any(other is view for other in record.views)
         if reads and record.due is None:
-            ask_soon(state, stage, record, record.bundle.processing_time)
+            schedule_checkpoint(state, stage, record, record.bundle.processing_time)
 
 
-def ask_soon(
+def schedule_checkpoint(
     state: SchedulerState, stage: StageState, record: BundleRecord, began: Timestamp
 ) -> None:
-    """Sets when a bundle that `began` (ms) to run is asked for a checkpoint, if it can be split."""
+    """Schedules a checkpoint request for a splittable bundle that started at `began` (processing
+    time, ms).
+    """
     if can_split(stage, record):
         when = max(state.now, began + OUTDATED_AFTER)
         state.clock_wakes.put((stage.number, BUNDLE, record.bundle.number), when)
 
 
-def ask_outdated(state: SchedulerState, bundle: int) -> None:
-    """Asks a bundle for the checkpoint that it was to be asked for by now; later if it is just being
-    split in another way."""
+def request_checkpoint(state: SchedulerState, bundle: int) -> None:
+    """Requests a scheduled checkpoint from a bundle, or postpones the request if another split is
+    pending.
+    """
     record = state.bundles[bundle]
     if record.split is None:
-        ask(state, record, 0.0)
+        request_split(state, record, 0.0)
     else:
-        state.clock_wakes.put((record.stage, BUNDLE, bundle), state.now + ASKED_AGAIN_AFTER)
+        state.clock_wakes.put((record.stage, BUNDLE, bundle), state.now + RETRY_REQUEST_AFTER)
 
 
-def forget_update(state: SchedulerState, stage: StageState, bundle: int) -> None:
-    """A bundle is closed, or has just been asked."""
+def cancel_checkpoint_request(state: SchedulerState, stage: StageState, bundle: int) -> None:
+    """Cancels the scheduled checkpoint request of a bundle that closed or was just asked to split."""
     state.clock_wakes.put((stage.number, BUNDLE, bundle), None)
 
 
 def is_outdated(record: BundleRecord) -> bool:
-    """Whether a bundle reads what is not the latest of a side input that may be updated."""
+    """Returns whether a bundle reads an outdated version of a side input that can be updated."""
     return any(view.updating and not view.current for view in record.views)

@@ -1,4 +1,4 @@
-"""Whether an event is legal: looked at in full before anything is changed."""
+"""Validation of events, which is complete before the scheduler's state changes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,15 @@ from beam_runner_engine.scheduler.transitions import (
 BundleEvent: TypeAlias = BundleDone | BundleFailed | SectionRefused | Progress | GiveWay | SplitDone
 
 
-def check(state: SchedulerState, event: Event) -> Reaction:
-    """Says what an event does by the transition tables; IllegalEvent when it is not allowed."""
+def check_event(state: SchedulerState, event: Event) -> Reaction:
+    """Returns the scheduler's reaction to an event, from the transition tables.
+
+    Raises:
+        IllegalEvent: If the event isn't allowed in the current state or has invalid contents.
+    """
     transition = JOB_TABLE.get((state.phase, type(event)))
     if transition is None:
-        raise IllegalEvent(event, f"it can't come while the job is {state.phase.value}")
+        raise IllegalEvent(event, f"the event isn't allowed while the job is {state.phase.value}")
     if transition.reaction is Reaction.IGNORE:
         return Reaction.IGNORE
     if isinstance(event, BundleEvent):
@@ -48,11 +52,11 @@ def check(state: SchedulerState, event: Event) -> Reaction:
 
 
 def _check_bundle_event(state: SchedulerState, event: BundleEvent) -> Reaction:
-    bundle_state = _bundle_state(state, event)
+    bundle_state = _get_bundle_state(state, event)
     transition = BUNDLE_TABLE.get((bundle_state, type(event)))
     if transition is None:
         raise IllegalEvent(
-            event, f"it can't come while bundle {event.bundle} is {bundle_state.value}"
+            event, f"the event isn't allowed while bundle {event.bundle} is {bundle_state.value}"
         )
     if transition.reaction is Reaction.IGNORE:
         return Reaction.IGNORE
@@ -63,26 +67,28 @@ def _check_bundle_event(state: SchedulerState, event: BundleEvent) -> Reaction:
     elif isinstance(event, BundleDone):
         _check_done(state, stage, record, event)
     elif isinstance(event, SectionRefused) and record.section is None:
-        raise IllegalEvent(event, f"bundle {event.bundle} is not of a section")
+        raise IllegalEvent(event, f"bundle {event.bundle} is not the bundle of a section")
     elif isinstance(event, SplitDone):
         _check_residuals(stage, event, event.residuals)
         for part in event.primary:
             _check_count(event, part.data)
-        _check_cut(stage, event)
+        _check_split_shards(stage, event)
     elif isinstance(event, Progress) and not (0.0 <= event.fraction <= 1.0 and event.elapsed >= 0):
-        raise IllegalEvent(event, "its fraction must be from 0 to 1 and its time not below 0")
+        raise IllegalEvent(
+            event, "the fraction must be from 0 to 1, and the elapsed time must not be negative"
+        )
     return Reaction.ACT
 
 
-def _bundle_state(state: SchedulerState, event: BundleEvent) -> BundleState:
+def _get_bundle_state(state: SchedulerState, event: BundleEvent) -> BundleState:
     if not 0 <= event.bundle < state.next_bundle:
-        raise IllegalEvent(event, f"there never was a bundle {event.bundle}")
+        raise IllegalEvent(event, f"bundle {event.bundle} was never opened")
     record = state.bundles.get(event.bundle)
     if record is None:
         return BundleState.CLOSED
     if not 1 <= event.attempt <= record.bundle.attempt:
         raise IllegalEvent(
-            event, f"bundle {event.bundle} is at attempt {record.bundle.attempt}, not beyond"
+            event, f"the latest attempt at bundle {event.bundle} is {record.bundle.attempt}"
         )
     return record.state if event.attempt == record.bundle.attempt else BundleState.CLOSED
 
@@ -94,26 +100,28 @@ def _check_done(
     if stage.spec.keyed and event.summary is None:
         raise IllegalEvent(
             event,
-            f"stage {name!r} is keyed, so the summary of shard {record.bundle.shard} is missing",
+            f"the summary of shard {record.bundle.shard} is missing, but stage {name!r} is keyed",
         )
     if stage.spec.joint_shards and event.summary != EMPTY_SUMMARY:
-        raise IllegalEvent(event, f"stage {name!r} joins shards, so nothing of them may last")
+        raise IllegalEvent(
+            event, f"the summary must be empty, because stage {name!r} has joint shards"
+        )
     if not stage.spec.keyed and event.summary is not None:
-        raise IllegalEvent(event, f"stage {name!r} is ordinary and has no shards to summarize")
+        raise IllegalEvent(event, f"unexpected shard summary: stage {name!r} is not keyed")
     if event.residuals and not stage.spec.splittable:
-        raise IllegalEvent(event, f"stage {name!r} is not splittable and can't have residuals")
+        raise IllegalEvent(event, f"unexpected residuals: stage {name!r} is not splittable")
     _check_residuals(stage, event, event.residuals)
     _check_outputs(state, event, event.outputs, stage.spec.outputs, f"an output of stage {name!r}")
 
 
 def _check_section_done(state: SchedulerState, section: int, event: BundleDone) -> None:
     if event.residuals:
-        raise IllegalEvent(event, "a section can't have residuals; refuse it")
+        raise IllegalEvent(event, "a section can't have residuals; send SectionRefused instead")
     if event.summary is not None:
-        raise IllegalEvent(event, "a section leaves nothing in shards that could be summarized")
+        raise IllegalEvent(event, "a section can't have a shard summary")
     node = state.sections[section].node
     name = state.stages[node.stages[0]].spec.name
-    what = f"an output of the section that begins with stage {name!r}"
+    what = f"an output of the section whose first stage is {name!r}"
     _check_outputs(state, event, event.outputs, node.outputs, what)
 
 
@@ -122,16 +130,18 @@ def _check_residuals(stage: StageState, event: Event, residuals: Iterable[Residu
         _check_count(event, residual.data)
         if residual.delay < 0:
             raise IllegalEvent(
-                event, f"a residual of stage {stage.spec.name!r} has a delay below 0"
+                event, f"a residual of stage {stage.spec.name!r} has a negative delay"
             )
 
 
-def _check_cut(stage: StageState, event: SplitDone) -> None:
+def _check_split_shards(stage: StageState, event: SplitDone) -> None:
     if not stage.spec.keyed:
         return
     kept = {part.data.facts.shard for part in event.primary}
     if any(residual.data.facts.shard in kept for residual in event.residuals):
-        raise IllegalEvent(event, f"stage {stage.spec.name!r} is keyed, and a shard is cut in two")
+        raise IllegalEvent(
+            event, f"the split divides a shard of the keyed stage {stage.spec.name!r}"
+        )
 
 
 def _check_outputs(
@@ -145,23 +155,23 @@ def _check_outputs(
         if output.collection not in allowed:
             raise IllegalEvent(event, f"{output.collection!r} is not {what}")
         collection = state.collections[output.collection]
-        why = unfit(collection.node, output.data)
+        why = describe_problem(collection.node, output.data)
         if why:
             raise IllegalEvent(event, why)
 
 
 def _check_count(event: Event, data: Data) -> None:
     if data.facts.count < 1:
-        raise IllegalEvent(event, f"data {data.ref!r} has no elements; leave it out")
+        raise IllegalEvent(event, f"data {data.ref!r} has no elements; omit empty data")
 
 
-def unfit(collection: CollectionNode, data: Data) -> str | None:
-    """Returns why data can't be of a collection, by what its readers must know of it, or None."""
+def describe_problem(collection: CollectionNode, data: Data) -> str | None:
+    """Describes the facts that the readers of a collection need and the data lacks; None for valid data."""
     where = f"data {data.ref!r} of collection {collection.name!r}"
     if data.facts.count < 1:
-        return f"{where} has no elements; leave it out"
+        return f"{where} has no elements; omit empty data"
     if collection.keyed and data.facts.shard is None:
-        return f"{where} does not tell its key shard, but a keyed stage reads it"
+        return f"{where} has no key shard, but a keyed stage reads the collection"
     if collection.side_consumers and not data.facts.windows:
-        return f"{where} does not tell its windows, but it is a side input"
+        return f"{where} has no known windows, but the collection is a side input"
     return None

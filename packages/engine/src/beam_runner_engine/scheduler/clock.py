@@ -1,27 +1,27 @@
-"""Processing time: it advances by ticks alone, and wakes what waits for it."""
+"""Processing time, which advances only by `Tick` events and wakes due work."""
 
 from __future__ import annotations
 
 from beam_runner_model.times import Timestamp
 
-from beam_runner_engine.scheduler.bundles import reopen
-from beam_runner_engine.scheduler.checkpoints import ask_outdated
-from beam_runner_engine.scheduler.delivery import look_at, place_work
+from beam_runner_engine.scheduler.bundles import resume_bundle
+from beam_runner_engine.scheduler.checkpoints import request_checkpoint
+from beam_runner_engine.scheduler.delivery import mark_shard, queue_work
 from beam_runner_engine.scheduler.state import BUNDLE, RETRY, SHARD, SchedulerState
 
 
 def advance_clock(state: SchedulerState, now: Timestamp) -> None:
-    """Sets processing time (ms) and wakes who has waited for it; time never goes back."""
+    """Advances processing time to `now` (ms) and wakes all due work. An earlier time is ignored."""
     if now <= state.now:
         return
     state.now = now
     for number, what, key in state.clock_wakes.pop_due(now):
         stage = state.stages[number]
         if what == SHARD:
-            look_at(state, stage, key)
+            mark_shard(state, stage, key)
         elif what == BUNDLE:
-            ask_outdated(state, key)
+            request_checkpoint(state, key)
         elif what == RETRY:
-            reopen(state, state.bundles[key])
+            resume_bundle(state, state.bundles[key])
         else:
-            place_work(state, stage, stage.delayed.pop(key))
+            queue_work(state, stage, stage.delayed.pop(key))

@@ -1,7 +1,7 @@
-"""All that the scheduler wants done: the records `Scheduler.handle` returns, in the order to do
-them.
+"""Commands of the scheduler to the host: the records that `Scheduler.handle` returns, in execution
+order.
 
-Event time and processing time are in milliseconds.
+Event times and processing times are in milliseconds.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from beam_runner_engine.scheduler.data import Data
 class Input:
     """Data that a bundle processes.
 
-    Only the elements' `windows` given here are meant, None is all: the other windows wait for their
-    side inputs and come in another bundle. With `truncate` restrictions must be truncated first.
-
-    With `whole` the restrictions are processed to their end, and no drain truncates them: they were truncated
-    before, or are the first part of a restriction whose second part was handed back. Whatever the host
-    cuts from such an input is whole, too.
+    Attributes:
+        data: the data to process.
+        windows: the windows to process; None for all. Elements in other windows wait for their side
+            inputs and are in another bundle.
+        truncate: whether the host must truncate the restrictions before processing.
+        estimator_state: the watermark estimator state of a residual.
+        whole: whether no drain truncates the restrictions. True for truncated restrictions, and for
+            the first part of a split restriction. If the host splits such an input, all parts are
+            whole.
     """
 
     data: Data
@@ -38,7 +41,7 @@ class Input:
 
 @attrs.frozen
 class SideInput:
-    """All data of one window of a side input, in the order of its commits."""
+    """Data of one window of a side input, in commit order."""
 
     name: str
     window: Window
@@ -47,9 +50,14 @@ class SideInput:
 
 @attrs.frozen
 class SectionPart:
-    """What a stage of a section reads from outside of it: `inputs`, all of them, if it begins the section.
+    """Inputs that a stage of a section reads from outside the section.
 
-    `input_watermark` (ms) is the one by which data of these is late.
+    Attributes:
+        stage: the name of the stage.
+        inputs: all main inputs, if the stage reads its main input from outside the section.
+        side_inputs: the side inputs.
+        input_watermark: the watermark (event time, ms) before which elements of the inputs are
+            late.
     """
 
     stage: str
@@ -60,19 +68,33 @@ class SectionPart:
 
 @attrs.frozen
 class Bundle:
-    """One unit of work of a stage; another attempt at it differs in `attempt` only.
+    """Unit of work of a stage. Attempts at the same bundle differ in `attempt` only, unless a split
+    or a drain changes the inputs.
 
-    `input_watermark` is the one by which data of the bundle is late. After its inputs, a bundle of
-    a keyed stage fires timers and triggers up to `end_watermark` and, in processing time, up to
-    `processing_time`, and expires windows that `end_watermark` is beyond; a keyed bundle without
-    inputs exists for these alone. Where shards are joined it may have several whole ones, in order,
-    of which `shard` is the first; it is split between them only. `output_watermark` is the stage's
-    when the bundle was opened: holds before it come too late. `draining` says that the job is being
-    drained.
+    A bundle of a keyed stage processes its inputs first. Then the bundle fires timers and triggers
+    up to `end_watermark` and `processing_time`, and expires windows. A keyed bundle without inputs
+    does only the latter. With joint shards, a bundle can contain several complete shards in order;
+    splits happen only between shards.
 
-    The bundle of a section has `parts`, one for each of its stages in an order in which none comes before
-    what it reads, and no inputs beside these; `stage` is the first. It is all there is to do for these
-    stages: timers and triggers fire until nothing is left, and what it commits is of all of them.
+    The bundle of a section has `parts` and no `inputs`. Each part belongs to a stage; stages come
+    after the stages that they read from. The bundle does all the work of these stages: timers and
+    triggers fire until none remain.
+
+    Attributes:
+        number: the number of the bundle.
+        attempt: the number of the attempt, from 1.
+        stage: the stage; for a section, the first stage.
+        shard: the key shard; the first of several joint shards; None if the stage is not keyed.
+        inputs: the data to process.
+        side_inputs: the side inputs that the bundle can read.
+        input_watermark: the watermark (ms) before which elements are late.
+        end_watermark: the watermark (ms) up to which event-time timers and triggers fire.
+        output_watermark: the output watermark (ms) of the stage when the bundle was opened. Holds
+            before this time have no effect.
+        processing_time: the processing time (ms) up to which processing-time timers and triggers
+            fire.
+        draining: whether the job is draining.
+        parts: the parts of a section, one for each stage.
     """
 
     number: int
@@ -91,7 +113,9 @@ class Bundle:
 
 @attrs.frozen
 class OpenBundles:
-    """Run these bundles of one stage, together or apart, and answer each with an event of its own."""
+    """Command to run bundles of one stage, in any order. The host sends a separate event for each
+    bundle.
+    """
 
     stage: str
     bundles: tuple[Bundle, ...]
@@ -99,10 +123,11 @@ class OpenBundles:
 
 @attrs.frozen
 class SplitBundle:
-    """Ask a running bundle to give away part of what remains, and answer with `SplitDone`.
+    """Command to ask a running bundle to return part of its remaining work. The host answers with
+    `SplitDone`.
 
-    `fraction` is the part of the remainder that the bundle keeps (`fraction_of_remainder` in
-    `beam_fn_api.proto`): 0.5 halves it, 0.0 is a checkpoint.
+    `fraction` is the fraction of the remaining work that the bundle keeps (`fraction_of_remainder`
+    in `beam_fn_api.proto`). 0.0 requests a checkpoint.
     """
 
     bundle: int
@@ -112,30 +137,32 @@ class SplitBundle:
 
 @attrs.frozen
 class CancelBundles:
-    """Stop these bundles (number and attempt); no answer is expected, a late one is ignored."""
+    """Command to stop bundles, given by number and attempt. The host sends no answer; later events
+    of these attempts are ignored.
+    """
 
     bundles: tuple[tuple[int, int], ...]
 
 
 @attrs.frozen
 class FinalizeBundles:
-    """Run the finalization callbacks of these committed bundles (their numbers)."""
+    """Command to run the finalization callbacks of committed bundles, given by number."""
 
     bundles: tuple[int, ...]
 
 
 @attrs.frozen
 class WakeAt:
-    """Send a `Tick` at this processing time; replaces the earlier `WakeAt`."""
+    """Command to send a `Tick` at this processing time (ms). Replaces the previous `WakeAt`."""
 
     time: Timestamp
 
 
 @attrs.frozen
 class ReleaseState:
-    """Drop all state of a keyed stage: nothing will come to it any more.
+    """Command to delete all state of a keyed stage, which will receive no more data.
 
-    State of a window that expires is dropped by the bundle that expires it, not by this command.
+    The state of an expired window is deleted by the bundle that processes the expiry.
     """
 
     stage: str
@@ -143,13 +170,13 @@ class ReleaseState:
 
 @attrs.frozen
 class ReleaseData:
-    """Drop this data: nothing will read it any more."""
+    """Command to delete data that no stage will read again."""
 
     data: tuple[Data, ...]
 
 
 class Outcome(enum.Enum):
-    """How a job ended that did not fail."""
+    """Final state of a job that didn't fail."""
 
     DONE = "done"
     DRAINED = "drained"
@@ -158,17 +185,21 @@ class Outcome(enum.Enum):
 
 @attrs.frozen
 class FinishJob:
-    """The job has ended."""
+    """Command that reports the end of a job that didn't fail."""
 
     outcome: Outcome
 
 
 @attrs.frozen
 class FailJob:
-    """The job has failed.
+    """Command that reports the failure of the job.
 
-    If a bundle failed it, `causes` are those of its latest failed attempts, and `attempts` is the
-    number of all of them.
+    Attributes:
+        reason: a description for users.
+        stage: the stage that failed, if a stage caused the failure.
+        causes: the causes of the latest failed attempts, if a bundle caused the failure.
+        attempts: the total number of attempts, if a bundle caused the failure.
+        kind: the kind of reason.
     """
 
     reason: str

@@ -1,4 +1,4 @@
-"""Data as the scheduler sees it: an opaque reference and the facts about what it stands for."""
+"""Data as the scheduler sees it: an opaque reference, and facts about the elements."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from beam_runner_model.facts import DataFacts
 
 @attrs.frozen
 class Data:
-    """Some elements of one collection that lie together.
+    """Reference to some elements of one collection.
 
-    `ref` belongs to the host: the scheduler hands it back and never looks into it. It must be
-    picklable for snapshots, immutable and hashable. `facts` (see `DataFacts`; times in ms) must be
-    true: a `min_timestamp` that is too late lets the watermark overtake the data.
+    Attributes:
+        ref: the host's reference, which the scheduler never inspects. The reference must be
+            immutable, hashable and picklable.
+        facts: facts about the elements (times in ms), which must be true. A `min_timestamp` that is
+            too late lets the watermark overtake the elements.
     """
 
     ref: Any

@@ -1,4 +1,4 @@
-"""How data comes to the stages that read it: as work to be done, or into their side inputs."""
+"""Delivery of data to the stages that read it, as pending work or into side inputs."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from beam_runner_model.windows import Window
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.pieces import add_piece, add_use, drop_use
 from beam_runner_engine.scheduler.side_inputs import (
-    attach,
-    first_unreadable,
+    add_side_data,
+    add_waiting_work,
+    find_unreadable,
     group_by_needs,
-    wait_for,
 )
 from beam_runner_engine.scheduler.state import SchedulerState, ShardState, StageState, Work
 
 
-def deliver(state: SchedulerState, collection: str, data: Data) -> None:
-    """Gives new data of a collection to all stages that read it; unread data is released at once."""
+def deliver_data(state: SchedulerState, collection: str, data: Data) -> None:
+    """Delivers new data of a collection to all stages that read it. Data without readers is
+    released immediately.
+    """
     node = state.collections[collection].node
     piece = add_piece(state, data)
     for number, place in node.side_consumers:
         stage = state.stages[number]
-        unblock(state, stage, attach(state, stage, stage.sides[place], piece))
+        queue_unblocked_work(state, stage, add_side_data(state, stage, stage.sides[place], piece))
     for number in node.consumers:
-        for work in new_work(state, state.stages[number], piece, data.facts.windows):
-            place_work(state, state.stages[number], work)
+        for work in create_work(state, state.stages[number], piece, data.facts.windows):
+            queue_work(state, state.stages[number], work)
     drop_use(state, piece)
 
 
-def new_work(
+def create_work(
     state: SchedulerState,
     stage: StageState,
     piece: int,
@@ -42,8 +44,10 @@ def new_work(
     residual: bool = False,
     truncated: bool = False,
 ) -> list[Work]:
-    """Notes work of a stage, which holds its watermarks from now on; one item per side window
-    needed.
+    """Creates work of a stage for a piece of data, with one item for each set of required
+    side-input windows.
+
+    From then on, the work holds the stage's watermarks.
     """
     data = state.pieces[piece].data
     items = []
@@ -69,55 +73,57 @@ def new_work(
 
 
 def remove_work(state: SchedulerState, stage: StageState, work: Work) -> None:
-    """Notes that work is done or has been replaced: it holds nothing any more."""
+    """Removes finished or replaced work, which then no longer holds the stage's watermarks."""
     stage.work -= 1
     stage.times.remove(work.time)
     stage.holds.remove(work.hold)
     drop_use(state, work.piece)
 
 
-def shard_of(stage: StageState, work: Work) -> int | None:
-    """Returns the key shard of work in a keyed stage, None in an ordinary one."""
+def get_shard(stage: StageState, work: Work) -> int | None:
+    """Returns the key shard of work in a keyed stage, or None if the stage is not keyed."""
     return work.data.facts.shard if stage.spec.keyed else None
 
 
-def shard_state(stage: StageState, shard: int | None) -> ShardState:
-    """Returns the state of a shard, new if it was never seen."""
+def get_shard_state(stage: StageState, shard: int | None) -> ShardState:
+    """Returns the state of a shard, and creates the state if necessary."""
     known = stage.shards.get(shard)
     if known is None:
         known = stage.shards[shard] = ShardState()
     return known
 
 
-def place_work(state: SchedulerState, stage: StageState, work: Work) -> None:
-    """Makes work ready for a bundle, or lets it wait for its side inputs."""
+def queue_work(state: SchedulerState, stage: StageState, work: Work) -> None:
+    """Queues work for a bundle, or makes the work wait for its side inputs."""
     stage.waiting_bytes += work.data.facts.size
-    _place(state, stage, shard_of(stage, work), work)
+    _queue_or_block(state, stage, get_shard(stage, work), work)
 
 
-def unblock(
+def queue_unblocked_work(
     state: SchedulerState, stage: StageState, freed: Iterable[tuple[int | None, Work]]
 ) -> None:
-    """Places work again (with its shard) that need not wait any more for what it has waited for."""
+    """Queues work whose awaited side-input window is now readable. Each item has its shard."""
     for shard, work in freed:
         stage.blocked -= 1
         stage.shards[shard].blocked.remove(work.time)
-        _place(state, stage, shard, work)
+        _queue_or_block(state, stage, shard, work)
 
 
-def _place(state: SchedulerState, stage: StageState, shard: int | None, work: Work) -> None:
-    need = first_unreadable(state, stage, work)
-    target = shard_state(stage, shard)
+def _queue_or_block(
+    state: SchedulerState, stage: StageState, shard: int | None, work: Work
+) -> None:
+    need = find_unreadable(state, stage, work)
+    target = get_shard_state(stage, shard)
     if need is not None:
-        wait_for(stage, need, shard, work)
+        add_waiting_work(stage, need, shard, work)
         target.blocked.add(work.time)
         stage.blocked += 1
     else:
         target.ready.setdefault(work.piece, []).append(work)
-        look_at(state, stage, shard)
+        mark_shard(state, stage, shard)
 
 
-def look_at(state: SchedulerState, stage: StageState, shard: int | None) -> None:
-    """Has a shard looked at once the event is worked in: it may have something to do."""
+def mark_shard(state: SchedulerState, stage: StageState, shard: int | None) -> None:
+    """Marks a shard as a candidate for new bundles, to be checked at the end of the event."""
     stage.candidates[shard] = None
     state.touched[stage.number] = None

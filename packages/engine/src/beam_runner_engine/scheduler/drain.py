@@ -1,11 +1,13 @@
-"""Ends that are asked for: drain, which lets sources end and the rest be processed, and cancel."""
+"""Drain and cancellation of a job. A drain ends the sources and processes the data that they
+already emitted.
+"""
 
 from __future__ import annotations
 
-from beam_runner_engine.scheduler.bundles import reopen, stop_bundles
-from beam_runner_engine.scheduler.checkpoints import ask, can_split
+from beam_runner_engine.scheduler.bundles import cancel_bundles, resume_bundle
+from beam_runner_engine.scheduler.checkpoints import can_split, request_split
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome
-from beam_runner_engine.scheduler.delivery import look_at
+from beam_runner_engine.scheduler.delivery import mark_shard
 from beam_runner_engine.scheduler.splits import must_checkpoint
 from beam_runner_engine.scheduler.state import SchedulerState
 from beam_runner_engine.scheduler.teststream import end_script
@@ -13,14 +15,14 @@ from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import resume_all
 
 
-def drain(state: SchedulerState) -> None:
-    """Lets all sources end.
+def start_drain(state: SchedulerState) -> None:
+    """Starts a drain: ends all sources and lets all windows close.
 
-    TestStreams end where they are. Restrictions are truncated: those that wait, or resume later,
-    when they come into a bundle; running bundles are asked for a checkpoint, whose residuals are
-    truncated in turn. Restrictions whose second part was handed back are left as they are, see
-    `Input.whole`: what a source has given is a prefix of each restriction. Pauses before another
-    attempt end. Watermarks then go to the end of time by themselves, and all windows close.
+    TestStreams end at their current step. Pending and delayed restrictions are truncated when a
+    bundle takes them. Running bundles get a checkpoint request, and their residuals are truncated.
+    A restriction whose second part was returned is not truncated (see `Input.whole`), so the output
+    of a source covers a prefix of each restriction. Pauses before retries end. All watermarks then
+    advance to the maximum timestamp.
     """
     state.phase = Phase.DRAINING
     for number, script in enumerate(state.scripts):
@@ -29,21 +31,21 @@ def drain(state: SchedulerState) -> None:
     for stage in state.stages:
         resume_all(state, stage)
         if stage.throttled:
-            look_at(state, stage, None)
+            mark_shard(state, stage, None)
     for record in tuple(state.bundles.values()):
         stage = state.stages[record.stage]
         if record.due is not None:
-            reopen(state, record)
+            resume_bundle(state, record)
         elif (
             record.split is None
             and can_split(stage, record)
             and must_checkpoint(state, stage, record)
         ):
-            ask(state, record, 0.0)
+            request_split(state, record, 0.0)
 
 
-def cancel(state: SchedulerState) -> None:
-    """Ends the job at once, as cancelled."""
+def cancel_job(state: SchedulerState) -> None:
+    """Cancels the job immediately."""
     state.phase = Phase.CANCELLED
-    stop_bundles(state)
+    cancel_bundles(state)
     state.commands.append(FinishJob(Outcome.CANCELLED))

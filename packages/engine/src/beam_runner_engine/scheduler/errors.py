@@ -1,29 +1,30 @@
-"""What can go wrong: an illegal event, an impossible graph, host code."""
+"""Errors of the scheduler: illegal events, invalid graphs and failing host code."""
 
 from __future__ import annotations
 
 
 class SchedulerError(Exception):
-    """The common base of the scheduler's errors."""
+    """Base class of the scheduler's errors."""
 
 
 class IllegalEvent(SchedulerError):
-    """An event that the scheduler's state does not allow; nothing was changed by it."""
+    """Error of an event that the scheduler's state doesn't allow. The event changed nothing."""
 
     def __init__(self, event: object, why: str) -> None:
-        super().__init__(f"illegal event {type(event).__name__}: {why}; the event was {event!r}")
+        super().__init__(f"Illegal event {type(event).__name__}: {why}. The event: {event!r}")
         self.event = event
         self.why = why
 
 
 class GraphError(SchedulerError):
-    """A graph of stages that can't be run, with the stage or collection at fault."""
+    """Error of an invalid graph. The message names the stage or collection."""
 
 
 class HostCodeError(SchedulerError):
-    """Code of the host's, called inside `handle`, raised or answered what it must not.
+    """Error of host code that the scheduler calls: the code raised an error or returned an invalid
+    result.
 
-    Never leaves the scheduler: the job fails with it as the reason.
+    `Scheduler.handle` catches this error and fails the job with it as the reason.
     """
 
     def __init__(self, stage: str, code: str, problem: str) -> None:

@@ -1,7 +1,7 @@
-"""All that can happen to a job: the records `Scheduler.handle` takes.
+"""Events of a job: the records that `Scheduler.handle` takes.
 
-Event time and processing time are in milliseconds. Bundles are told by number and attempt, so that
-an answer which comes twice or too late is recognised and changes nothing.
+Event times and processing times are in milliseconds. Events identify bundles by number and attempt,
+so the scheduler recognizes and ignores duplicate and late events.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from beam_runner_engine.scheduler.data import Data
 
 
 class FailureKind(enum.Enum):
-    """Cause of a failed attempt; `retries` says what follows from each."""
+    """Kind of a failed attempt. `retries` specifies the consequences of each kind."""
 
     USER = "user code"
     OUTSIDE = "outside of user code"
-    """The attempt was lost, for example with its process."""
+    """The attempt was lost, for example because its process exited."""
     UNAVAILABLE = "an unavailable neighbour"
-    """A store, a disk, Spark, a broker or a sink is away, and may come back. Not an attempt."""
+    """A store, a disk, Spark, a broker or a sink is unavailable and can recover. Doesn't count as
+    an attempt.
+    """
     PERMANENT = "missing or damaged data"
-    """Something that waiting can't mend."""
+    """A problem that a retry can't fix."""
 
 
 @attrs.frozen
 class Output:
-    """Data that a bundle added to a collection."""
+    """Data that a bundle adds to a collection."""
 
     collection: str
     data: Data
@@ -41,14 +43,19 @@ class Output:
 
 @attrs.frozen
 class Residual:
-    """Work that a bundle hands back unfinished (`DelayedBundleApplication` in `beam_fn_api.proto`).
+    """Unfinished work that a bundle returns (`DelayedBundleApplication` in `beam_fn_api.proto`).
 
-    It resumes `delay` ms of processing time after the event that brings it. `watermark` (ms) is the
-    output watermark its watermark estimator reported, None without one: then the data's own
-    earliest time holds the watermark. `estimator_state` is handed back when it resumes. `windows`
-    narrows it to some windows of the data, None is all. `untouched` says that these are whole
-    inputs the bundle had not begun with: if they had to be truncated, they still have. `whole` says that
-    no drain truncates it, see `Input`; its `delay` then also counts in a drain.
+    Attributes:
+        data: the unfinished elements.
+        delay: the delay (processing time, ms) after this event before the work resumes.
+        watermark: the output watermark (event time, ms) that the watermark estimator reported. None
+            without an estimator; the earliest timestamp of the data then holds the watermark.
+        estimator_state: the state of the watermark estimator, which the next bundle gets back.
+        windows: the windows of the data to process; None for all.
+        untouched: whether the data consists of complete inputs that the bundle didn't start. Such
+            inputs are still truncated if truncation was required.
+        whole: whether no drain truncates the work, see `Input`. The `delay` then also applies
+            during a drain.
     """
 
     data: Data
@@ -62,7 +69,7 @@ class Residual:
 
 @attrs.frozen
 class Start:
-    """The job begins. `roots` is the data of the graph's root collections, all there will be."""
+    """Start of the job. `roots` contains the complete data of the graph's root collections."""
 
     now: Timestamp = 0
     roots: tuple[Output, ...] = ()
@@ -70,17 +77,23 @@ class Start:
 
 @attrs.frozen
 class Tick:
-    """Processing time has reached `now` (ms). An earlier time than the last is passed over."""
+    """Advance of processing time to `now` (ms). A time before the previous tick is ignored."""
 
     now: Timestamp
 
 
 @attrs.frozen
 class BundleDone:
-    """A bundle has been committed: its outputs are durable.
+    """Commit of a bundle, whose outputs are now durable.
 
-    Bundles of keyed stages must bring their shard's new `summary`. `finalize` asks for a
-    `FinalizeBundles` command, which is thereby always after the commit.
+    Attributes:
+        bundle: the number of the bundle.
+        attempt: the number of the attempt.
+        outputs: the output data.
+        residuals: the unfinished work.
+        summary: the new summary of the shard; required for keyed stages.
+        finalize: whether to request finalization callbacks with a `FinalizeBundles` command, which
+            follows the commit.
     """
 
     bundle: int
@@ -93,10 +106,15 @@ class BundleDone:
 
 @attrs.frozen
 class BundleFailed:
-    """An attempt at a bundle failed; nothing of it was committed. `cause` is told to the user.
+    """Failure of an attempt at a bundle, without any commit.
 
-    `neighbour` names what was unavailable, if the kind is `UNAVAILABLE`. `detail` is a record of the
-    host, which the scheduler hands back in `Retry.last` and never reads.
+    Attributes:
+        bundle: the number of the bundle.
+        attempt: the number of the attempt.
+        cause: a description for users.
+        kind: the kind of failure.
+        neighbour: the name of the unavailable external system, for the kind `UNAVAILABLE`.
+        detail: a record of the host, which the scheduler returns in `Retry.last` and never reads.
     """
 
     bundle: int
@@ -109,18 +127,24 @@ class BundleFailed:
 
 @attrs.frozen
 class AttemptsLost:
-    """The host, or the part of it that ran all open bundles, was lost: nothing of them was committed.
+    """Loss of all running attempts with the host, without any commit.
 
-    No bundle is to blame, so this is no failure of any. Each is tried again.
+    No bundle caused the loss, so the loss doesn't count as a failure. All these bundles are
+    retried.
     """
 
 
 @attrs.frozen
 class SectionRefused:
-    """The host can't run this section as one, for a `reason`; nothing of it was committed.
+    """Refusal of the host to run a section as one bundle, without any commit.
 
-    Its stages then have bundles of their own, over the same inputs. `ran` says whether user code has
-    run in it.
+    The stages of the section then get separate bundles for the same inputs.
+
+    Attributes:
+        bundle: the number of the bundle.
+        attempt: the number of the attempt.
+        reason: a description for users.
+        ran: whether user code ran in the section.
     """
 
     bundle: int
@@ -131,10 +155,16 @@ class SectionRefused:
 
 @attrs.frozen
 class Progress:
-    """How far a running bundle is: `fraction` of its work after `elapsed` ms of processing time.
+    """Progress of a running bundle.
 
-    `takes_turns` says that another bundle would not run beside it, but take turns with it; `lingers`
-    that it has put out something, which is not committed yet, and mostly waits for more to come.
+    Attributes:
+        bundle: the number of the bundle.
+        attempt: the number of the attempt.
+        fraction: the finished fraction of the work, from 0 to 1.
+        elapsed: the elapsed processing time (ms).
+        takes_turns: whether another bundle would compete with this bundle for one interpreter (GIL)
+            instead of running in parallel.
+        lingers: whether the bundle has uncommitted output and mostly waits for more input.
     """
 
     bundle: int
@@ -147,9 +177,9 @@ class Progress:
 
 @attrs.frozen
 class GiveWay:
-    """Others wait for the place of a running bundle: the rest of its restrictions shall come in another.
+    """Request to checkpoint a source's running bundle, because other bundles wait for its slot.
 
-    Changes nothing where a bundle has no restrictions.
+    Has no effect on a bundle without restrictions.
     """
 
     bundle: int
@@ -158,12 +188,16 @@ class GiveWay:
 
 @attrs.frozen
 class SplitDone:
-    """The answer to `SplitBundle`: what the bundle keeps and what it gives away.
+    """Answer to `SplitBundle`: the work that the bundle keeps, and the work that it returns.
 
-    No `residuals` means that it could not be split. Otherwise `primary` is all that is left for
-    the bundle to do, also in another attempt. The residuals may share storage with the bundle's
-    inputs, which are kept until both are done. Of a restriction that was cut, the part in `primary` is
-    marked as `whole`; of one that was whole before, both parts are.
+    Attributes:
+        bundle: the number of the bundle.
+        attempt: the number of the attempt.
+        primary: all remaining work of the bundle, also for later attempts. The first part of a
+            split restriction is marked as `whole`.
+        residuals: the returned work; empty if the bundle could not be split. Residuals can share
+            storage with the bundle's inputs, which are stored until both are done. If the split
+            restriction was `whole`, the residual is also `whole`.
     """
 
     bundle: int
@@ -174,17 +208,19 @@ class SplitDone:
 
 @attrs.frozen
 class Drain:
-    """The sources shall end as soon as they can; what they have given is processed to the end."""
+    """Request to drain the job: sources end as soon as possible, and emitted data is processed
+    completely.
+    """
 
 
 @attrs.frozen
 class Cancel:
-    """The job shall end now, as cancelled."""
+    """Request to cancel the job immediately."""
 
 
 @attrs.frozen
 class Abort:
-    """The host can't go on with the job, for this `reason`: it ends as failed."""
+    """Report that the host can't continue the job for this `reason`. The job fails."""
 
     reason: str
     kind: EndingKind = attrs.field(default=EndingKind.OTHER, converter=EndingKind)

@@ -1,4 +1,6 @@
-"""The graph of stages, checked and put in an order in which no stage comes before what it reads."""
+"""Graph of stages, validated and sorted so that each stage comes after the stages that it reads
+from.
+"""
 
 from __future__ import annotations
 
@@ -19,44 +21,48 @@ from beam_runner_engine.scheduler.specs import (
 )
 
 ROOT = -1
-"""The producer number of data that comes with `Start`."""
+"""Producer number of root data, which the `Start` event contains."""
 
 
-def test_stream_producer(number: int) -> int:
-    """Returns the producer number of a TestStream, given its place in the graph."""
+def get_test_stream_producer(number: int) -> int:
+    """Returns the producer number of a TestStream from its index in the graph."""
     return -2 - number
 
 
 @attrs.frozen
 class CollectionNode:
-    """A collection: who writes it and which stages read it. Stages are told by their number."""
+    """Collection in the graph, with its producers and readers. Stages are identified by number."""
 
     name: str
     producers: tuple[int, ...]
     consumers: tuple[int, ...]
     side_consumers: tuple[tuple[int, int], ...]
-    """Pairs of a stage's number and the place of the side input in its spec."""
+    """Pairs of a stage number and the index of the side input in the stage's spec."""
     keyed: bool
-    """Whether a keyed stage reads it, so that its data must say its shard."""
+    """Whether a keyed stage reads the collection, so that its data must have a shard."""
 
 
 @attrs.frozen
 class Section:
-    """Stages that can run as one bundle: a tree, each of whose inner collections has one reader in it.
+    """Section: stages that can run as one bundle. The stages form a tree in which each inner
+    collection has one reader.
 
-    Stages are told by their number, in order; `heads` are those of them that read from outside.
+    `stages` holds stage numbers in order. `heads` holds the stages that read their main input from
+    outside the section. `inner` holds the collections between stages of the section.
     """
 
     stages: tuple[int, ...]
     heads: tuple[int, ...]
     inner: tuple[str, ...]
     outputs: tuple[str, ...]
-    """What its stages write for others."""
+    """Collections that the stages write for readers outside the section."""
 
 
 @attrs.frozen
 class Graph:
-    """A checked graph. Stages are numbered so that a stage's number is above those it reads from."""
+    """Validated graph. The number of a stage is greater than the numbers of the stages that it
+    reads from.
+    """
 
     stages: tuple[StageSpec, ...]
     collections: dict[str, CollectionNode]
@@ -65,7 +71,7 @@ class Graph:
 
     @property
     def scripted_clock(self) -> bool:
-        """Whether a TestStream, and nothing else, advances processing time."""
+        """Whether a TestStream advances processing time. The job then ignores the host's clock."""
         return any(
             isinstance(step, AdvanceProcessingTime)
             for stream in self.test_streams
@@ -74,9 +80,10 @@ class Graph:
 
 
 def compile_graph(spec: GraphSpec) -> Graph:
-    """Checks a graph and numbers its stages; GraphError says what is wrong with it.
+    """Validates a graph and numbers its stages, in time proportional to the size of the graph.
 
-    Takes time in proportion to the graph.
+    Raises:
+        GraphError: If the graph is invalid.
     """
     _check_names("stage", (stage.name for stage in spec.stages))
     _check_names("TestStream", (stream.name for stream in spec.test_streams))
@@ -84,10 +91,10 @@ def compile_graph(spec: GraphSpec) -> Graph:
         _check_stage(stage)
     for stream in spec.test_streams:
         _check_stream(stream)
-    stages = _in_order(spec.stages)
+    stages = _sort_stages(spec.stages)
     return Graph(
         stages=stages,
-        collections=_collections(spec, stages),
+        collections=_build_collections(spec, stages),
         roots=spec.roots,
         test_streams=spec.test_streams,
     )
@@ -96,29 +103,33 @@ def compile_graph(spec: GraphSpec) -> Graph:
 def _check_names(what: str, names: Iterable[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
-            raise GraphError(f"there are {count} {what}s named {name!r}")
+            raise GraphError(f"The graph has {count} {what}s named {name!r}; names must be unique")
 
 
 def _check_stage(stage: StageSpec) -> None:
     where = f"stage {stage.name!r}"
     if not stage.inputs:
-        raise GraphError(f"{where} has no input, so nothing could ever start it")
+        raise GraphError(f"{where} has no input, so the stage could never start")
     _check_names(f"inputs of {where}", stage.inputs)
     _check_names(f"outputs of {where}", stage.outputs)
     _check_names(f"side inputs of {where}", (side.name for side in stage.side_inputs))
     if stage.kind is StageKind.GROUPING and (stage.side_inputs or stage.splittable):
-        raise GraphError(f"{where} is a grouping: it can't be splittable or have side inputs")
+        raise GraphError(
+            f"{where} is a GROUPING stage, which can't be splittable or have side inputs"
+        )
     if stage.joint_shards and not (stage.keyed and stage.whole_input):
         raise GraphError(
-            f"{where} can't join shards: it is not keyed, or does not wait for its end"
+            f"{where} can't have joint shards: the stage must be keyed and have whole_input"
         )
     if stage.joint_pieces and (stage.keyed or stage.splittable or stage.whole_input):
-        raise GraphError(f"{where} can't join pieces: it is not an ordinary stage of elements")
+        raise GraphError(
+            f"{where} can't join pieces: the stage must not be keyed, splittable or have whole_input"
+        )
     if stage.keyed and stage.splittable:
-        raise GraphError(f"{where} is keyed: it can't be splittable")
+        raise GraphError(f"{where} is keyed, so the stage can't be splittable")
     if stage.spans and stage.keyed and not stage.whole_input:
         raise GraphError(
-            f"{where} can't be in a section: it is keyed, and does not wait for its end"
+            f"{where} can't be in a section: a keyed stage in a section must have whole_input"
         )
 
 
@@ -127,30 +138,30 @@ def _check_stream(stream: TestStreamSpec) -> None:
     for step in stream.steps:
         if isinstance(step, AdvanceProcessingTime):
             if step.duration < 0:
-                raise GraphError(f"TestStream {stream.name!r} sets processing time back")
+                raise GraphError(f"TestStream {stream.name!r} moves processing time backward")
             continue
         if step.collection not in stream.outputs:
             raise GraphError(
-                f"TestStream {stream.name!r} has a step for {step.collection!r}, which is not an output"
+                f"TestStream {stream.name!r} has a step for {step.collection!r}, which is not an output of the TestStream"
             )
         if isinstance(step, AddElements):
             continue
         if step.watermark < watermarks.get(step.collection, step.watermark):
             raise GraphError(
-                f"TestStream {stream.name!r} sets the watermark of {step.collection!r} back"
+                f"TestStream {stream.name!r} moves the watermark of {step.collection!r} backward"
                 f" to {step.watermark} ms"
             )
         watermarks[step.collection] = step.watermark
 
 
-def _reads(stage: StageSpec) -> set[str]:
+def _find_reads(stage: StageSpec) -> set[str]:
     return {*stage.inputs, *(side.collection for side in stage.side_inputs)}
 
 
-def _in_order(stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
+def _sort_stages(stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
     readers: dict[str, list[int]] = {}
     for number, stage in enumerate(stages):
-        for name in _reads(stage):
+        for name in _find_reads(stage):
             readers.setdefault(name, []).append(number)
     missing = [0] * len(stages)
     for stage in stages:
@@ -170,21 +181,21 @@ def _in_order(stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
                     heappush(ready, reader)
     if len(order) < len(stages):
         names = sorted(stage.name for stage, count in zip(stages, missing, strict=True) if count)
-        raise GraphError(f"these stages wait for each other's output in a circle: {names}")
+        raise GraphError(f"The graph has a cycle through these stages: {names}")
     return tuple(order)
 
 
-def _collections(spec: GraphSpec, stages: tuple[StageSpec, ...]) -> dict[str, CollectionNode]:
+def _build_collections(spec: GraphSpec, stages: tuple[StageSpec, ...]) -> dict[str, CollectionNode]:
     producers: dict[str, list[int]] = {}
     for name in spec.roots:
         producers.setdefault(name, []).append(ROOT)
     for number, stream in enumerate(spec.test_streams):
         for name in stream.outputs:
-            producers.setdefault(name, []).append(test_stream_producer(number))
+            producers.setdefault(name, []).append(get_test_stream_producer(number))
     for name, numbers in producers.items():
         if len(numbers) > 1:
             raise GraphError(
-                f"collection {name!r} is given more than once as root or TestStream output"
+                f"Collection {name!r} occurs more than once among roots and TestStream outputs"
             )
     consumers: dict[str, list[int]] = {}
     side_consumers: dict[str, list[tuple[int, int]]] = {}
@@ -196,9 +207,11 @@ def _collections(spec: GraphSpec, stages: tuple[StageSpec, ...]) -> dict[str, Co
         for place, side in enumerate(stage.side_inputs):
             side_consumers.setdefault(side.collection, []).append((number, place))
     for stage in stages:
-        for name in sorted(_reads(stage)):
+        for name in sorted(_find_reads(stage)):
             if name not in producers:
-                raise GraphError(f"stage {stage.name!r} reads {name!r}, which nothing produces")
+                raise GraphError(
+                    f"Stage {stage.name!r} reads {name!r}, but no stage, root or TestStream produces this collection"
+                )
     return {
         name: CollectionNode(
             name=name,

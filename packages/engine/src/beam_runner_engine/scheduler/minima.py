@@ -1,4 +1,6 @@
-"""Minima of changing sets of times, each change in logarithmic time: the base of all watermarks."""
+"""Minima of changing sets of times, with updates in logarithmic time. All watermarks are based on
+these minima.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +14,22 @@ from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 Key = TypeVar("Key")
 
 _SLACK = 16
-"""Stale heap entries that are tolerated beyond the number of live ones."""
+"""Maximum number of stale heap entries beyond the number of current entries."""
 
 
 @attrs.define(eq=False)
 class CountedTimes:
-    """A multiset of times (ms) that knows its earliest."""
+    """Multiset of times (ms) with fast access to the earliest time."""
 
     _counts: dict[Timestamp, int] = attrs.field(factory=dict)
     _heap: list[Timestamp] = attrs.field(factory=list)
 
     def __len__(self) -> int:
-        """The number of distinct times."""
+        """Returns the number of distinct times."""
         return len(self._counts)
 
     def add(self, time: Timestamp, count: int = 1) -> None:
-        """Adds `count` of a time."""
+        """Adds a time `count` times."""
         before = self._counts.get(time)
         if before is None:
             self._counts[time] = count
@@ -36,10 +38,16 @@ class CountedTimes:
             self._counts[time] = before + count
 
     def remove(self, time: Timestamp, count: int = 1) -> None:
-        """Removes `count` of a time; ValueError when there are fewer."""
+        """Removes a time `count` times.
+
+        Raises:
+            ValueError: If the multiset contains the time fewer than `count` times.
+        """
         left = self._counts.get(time, 0) - count
         if left < 0:
-            raise ValueError(f"{-left} more of the time {time} removed than added")
+            raise ValueError(
+                f"Can't remove the time {time} ms: removed {-left} times more than added"
+            )
         if left:
             self._counts[time] = left
             return
@@ -49,7 +57,7 @@ class CountedTimes:
             heapify(self._heap)
 
     def min(self) -> Timestamp:
-        """Returns the earliest time, `MAX_TIMESTAMP` when there is none."""
+        """Returns the earliest time (ms), or `MAX_TIMESTAMP` if the multiset is empty."""
         heap = self._heap
         while heap and heap[0] not in self._counts:
             heappop(heap)
@@ -58,7 +66,9 @@ class CountedTimes:
 
 @attrs.define(eq=False)
 class KeyedMinimum(Generic[Key]):
-    """Times (ms) by key, of which the earliest is known. Keys must be ordered among themselves."""
+    """Map from keys to times (ms) with fast access to the earliest time. Keys must be mutually
+    comparable.
+    """
 
     _times: dict[Key, Timestamp] = attrs.field(factory=dict)
     _heap: list[tuple[Timestamp, Any]] = attrs.field(factory=list)
@@ -67,7 +77,7 @@ class KeyedMinimum(Generic[Key]):
         return len(self._times)
 
     def put(self, key: Key, time: Timestamp | None) -> None:
-        """Sets the key's time, or takes it away with None."""
+        """Sets the time of a key (ms), or removes the key if the time is None."""
         if time is None:
             self._times.pop(key, None)
         elif self._times.get(key) != time:
@@ -78,12 +88,12 @@ class KeyedMinimum(Generic[Key]):
             heapify(self._heap)
 
     def min(self) -> Timestamp:
-        """Returns the earliest time of all keys, `MAX_TIMESTAMP` when there are none."""
+        """Returns the earliest time (ms) of all keys, or `MAX_TIMESTAMP` if the map is empty."""
         self._drop_stale()
         return self._heap[0][0] if self._heap else MAX_TIMESTAMP
 
     def pop_due(self, time: Timestamp) -> Iterator[Key]:
-        """Removes and yields the keys with a time at or before `time`, earliest first."""
+        """Removes and yields the keys with a time of at most `time` (ms), earliest first."""
         while True:
             self._drop_stale()
             if not self._heap or self._heap[0][0] > time:

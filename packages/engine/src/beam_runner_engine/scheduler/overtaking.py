@@ -1,12 +1,12 @@
-"""The check that no watermark overtakes data: for simulations, and to debug a host.
+"""Check that no watermark overtakes on-time data, for simulations and for debugging hosts.
 
-A watermark promises a reader that it has seen all that is earlier, but for what was late at its source.
-Data keeps the promise by two rules, which hold for any user code:
+A watermark promises a reader that all earlier data has arrived, except data that was late at its
+source. Two rules, independent of user code, keep this promise:
 
-- A stage reads at no later time than any stage is at that writes for it. So what a stage puts out at
-  or after its own output watermark is on time for its readers. What it puts out before that was late
-  already, or user code has moved it back.
-- Data that was on time when it was handed on is on time in the bundle that reads it.
+- The watermark of a stage's input is at most the output watermark of every stage that writes the
+  input. Outputs at or after the writer's output watermark are therefore on time for all readers.
+  Earlier outputs were already late, or user code moved their timestamps back.
+- Data that was on time when it was delivered is on time in the bundle that reads it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,14 @@ from beam_runner_engine.scheduler.state import SchedulerState, StageState
 
 
 @attrs.frozen
-class Overtaken:
-    """Data that a watermark has passed though it was on time; times in ms.
+class OvertakenData:
+    """Violation: on-time data that a watermark has overtaken. Times are event times in ms.
 
-    `stage` reads `collection` at `watermark`, and the earliest of its elements is at `timestamp`.
+    Attributes:
+        stage: the reading stage.
+        collection: the collection that the stage reads.
+        timestamp: the earliest timestamp of the data.
+        watermark: the watermark of the stage.
     """
 
     stage: str
@@ -36,39 +40,42 @@ class Overtaken:
     watermark: Timestamp
 
 
-class WatermarkWatch:
-    """Hands events on to a scheduler, and looks at the data in them; changes nothing.
+class WatermarkChecker:
+    """Wrapper of `Scheduler.handle` that checks the data in events and commands, without changing
+    them.
 
-    It may begin at any time. Of data that was handed on before, it says nothing.
+    The check can start at any time. Data that was delivered before the start is not checked.
     """
 
     def __init__(self) -> None:
         self._on_time: dict[Data, None] = {}
-        self._found: list[Overtaken] = []
+        self._found: list[OvertakenData] = []
 
     def handle(self, scheduler: Scheduler, event: Event) -> tuple[Command, ...]:
-        """Has the scheduler handle an event, and returns its commands."""
+        """Handles an event with the scheduler, and returns the scheduler's commands."""
         state = scheduler.state
-        if isinstance(event, BundleDone) and _is_open(state, event):
-            stages = _stages_of(state, event)
+        if isinstance(event, BundleDone) and _is_bundle_open(state, event):
+            stages = _get_stages(state, event)
             for output in event.outputs:
-                self._look_at(state, output, stages)
+                self._check_output(state, output, stages)
         commands = scheduler.handle(event)
         for command in commands:
             match command:
                 case OpenBundles(_, bundles):
-                    self._look_at_bundles(state, bundles)
+                    self._check_bundles(state, bundles)
                 case ReleaseData(data):
                     for released in data:
                         self._on_time.pop(released, None)
         return commands
 
-    def take_found(self) -> list[Overtaken]:
-        """Returns what it has found since it was asked last."""
+    def take_violations(self) -> list[OvertakenData]:
+        """Returns the violations found since the last call."""
         found, self._found = self._found, []
         return found
 
-    def _look_at(self, state: SchedulerState, output: Output, stages: list[StageState]) -> None:
+    def _check_output(
+        self, state: SchedulerState, output: Output, stages: list[StageState]
+    ) -> None:
         writers = [stage for stage in stages if output.collection in stage.spec.outputs]
         time = output.data.facts.min_timestamp
         if not writers or time < min(stage.output for stage in writers):
@@ -78,9 +85,11 @@ class WatermarkWatch:
             reader = state.stages[number]
             watermark = reader.upstream.min()
             if watermark > time:
-                self._found.append(Overtaken(reader.spec.name, output.collection, time, watermark))
+                self._found.append(
+                    OvertakenData(reader.spec.name, output.collection, time, watermark)
+                )
 
-    def _look_at_bundles(self, state: SchedulerState, bundles: Iterable[Bundle]) -> None:
+    def _check_bundles(self, state: SchedulerState, bundles: Iterable[Bundle]) -> None:
         for bundle in bundles:
             for one in bundle.inputs:
                 time = one.data.facts.min_timestamp
@@ -88,17 +97,17 @@ class WatermarkWatch:
                     inputs = state.stages[state.numbers[bundle.stage]].spec.inputs
                     watermark = bundle.input_watermark
                     self._found.append(
-                        Overtaken(bundle.stage, " or ".join(inputs), time, watermark)
+                        OvertakenData(bundle.stage, " or ".join(inputs), time, watermark)
                     )
 
 
-def _is_open(state: SchedulerState, event: BundleDone) -> bool:
+def _is_bundle_open(state: SchedulerState, event: BundleDone) -> bool:
     record = state.bundles.get(event.bundle)
     return record is not None and record.bundle.attempt == event.attempt
 
 
-def _stages_of(state: SchedulerState, event: BundleDone) -> list[StageState]:
-    """Returns the stages that have an open bundle: of a section several."""
+def _get_stages(state: SchedulerState, event: BundleDone) -> list[StageState]:
+    """Returns the stages of an open bundle: several stages for a section."""
     record = state.bundles[event.bundle]
     numbers = [part.stage for part in record.parts] or [record.stage]
     return [state.stages[number] for number in numbers]

@@ -1,7 +1,8 @@
-"""How long data is needed: a count per piece of those who will still read it.
+"""Reference counts of data, which determine when data is released.
 
-A piece is used by work that waits or is in a bundle, by side inputs, by views of side inputs that
-bundles read, and by pieces split off it. When the last of them is gone, `ReleaseData` names it.
+A piece of data is used by pending or running work, by side inputs, by side-input views of bundles,
+and by pieces that were split off it. When the count drops to zero, a `ReleaseData` command names
+the data.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from beam_runner_engine.scheduler.state import Piece, SchedulerState
 
 
 def add_piece(state: SchedulerState, data: Data, origins: tuple[int, ...] = ()) -> int:
-    """Notes new data, with one use that the caller must drop, and returns the piece's number."""
+    """Registers new data with a count of 1, and returns the number of the piece. The caller must
+    drop this use.
+    """
     number = state.next_piece
     state.next_piece += 1
     state.pieces[number] = Piece(data, uses=1, origins=origins)
@@ -21,12 +24,14 @@ def add_piece(state: SchedulerState, data: Data, origins: tuple[int, ...] = ()) 
 
 
 def add_use(state: SchedulerState, number: int) -> None:
-    """Notes one more reader of a piece."""
+    """Increments the reference count of a piece."""
     state.pieces[number].uses += 1
 
 
 def drop_use(state: SchedulerState, number: int) -> None:
-    """Notes that a reader of a piece is done; the last one releases it and those it comes from."""
+    """Decrements the reference count of a piece. At zero, releases the piece and its uses of other
+    pieces.
+    """
     unused = [number]
     while unused:
         number = unused.pop()

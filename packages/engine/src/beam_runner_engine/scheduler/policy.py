@@ -1,5 +1,5 @@
-"""How work is cut into bundles, first by size and load, then by progress, and whether a section is run as
-one: policies to exchange.
+"""Policies that divide work into bundles, split running bundles, and decide whether to run a
+section as one bundle.
 """
 
 from __future__ import annotations
@@ -14,25 +14,29 @@ from beam_runner_model.times import Duration
 
 @attrs.frozen
 class Load:
-    """How busy the host is: `open` bundles of all stages, and how many it can run at once."""
+    """Load of the host: the number of `open` bundles, and the `parallelism` of the host in bundles."""
 
     open: int
     parallelism: int
 
     @property
-    def idle(self) -> int:
-        """How many more bundles could run now."""
+    def idle_slots(self) -> int:
+        """Number of additional bundles that could run now."""
         return max(0, self.parallelism - self.open)
 
 
 @attrs.frozen
 class RunningBundle:
-    """What is known about a running bundle: `fraction` of its work done after `elapsed` ms.
+    """Running bundle, as a splitting policy sees it.
 
-    `stalled` counts the latest progress reports in a row that told of no progress. `splittable`
-    bundles can be checkpointed; one that `lingers` has put out something and mostly waits for more.
-    `joint` ones have several pieces that could have bundles of their own, and share this one since
-    they are little data.
+    Attributes:
+        stage: the stage of the bundle.
+        fraction: the finished fraction of the work, from 0 to 1.
+        elapsed: the elapsed processing time (ms).
+        stalled: the number of consecutive progress reports without progress.
+        splittable: whether the bundle can be checkpointed inside an element.
+        joint: whether the bundle contains several small pieces that could run in separate bundles.
+        lingers: whether the bundle has uncommitted output and mostly waits for more input.
     """
 
     stage: str
@@ -45,36 +49,53 @@ class RunningBundle:
 
 
 class SplittingPolicy(Protocol):
-    """Decides how work is cut. Must be deterministic and picklable; the job fails if it raises."""
+    """Policy for dividing work into bundles.
+
+    Implementations must be deterministic and picklable. If a method raises an error, the job fails.
+    """
 
     def initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
-        """Cuts the waiting work of an ordinary stage into bundles.
+        """Divides the pending work of a stage without keys into bundles.
 
-        `work` is what waits, in order, at least one; `most` (at least 1) how many bundles the stage
-        may open. Returns the number of pieces of work in each bundle, in order: at least one
-        bundle, none empty. What they leave over waits on until a bundle of the stage is done.
+        Args:
+            work: the facts of the pending pieces in order, at least one.
+            most: the maximum number of bundles, at least 1.
+            load: the load of the host.
+
+        Returns:
+            The number of pieces in each bundle, in order: at least one bundle, and at least one
+                piece per bundle. Remaining pieces wait until a bundle of the stage finishes.
         """
         ...
 
     def dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
-        """Says whether a bundle that has just reported progress should be split.
+        """Decides whether to split a bundle that has just reported progress.
 
-        Returns the fraction of the remainder that the bundle keeps, 0.0 for a checkpoint, or None
-        to leave it alone.
+        Returns:
+            The fraction of the remaining work that the bundle keeps; 0.0 requests a checkpoint.
+                None to continue without a split.
         """
         ...
 
 
 @attrs.frozen
 class DefaultPolicy:
-    """Bundles of about `bundle_bytes`, or smaller where that gives idle slots something to do, unless
-    `spreads` is False: then only once a bundle takes long.
+    """Default splitting policy: creates bundles of about `bundle_bytes` and splits long-running
+    bundles.
 
-    A bundle is checkpointed after `checkpoint_after` ms, or where it lingers, so that long
-    restrictions commit now and then. Before that a joint one leaves what it has not begun to idle slots
-    at its first report, and another one is split in half when a slot is idle and it is expected to run
-    for `split_above` ms more, or has stalled for `stalled_reports` reports. Without `halves_restrictions`
-    splittable bundles are only checkpointed.
+    Attributes:
+        bundle_bytes: the target size of a bundle, in bytes.
+        split_above: the expected remaining time (ms) above which a bundle is split in half if a
+            slot is idle.
+        stalled_reports: the number of reports without progress after which a bundle is split in
+            half if a slot is idle.
+        checkpoint_after: the elapsed time (ms) after which a splittable bundle is checkpointed, so
+            that long restrictions commit regularly. A lingering bundle is checkpointed at its next
+            report.
+        spreads: whether pending work is divided into smaller bundles to use idle slots. If False,
+            bundles are split only after they take long.
+        halves_restrictions: whether splittable bundles can be split in half. If False, they are
+            only checkpointed.
     """
 
     bundle_bytes: int = 64 * 1024 * 1024
@@ -85,9 +106,9 @@ class DefaultPolicy:
     halves_restrictions: bool = True
 
     def initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
-        """Fills bundles in order up to the aimed size."""
+        """Fills bundles in order up to the target size."""
         total = sum(facts.size for facts in work)
-        wanted = max(-(-total // self.bundle_bytes), load.idle if self.spreads else 1, 1)
+        wanted = max(-(-total // self.bundle_bytes), load.idle_slots if self.spreads else 1, 1)
         bundles = min(wanted, most, len(work))
         aim = total / bundles
         counts: list[int] = []
@@ -106,13 +127,14 @@ class DefaultPolicy:
         return counts
 
     def dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:
-        """Checkpoints old and lingering bundles; halves long or stalled ones for idle slots."""
-        # First: the half of a restriction without end is no nearer to its end, and commits nothing.
+        """Checkpoints old and lingering bundles, and halves long or stalled bundles for idle slots."""
+        # Check for checkpoints first: half of an endless restriction never finishes, so a split
+        # commits nothing.
         if bundle.splittable and (bundle.lingers or bundle.elapsed >= self.checkpoint_after):
             return 0.0
         if bundle.splittable and not self.halves_restrictions:
             return None
-        if load.idle:
+        if load.idle_slots:
             if bundle.joint:
                 return 0.0
             if bundle.stalled >= self.stalled_reports:
@@ -126,12 +148,16 @@ class DefaultPolicy:
 
 @attrs.frozen
 class SectionFacts:
-    """What is known of a section when its whole input is there.
+    """Facts about a section whose complete input is available.
 
-    `count` elements of `size` bytes are all that it reads, side inputs aside. `work` is how many bytes that
-    stands for: restrictions for what they say; None if some of it is of a root, or of restrictions that say
-    nothing, from which anything may come. It has `exchanges` inner collections. The host can run
-    `parallelism` bundles at the same time.
+    Attributes:
+        stages: the names of the stages.
+        count: the number of elements in the input, without side inputs.
+        size: the size of the input in bytes, without side inputs.
+        work: the number of bytes that the input represents, from the sizes of restrictions. None if
+            part of the input is a root or an unsized restriction, whose output size is unknown.
+        exchanges: the number of collections between stages of the section.
+        parallelism: the number of bundles that the host can run at once.
     """
 
     stages: tuple[str, ...]
@@ -143,24 +169,30 @@ class SectionFacts:
 
 
 class SectionPolicy(Protocol):
-    """Decides whether a section is run as one. Must be deterministic and picklable; the job fails if it
-    raises.
+    """Policy that decides whether to run a section as one bundle.
+
+    Implementations must be deterministic and picklable. If a method raises an error, the job fails.
     """
 
     def opens(self, section: SectionFacts) -> bool:
-        """Says whether it is opened as one bundle; else its stages have bundles of their own."""
+        """Returns whether to run the section as one bundle. Otherwise, its stages get separate
+        bundles.
+        """
         ...
 
 
 @attrs.frozen
 class DefaultSectionPolicy:
-    """Opens sections whose work is at least `least_bytes`; with `growing` also those of which nobody knows it."""
+    """Default section policy: opens sections with at least `least_bytes` of work.
+
+    If `growing` is True, sections with an unknown amount of work are also opened.
+    """
 
     least_bytes: int = 0
     growing: bool = False
 
     def opens(self, section: SectionFacts) -> bool:
-        """Decides by the work, or by what is read if that is more."""
+        """Returns whether the larger of work and input size reaches `least_bytes`."""
         if section.work is None and self.growing:
             return True
         return max(section.size, section.work or 0) >= self.least_bytes

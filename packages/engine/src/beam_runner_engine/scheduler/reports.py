@@ -1,6 +1,4 @@
-"""What a job is at, for those who ask: watermarks and backlog of each stage, and who waits for
-what.
-"""
+"""Reports about a job: watermarks and backlog of each stage, failed bundles, and waits."""
 
 from __future__ import annotations
 
@@ -18,16 +16,25 @@ from beam_runner_engine.scheduler.state import (
     SectionPhase,
     StageState,
 )
-from beam_runner_engine.scheduler.wakeups import event_wake
+from beam_runner_engine.scheduler.wakeups import get_event_wake
 
 
 @attrs.frozen
 class StageReport:
-    """A stage's watermarks (ms) and how much it has to do.
+    """Watermarks and backlog of a stage.
 
-    `waiting` pieces of work of `waiting_bytes` are not in a bundle, `blocked` of them for want of
-    side inputs and `delayed` more until a processing time; `open_bundles` are running, and `paused` are
-    open, too, and wait for another attempt.
+    Attributes:
+        stage: the name of the stage.
+        upstream_watermark: the earliest watermark (ms) of the input collections.
+        input_watermark: the input watermark (ms).
+        output_watermark: the output watermark (ms).
+        waiting: the number of pending pieces of work that are not in a bundle and not delayed.
+        waiting_bytes: the size of the pending work in bytes.
+        blocked: the number of pending pieces of work that wait for side inputs.
+        delayed: the number of residuals that wait for a processing time.
+        open_bundles: the number of running bundles.
+        complete: whether the stage has finished.
+        paused: the number of open bundles that wait for their next attempt.
     """
 
     stage: str
@@ -45,14 +52,17 @@ class StageReport:
 
 @attrs.frozen
 class Retry:
-    """An open bundle of which an attempt failed.
+    """Open bundle with at least one failed attempt.
 
     Attributes:
         bundle: the bundle, at the latest attempt.
-        attempts: the number of failed attempts; an attempt that found a neighbour unavailable isn't one.
+        attempts: the number of failed attempts. Failures because of an unavailable external system
+            don't count.
         last: the latest failure.
-        due: the processing time (ms) at which the next attempt begins; None if it runs.
-        outage_since: the processing time (ms) since which a neighbour is unavailable; None if none is.
+        due: the processing time (ms) at which the next attempt starts; None if the next attempt is
+            running.
+        outage_since: the processing time (ms) at which the current outage started; None without an
+            outage.
     """
 
     bundle: Bundle
@@ -62,8 +72,8 @@ class Retry:
     outage_since: Timestamp | None
 
 
-def report(stage: StageState) -> StageReport:
-    """Returns what a stage is at, at constant cost."""
+def report_stage(stage: StageState) -> StageReport:
+    """Returns a report about a stage, at constant cost."""
     return StageReport(
         stage=stage.spec.name,
         upstream_watermark=stage.seen_upstream,
@@ -79,8 +89,8 @@ def report(stage: StageState) -> StageReport:
     )
 
 
-def retries(records: Iterable[BundleRecord]) -> tuple[Retry, ...]:
-    """Returns those bundles of which an attempt failed."""
+def list_retries(records: Iterable[BundleRecord]) -> tuple[Retry, ...]:
+    """Returns a report about each bundle with failed attempts."""
     return tuple(
         Retry(
             record.bundle,
@@ -94,19 +104,19 @@ def retries(records: Iterable[BundleRecord]) -> tuple[Retry, ...]:
     )
 
 
-def waits(state: SchedulerState) -> tuple[Wait, ...]:
-    """Returns what every incomplete stage waits for, in the order of the graph."""
+def list_waits(state: SchedulerState) -> tuple[Wait, ...]:
+    """Returns the waits of every incomplete stage, in graph order."""
     return tuple(
-        wait for stage in state.stages if not stage.complete for wait in _waits_of(state, stage)
+        wait for stage in state.stages if not stage.complete for wait in _find_waits(state, stage)
     )
 
 
-def _waits_of(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
+def _find_waits(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
     found = (
-        *_running(stage),
-        *_side_inputs(state, stage),
-        *_end_of_input(state, stage),
-        *_shards(stage),
+        *_find_bundle_waits(stage),
+        *_find_side_input_waits(state, stage),
+        *_find_input_waits(state, stage),
+        *_find_shard_waits(stage),
     )
     yield from found
     if not found and stage.seen_upstream < MAX_TIMESTAMP:
@@ -121,7 +131,7 @@ def _waits_of(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
                 )
 
 
-def _running(stage: StageState) -> Iterator[Wait]:
+def _find_bundle_waits(stage: StageState) -> Iterator[Wait]:
     for kind, count in (
         (WaitKind.BUNDLES, stage.open - stage.paused),
         (WaitKind.RETRY, stage.paused),
@@ -131,7 +141,7 @@ def _running(stage: StageState) -> Iterator[Wait]:
             yield Wait(kind, stage.spec.name, count=count)
 
 
-def _side_inputs(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
+def _find_side_input_waits(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
     for side in stage.sides:
         for window, waiting in side.waiting.items():
             yield Wait(
@@ -145,7 +155,7 @@ def _side_inputs(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
             )
 
 
-def _end_of_input(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
+def _find_input_waits(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
     name = stage.spec.name
     ready = any(shard.ready for shard in stage.shards.values())
     if stage.spec.whole_input and ready and stage.seen_upstream < MAX_TIMESTAMP:
@@ -157,10 +167,10 @@ def _end_of_input(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
             yield Wait(WaitKind.END_OF_SECTION_INPUT, name, givers=tuple(stages))
 
 
-def _shards(stage: StageState) -> Iterator[Wait]:
+def _find_shard_waits(stage: StageState) -> Iterator[Wait]:
     name = stage.spec.name
     for key, shard in stage.shards.items():
-        summary, wake = shard.summary, event_wake(shard.summary)
+        summary, wake = shard.summary, get_event_wake(shard.summary)
         clock, hold = summary.next_processing_timer, summary.min_hold
         if shard.open:
             continue

@@ -1,11 +1,11 @@
-"""Residuals: unfinished work that comes back from a bundle, at its end or when it is split."""
+"""Residuals: unfinished work that a bundle returns when it finishes or is split."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.scheduler.delivery import new_work, place_work
+from beam_runner_engine.scheduler.delivery import create_work, queue_work
 from beam_runner_engine.scheduler.events import Residual
 from beam_runner_engine.scheduler.pieces import add_piece, add_use, drop_use
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState
@@ -13,23 +13,30 @@ from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import delay_work
 
 
-def take_back(
+def requeue_residuals(
     state: SchedulerState,
     stage: StageState,
     record: BundleRecord,
     residuals: Sequence[Residual],
     origins: tuple[int, ...] = (),
 ) -> None:
-    """Makes residuals of a bundle work of its stage again, at once or after their delay.
+    """Turns residuals of a bundle into work of its stage, immediately or after their delay.
 
-    `origins` are pieces whose storage they may share. While the job drains, only whole ones are delayed:
-    those go on at their own pace, the others are to be truncated. Must be called before the bundle's own work is removed.
+    Call this function before the bundle's own work is removed. During a drain, only whole residuals
+    keep their delay; all other residuals are truncated as soon as possible.
+
+    Args:
+        state: the scheduler's state.
+        stage: the stage of the bundle.
+        record: the bundle.
+        residuals: the residuals.
+        origins: the pieces whose storage the residuals can share.
     """
-    own = own_pieces(record) if residuals else {}
+    own = map_own_pieces(record) if residuals else {}
     for residual in residuals:
-        piece = piece_of(state, own, residual.data, origins)
+        piece = get_piece(state, own, residual.data, origins)
         windows = residual.data.facts.windows if residual.windows is None else residual.windows
-        for work in new_work(
+        for work in create_work(
             state,
             stage,
             piece,
@@ -39,23 +46,26 @@ def take_back(
             residual=True,
             truncated=residual.whole or (record.truncated and not residual.untouched),
         ):
-            # Journals of older versions have no whole residuals: of these none is delayed, as it was then.
+            # Journals of older versions have no residuals with `whole`. In their drains, residuals had
+            # no delay.
             if residual.delay and (residual.whole or state.phase is Phase.RUNNING):
                 delay_work(state, stage, work, residual.delay)
             else:
-                place_work(state, stage, work)
+                queue_work(state, stage, work)
         drop_use(state, piece)
 
 
-def own_pieces(record: BundleRecord) -> dict[Data, int]:
-    """Returns the pieces a bundle works on by their data."""
+def map_own_pieces(record: BundleRecord) -> dict[Data, int]:
+    """Returns the numbers of the pieces that a bundle processes, by data."""
     return {work.data: work.piece for work in record.work}
 
 
-def piece_of(
+def get_piece(
     state: SchedulerState, own: Mapping[Data, int], data: Data, origins: tuple[int, ...]
 ) -> int:
-    """Returns the piece of some data with one more use: one's own if it is handed back whole."""
+    """Returns the piece of some data after adding a use. If the data is a complete input of the
+    bundle, the piece already exists.
+    """
     piece = own.get(data)
     if piece is None:
         return add_piece(state, data, origins)

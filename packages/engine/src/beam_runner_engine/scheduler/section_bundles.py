@@ -1,4 +1,6 @@
-"""The life of a section: it waits for its whole input, is decided once, and has one bundle or falls apart."""
+"""Lifecycle of a section: it waits for its complete input, and then runs as one bundle or as
+separate stages.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,19 @@ from collections.abc import Iterable
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import MAX_TIMESTAMP
 
-from beam_runner_engine.scheduler.attempts import inputs_of
-from beam_runner_engine.scheduler.bundles import hand_on, has_caught_up
+from beam_runner_engine.scheduler.attempts import build_inputs
+from beam_runner_engine.scheduler.bundles import deliver_outputs, resume_producers
 from beam_runner_engine.scheduler.commands import (
     Bundle,
     FinalizeBundles,
     OpenBundles,
     SectionPart,
 )
-from beam_runner_engine.scheduler.delivery import place_work, remove_work
+from beam_runner_engine.scheduler.delivery import queue_work, remove_work
 from beam_runner_engine.scheduler.errors import HostCodeError
 from beam_runner_engine.scheduler.events import BundleDone, SectionRefused
 from beam_runner_engine.scheduler.policy import SectionFacts
-from beam_runner_engine.scheduler.side_inputs import all_views, give_back, views_for
+from beam_runner_engine.scheduler.side_inputs import create_all_views, create_views, release_views
 from beam_runner_engine.scheduler.state import (
     BundleRecord,
     PartRecord,
@@ -34,47 +36,49 @@ from beam_runner_engine.scheduler.transitions import Phase
 _POLICY = "the policy for a section"
 
 
-def decide(state: SchedulerState, number: int) -> None:
-    """Opens a section that has its whole input, or lets its stages have bundles of their own."""
+def decide_section(state: SchedulerState, number: int) -> None:
+    """Opens the bundle of a section whose complete input is available, or releases its stages to
+    run separately.
+    """
     section = state.sections[number]
-    if section.phase is not SectionPhase.WAITING or not _has_all(state, section):
+    if section.phase is not SectionPhase.WAITING or not _has_complete_input(state, section):
         return
-    if _is_opened(state, section):
+    if _should_open(state, section):
         section.phase = SectionPhase.OPEN
-        _open(state, number, section)
+        _open_section(state, number, section)
     else:
-        _fall_apart(state, section)
+        _release_stages(state, section)
 
 
-def is_held(state: SchedulerState, stage: StageState) -> bool:
-    """Whether a stage may open no bundle, since its section has, or may have one."""
+def is_held_by_section(state: SchedulerState, stage: StageState) -> bool:
+    """Returns whether the stage must not open bundles because its section waits, runs or is done."""
     if stage.section is None:
         return False
     return state.sections[stage.section].phase is not SectionPhase.APART
 
 
 def commit_section(state: SchedulerState, event: BundleDone) -> None:
-    """Closes the bundle of a section and gives its outputs to those who read them."""
-    record = _close(state, event.bundle, SectionPhase.DONE)
-    hand_on(state, event)
+    """Closes the committed bundle of a section, and delivers its outputs."""
+    record = _close_section(state, event.bundle, SectionPhase.DONE)
+    deliver_outputs(state, event)
     for part in record.parts:
         stage = state.stages[part.stage]
         for work in part.work:
             remove_work(state, stage, work)
-        has_caught_up(state, stage)
+        resume_producers(state, stage)
     if event.finalize:
         state.commands.append(FinalizeBundles((event.bundle,)))
 
 
-def refuse(state: SchedulerState, event: SectionRefused) -> None:
-    """Gives the input of a section back to its stages, which then have bundles of their own."""
-    record = _close(state, event.bundle, SectionPhase.APART)
+def refuse_section(state: SchedulerState, event: SectionRefused) -> None:
+    """Returns the input of a refused section to its stages, which then get separate bundles."""
+    record = _close_section(state, event.bundle, SectionPhase.APART)
     for part in record.parts:
         for work in part.work:
-            place_work(state, state.stages[part.stage], work)
+            queue_work(state, state.stages[part.stage], work)
 
 
-def _has_all(state: SchedulerState, section: SectionState) -> bool:
+def _has_complete_input(state: SchedulerState, section: SectionState) -> bool:
     heads = (state.stages[number] for number in section.node.heads)
     if any(head.seen_upstream < MAX_TIMESTAMP for head in heads):
         return False
@@ -82,9 +86,9 @@ def _has_all(state: SchedulerState, section: SectionState) -> bool:
     return all(state.collections[side.spec.collection].watermark == MAX_TIMESTAMP for side in sides)
 
 
-def _is_opened(state: SchedulerState, section: SectionState) -> bool:
+def _should_open(state: SchedulerState, section: SectionState) -> bool:
     heads = [state.stages[number] for number in section.node.heads]
-    ready = [(head, items[0].data.facts) for head in heads for items in _ready(head)]
+    ready = [(head, items[0].data.facts) for head in heads for items in _list_queued_work(head)]
     if not ready or state.phase is Phase.DRAINING:
         return False
     stages = tuple(state.stages[number].spec.name for number in section.node.stages)
@@ -92,7 +96,7 @@ def _is_opened(state: SchedulerState, section: SectionState) -> bool:
         stages=stages,
         count=sum(facts.count for _, facts in ready),
         size=sum(facts.size for _, facts in ready),
-        work=_work_of(state, ready),
+        work=_compute_work(state, ready),
         exchanges=len(section.node.inner),
         parallelism=state.limits.parallelism,
     )
@@ -102,8 +106,12 @@ def _is_opened(state: SchedulerState, section: SectionState) -> bool:
         raise HostCodeError(stages[0], _POLICY, f"raised {error!r}") from error
 
 
-def _work_of(state: SchedulerState, ready: Iterable[tuple[StageState, DataFacts]]) -> int | None:
-    """How many bytes data stands for, of which the stage that reads it is known; None if anything may come of it."""
+def _compute_work(
+    state: SchedulerState, ready: Iterable[tuple[StageState, DataFacts]]
+) -> int | None:
+    """Returns the number of bytes that the input of a section represents, or None if the amount is
+    unknown.
+    """
     roots = set(state.graph.roots)
     work = 0
     for head, facts in ready:
@@ -115,20 +123,22 @@ def _work_of(state: SchedulerState, ready: Iterable[tuple[StageState, DataFacts]
     return work
 
 
-def _fall_apart(state: SchedulerState, section: SectionState) -> None:
+def _release_stages(state: SchedulerState, section: SectionState) -> None:
     section.phase = SectionPhase.APART
     for number in section.node.stages:
         state.touched[number] = None
 
 
-def _open(state: SchedulerState, number: int, section: SectionState) -> None:
+def _open_section(state: SchedulerState, number: int, section: SectionState) -> None:
     parts, records = [], []
     for member in section.node.stages:
         stage = state.stages[member]
-        work = _take(stage)
+        work = _take_queued_work(stage)
         begins = member in section.node.heads
-        side_inputs, views = views_for(state, stage, work) if begins else all_views(state, stage)
-        inputs = tuple(inputs_of(work, truncate=False))
+        side_inputs, views = (
+            create_views(state, stage, work) if begins else create_all_views(state, stage)
+        )
+        inputs = tuple(build_inputs(work, truncate=False))
         parts.append(SectionPart(stage.spec.name, inputs, side_inputs, stage.input))
         records.append(PartRecord(member, work, views))
         stage.open += 1
@@ -161,7 +171,7 @@ def _open(state: SchedulerState, number: int, section: SectionState) -> None:
     state.commands.append(OpenBundles(bundle.stage, (bundle,)))
 
 
-def _close(state: SchedulerState, bundle: int, phase: SectionPhase) -> BundleRecord:
+def _close_section(state: SchedulerState, bundle: int, phase: SectionPhase) -> BundleRecord:
     record = state.bundles.pop(bundle)
     assert record.section is not None
     state.sections[record.section].phase = phase
@@ -169,18 +179,18 @@ def _close(state: SchedulerState, bundle: int, phase: SectionPhase) -> BundleRec
         stage = state.stages[part.stage]
         stage.open -= 1
         stage.running -= len(part.work)
-        give_back(state, part.views)
+        release_views(state, part.views)
         state.touched[part.stage] = None
     return record
 
 
-def _ready(stage: StageState) -> list[list[Work]]:
-    """The work that waits in all shards of a stage, by piece."""
+def _list_queued_work(stage: StageState) -> list[list[Work]]:
+    """Returns the queued work of all shards of a stage, by piece."""
     return [items for shard in stage.shards.values() for items in shard.ready.values()]
 
 
-def _take(stage: StageState) -> list[Work]:
-    work = [item for items in _ready(stage) for item in items]
+def _take_queued_work(stage: StageState) -> list[Work]:
+    work = [item for items in _list_queued_work(stage) for item in items]
     for shard in stage.shards.values():
         shard.ready.clear()
     stage.candidates.clear()

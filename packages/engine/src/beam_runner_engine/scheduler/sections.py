@@ -1,4 +1,4 @@
-"""Which stages can run as one bundle: trees of stages that hand on all they make to each other."""
+"""Detection of sections: trees of stages that pass all their output to each other."""
 
 from __future__ import annotations
 
@@ -12,44 +12,48 @@ from beam_runner_engine.scheduler.specs import StageSpec
 
 @attrs.define(eq=False)
 class _Group:
-    """Stages that were found to belong together.
+    """Stages that belong to the same section.
 
-    Groups that others wait for have a lower `rank` than these, so no two wait for each other.
+    If another group waits for a group, the awaited group has a lower `rank`. Therefore, no two
+    groups wait for each other.
     """
 
     stages: list[int]
     rank: int
     inner: list[str] = attrs.field(factory=list)
     awaited: bool = False
-    """Whether another group reads something of it, and so has a higher rank."""
+    """Whether another group reads an output of the group, and therefore has a higher rank."""
 
 
 def find_sections(graph: Graph, most_exchanges: int) -> tuple[Section, ...]:
-    """Returns the sections of a graph, in the order of their first stages.
+    """Returns the sections of a graph, ordered by their first stages, in time proportional to the
+    graph.
 
-    A stage is taken into the section of those it reads from if all of what it reads is written by stages
-    that span, and read by nobody else, not as a side input either; if it waits for nothing else that waits for
-    them; and if no more than `most_exchanges` collections of the section are in a row then. Takes time in
-    proportion to the graph.
+    A stage joins the section of its upstream stages under these conditions. All its inputs are
+    written by stages with `spans` and have no other reader, including side inputs. The stage waits
+    for no other group that waits for the section. The section has at most `most_exchanges`
+    collections in a row.
     """
     if not any(stage.spans for stage in graph.stages):
         return ()
     group_of: list[_Group] = []
     levels: list[int] = []
     for number, stage in enumerate(graph.stages):
-        level = 1 + max((levels[writer] for writer in _writers(graph, stage.inputs)), default=-1)
-        group = _group_for(graph, group_of, number, stage, may_join=level <= most_exchanges)
+        level = 1 + max(
+            (levels[writer] for writer in _find_writers(graph, stage.inputs)), default=-1
+        )
+        group = _assign_group(graph, group_of, number, stage, may_join=level <= most_exchanges)
         group_of.append(group)
         levels.append(level if len(group.stages) > 1 else 0)
     groups = dict.fromkeys(group for group in group_of if group.inner)
-    return tuple(_section(graph, group) for group in groups)
+    return tuple(_build_section(graph, group) for group in groups)
 
 
-def _group_for(
+def _assign_group(
     graph: Graph, group_of: list[_Group], number: int, stage: StageSpec, *, may_join: bool
 ) -> _Group:
-    before = _groups(graph, group_of, stage.inputs)
-    sides = _groups(graph, group_of, (side.collection for side in stage.side_inputs))
+    before = _find_groups(graph, group_of, stage.inputs)
+    sides = _find_groups(graph, group_of, (side.collection for side in stage.side_inputs))
     for group in sides:
         group.awaited = True
     if _can_follow(graph, stage) and not any(group in sides for group in before):
@@ -57,13 +61,13 @@ def _group_for(
         inner = [*(name for group in before for name in group.inner), *stage.inputs]
         movable = all(group.rank == rank or not group.awaited for group in before)
         if movable and may_join:
-            return _joined(group_of, before, number, rank, inner)
+            return _join_groups(group_of, before, number, rank, inner)
     for group in before:
         group.awaited = True
     return _Group([number], 1 + max((group.rank for group in (*before, *sides)), default=-1))
 
 
-def _joined(
+def _join_groups(
     group_of: list[_Group], before: Iterable[_Group], number: int, rank: int, inner: list[str]
 ) -> _Group:
     first, *others = before
@@ -77,19 +81,19 @@ def _joined(
     return first
 
 
-def _groups(graph: Graph, group_of: list[_Group], names: Iterable[str]) -> list[_Group]:
-    """The groups of the stages that write some collections, each once."""
-    return list(dict.fromkeys(group_of[writer] for writer in _writers(graph, names)))
+def _find_groups(graph: Graph, group_of: list[_Group], names: Iterable[str]) -> list[_Group]:
+    """Returns the groups of the stages that write the collections, without duplicates."""
+    return list(dict.fromkeys(group_of[writer] for writer in _find_writers(graph, names)))
 
 
-def _writers(graph: Graph, names: Iterable[str]) -> Iterator[int]:
-    """The stages that write some collections."""
+def _find_writers(graph: Graph, names: Iterable[str]) -> Iterator[int]:
+    """Returns the stages that write the collections."""
     writers = (writer for name in names for writer in graph.collections[name].producers)
     return (writer for writer in writers if writer >= 0)
 
 
 def _can_follow(graph: Graph, stage: StageSpec) -> bool:
-    """Whether a stage may read within a section what others write in it."""
+    """Returns whether a stage can read its main input from other stages in the same section."""
     return (
         stage.spans
         and not stage.splittable
@@ -106,7 +110,7 @@ def _can_be_inner(graph: Graph, name: str) -> bool:
     )
 
 
-def _section(graph: Graph, group: _Group) -> Section:
+def _build_section(graph: Graph, group: _Group) -> Section:
     inner = set(group.inner)
     stages = tuple(sorted(group.stages))
     outputs = (name for number in stages for name in graph.stages[number].outputs)

@@ -1,10 +1,11 @@
-"""Side inputs: which windows may be read, who waits for them, what bundles see of them.
+"""Side inputs: readable windows, waiting work, and the views that bundles read.
 
-Work needs one window of each of its stage's side inputs. It waits for the first one that can't be
-read yet, in `SideState.waiting`, and is looked at again when that one can. Windows that can be read
-stay so: watermarks never go back.
+Each piece of work needs one window of each side input of its stage. The work waits in
+`SideState.waiting` for the first window that is not readable yet, and is checked again when this
+window becomes readable. A readable window stays readable, because watermarks never decrease.
 
-Side windows are told apart by what of them is `within_time`; commands name them as their data does.
+Side-input windows are compared after `clip_to_time_bounds`. Commands contain the windows as the data has
+them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
-from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp, plus
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp, add_clamped
 from beam_runner_model.window_coders import encode_window
-from beam_runner_model.windows import IntervalWindow, Window, within_time
+from beam_runner_model.windows import IntervalWindow, Window, clip_to_time_bounds
 
-from beam_runner_engine.scheduler.checkpoints import note_update
+from beam_runner_engine.scheduler.checkpoints import schedule_checkpoints
 from beam_runner_engine.scheduler.commands import SideInput
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.errors import HostCodeError
@@ -36,47 +37,47 @@ Groups = list[tuple[frozenset[Window] | None, tuple[Need, ...]]]
 
 
 def group_by_needs(stage: StageState, windows: frozenset[Window] | None) -> Groups:
-    """Groups the windows of some data by the side windows they need.
+    """Groups the windows of some data by the side-input windows that they need.
 
-    One group means that the data need not be told apart by window.
+    A result with one group means that the data needs no separation by window.
     """
     if not stage.sides:
         return [(windows, ())]
     if not windows:
-        return [(windows, _needs(stage, None))]
+        return [(windows, _find_needs(stage, None))]
     groups: dict[tuple[Need, ...], set[Window]] = {}
-    for window in sorted(windows, key=order_of):
-        groups.setdefault(_needs(stage, window), set()).add(window)
+    for window in sorted(windows, key=window_sort_key):
+        groups.setdefault(_find_needs(stage, window), set()).add(window)
     return [(frozenset(members), needs) for needs, members in groups.items()]
 
 
-def _needs(stage: StageState, window: Window | None) -> tuple[Need, ...]:
+def _find_needs(stage: StageState, window: Window | None) -> tuple[Need, ...]:
     return tuple(
-        (place, _side_window(stage, side, window)) for place, side in enumerate(stage.sides)
+        (place, _map_window(stage, side, window)) for place, side in enumerate(stage.sides)
     )
 
 
-def _side_window(stage: StageState, side: SideState, window: Window | None) -> Window | None:
+def _map_window(stage: StageState, side: SideState, window: Window | None) -> Window | None:
     try:
         found = side.spec.mapping.side_window(window)
     except Exception as error:
         code = f"the window mapping of side input {side.spec.name!r}"
         raise HostCodeError(stage.spec.name, code, f"raised {error!r}") from error
-    return found and within_time(found)
+    return found and clip_to_time_bounds(found)
 
 
-def _windows_of(data: Data) -> list[Window]:
-    """Returns the side windows that some data is for, always in the same order."""
-    return sorted(set(map(within_time, data.facts.windows or ())), key=order_of)
+def _list_windows(data: Data) -> list[Window]:
+    """Returns the side-input windows of some data, in a deterministic order."""
+    return sorted(set(map(clip_to_time_bounds, data.facts.windows or ())), key=window_sort_key)
 
 
-def order_of(window: Window) -> tuple[Timestamp, bytes]:
-    """Returns a sort key for windows of a collection that is the same in every process."""
+def window_sort_key(window: Window) -> tuple[Timestamp, bytes]:
+    """Returns a sort key for windows of a collection that is equal in every process."""
     return window.max_timestamp(), encode_window(window)
 
 
 def is_readable(state: SchedulerState, stage: StageState, need: Need) -> bool:
-    """Whether a window of a side input may be read."""
+    """Returns whether a window of a side input is readable."""
     place, window = need
     side = stage.sides[place]
     watermark = state.collections[side.spec.collection].watermark
@@ -89,45 +90,47 @@ def is_readable(state: SchedulerState, stage: StageState, need: Need) -> bool:
     return side.spec.readiness is SideInputReadiness.FIRST_PANE and window in side.pieces
 
 
-def first_unreadable(state: SchedulerState, stage: StageState, work: Work) -> Need | None:
-    """Returns the first side window that the work has to wait for, None if there is none."""
+def find_unreadable(state: SchedulerState, stage: StageState, work: Work) -> Need | None:
+    """Returns the first side-input window that the work must wait for, or None if all are readable."""
     for need in work.needs:
         if not is_readable(state, stage, need):
             return need
     return None
 
 
-def wait_for(stage: StageState, need: Need, shard: int | None, work: Work) -> None:
-    """Lets work wait for a side window."""
+def add_waiting_work(stage: StageState, need: Need, shard: int | None, work: Work) -> None:
+    """Adds work to the queue of a side-input window."""
     place, window = need
     side = stage.sides[place]
     waiting = side.waiting.get(window)
     if waiting is None:
         waiting = side.waiting[window] = []
         if window is not None:
-            heappush(side.ends, (*order_of(window), window))
+            heappush(side.ends, (*window_sort_key(window), window))
     waiting.append((shard, work))
 
 
 def pop_readable(side: SideState, watermark: Timestamp) -> Iterator[tuple[int | None, Work]]:
-    """Removes and yields the work (with its shard) that the side input's watermark sets free."""
+    """Removes and yields the work (with its shard) that can proceed at the side input's new
+    watermark.
+    """
     while side.ends and (side.ends[0][0] < watermark or watermark == MAX_TIMESTAMP):
         yield from side.waiting.pop(heappop(side.ends)[2], ())
     if watermark == MAX_TIMESTAMP:
         yield from side.waiting.pop(None, ())
 
 
-def attach(
+def add_side_data(
     state: SchedulerState, stage: StageState, side: SideState, piece: int
 ) -> list[tuple[int | None, Work]]:
-    """Adds data to a side input and returns the work (with its shard) that it sets free.
+    """Adds data to a side input, and returns the work (with its shard) that can now proceed.
 
-    Windows that are not needed any more are passed over.
+    Data of expired windows is ignored.
     """
     free: list[tuple[int | None, Work]] = []
-    for window in _windows_of(state.pieces[piece].data):
-        last_needed = plus(window.max_timestamp(), side.spec.retention)
-        if _expired(last_needed, stage.input):
+    for window in _list_windows(state.pieces[piece].data):
+        last_needed = add_clamped(window.max_timestamp(), side.spec.retention)
+        if _is_expired(last_needed, stage.input):
             continue
         pieces = side.pieces.get(window)
         if pieces is None:
@@ -137,24 +140,25 @@ def attach(
         add_use(state, piece)
         view = side.views.get(window)
         if view is not None and view.updating:
-            note_update(state, stage, view)
-        _invalidate(state, side, window)
+            schedule_checkpoints(state, stage, view)
+        _invalidate_view(state, side, window)
         if side.spec.readiness is SideInputReadiness.FIRST_PANE:
             free.extend(side.waiting.pop(window, ()))
-            # Its entry in `ends` stays and finds nothing.
+            # The window's entry in `ends` remains, and later finds no waiting work.
     return free
 
 
-def make_room(state: SchedulerState, outputs: Iterable[Output]) -> None:
-    """Drops what the outputs of a commit replace in side inputs that are replaced by each commit.
+def drop_replaced_data(state: SchedulerState, outputs: Iterable[Output]) -> None:
+    """Removes data of side inputs that the outputs of a commit replace.
 
-    Views of these windows become old when `attach` adds what takes the place.
+    Bundles keep their views of the removed data. The views become outdated when `add_side_data` adds the
+    new data.
     """
     windows: dict[str, dict[Window, None]] = {}
     for output in outputs:
         if not state.collections[output.collection].node.side_consumers:
             continue
-        known = dict.fromkeys(_windows_of(output.data))
+        known = dict.fromkeys(_list_windows(output.data))
         windows.setdefault(output.collection, {}).update(known)
     for name, replaced in windows.items():
         for number, place in state.collections[name].node.side_consumers:
@@ -168,10 +172,12 @@ def make_room(state: SchedulerState, outputs: Iterable[Output]) -> None:
                     side.pieces[window] = []
 
 
-def views_for(
+def create_views(
     state: SchedulerState, stage: StageState, work: Iterable[Work]
 ) -> tuple[tuple[SideInput, ...], list[SideView]]:
-    """Returns the side inputs that work of one bundle sees, and the views to give back at its end."""
+    """Returns the side inputs that a bundle with this work reads, and the views to return when it
+    closes.
+    """
     needs: dict[Need, None] = {}
     for item in work:
         for place, window in item.needs:
@@ -179,20 +185,20 @@ def views_for(
                 needs[place, window] = None
             else:
                 needs.update(dict.fromkeys((place, known) for known in stage.sides[place].pieces))
-    return _views(state, stage, needs)
+    return _create_views(state, stage, needs)
 
 
-def all_views(
+def create_all_views(
     state: SchedulerState, stage: StageState
 ) -> tuple[tuple[SideInput, ...], list[SideView]]:
-    """Returns all there is of a stage's side inputs, and the views to give back."""
+    """Returns all side-input data of a stage, and the views to return when the bundle closes."""
     places = enumerate(stage.sides)
-    return _views(
+    return _create_views(
         state, stage, ((place, window) for place, side in places for window in side.pieces)
     )
 
 
-def _views(
+def _create_views(
     state: SchedulerState, stage: StageState, needs: Iterable[Need]
 ) -> tuple[tuple[SideInput, ...], list[SideView]]:
     inputs: list[SideInput] = []
@@ -203,54 +209,56 @@ def _views(
         view = side.views.get(window)
         if view is None:
             updating = side.spec.readiness is SideInputReadiness.FIRST_PANE
-            view = side.views[window] = _new_view(state, side.pieces.get(window, ()), updating)
+            view = side.views[window] = _create_view(state, side.pieces.get(window, ()), updating)
         view.uses += 1
         views.append(view)
-        inputs.append(SideInput(side.spec.name, _as_in(view.data, window), view.data))
+        inputs.append(
+            SideInput(side.spec.name, _find_original_window(view.data, window), view.data)
+        )
     return tuple(inputs), views
 
 
-def _as_in(data: Iterable[Data], window: Window) -> Window:
-    """Returns a side window as its data has it, which is how the SDK will ask for it."""
+def _find_original_window(data: Iterable[Data], window: Window) -> Window:
+    """Returns a side-input window as the data has it, which is the form that the SDK requests."""
     if not isinstance(window, IntervalWindow) or window.start > MIN_TIMESTAMP:
         return window
-    known = (one for each in data for one in sorted(each.facts.windows or (), key=order_of))
-    return next((one for one in known if within_time(one) == window), window)
+    known = (one for each in data for one in sorted(each.facts.windows or (), key=window_sort_key))
+    return next((one for one in known if clip_to_time_bounds(one) == window), window)
 
 
-def give_back(state: SchedulerState, views: Iterable[SideView]) -> None:
-    """Notes that a bundle does not read its views any more."""
+def release_views(state: SchedulerState, views: Iterable[SideView]) -> None:
+    """Releases the views of a closed bundle."""
     for view in views:
         view.uses -= 1
         _drop_if_unused(state, view)
 
 
-def expire(state: SchedulerState, stage: StageState) -> None:
-    """Drops the side windows that the stage's input watermark has left behind."""
+def drop_expired_windows(state: SchedulerState, stage: StageState) -> None:
+    """Removes the side-input windows that expired at the stage's input watermark."""
     for side in stage.sides:
-        while side.expiries and _expired(side.expiries[0][0], stage.input):
+        while side.expiries and _is_expired(side.expiries[0][0], stage.input):
             window = heappop(side.expiries)[2]
             for piece in side.pieces.pop(window):
                 drop_use(state, piece)
-            _invalidate(state, side, window)
+            _invalidate_view(state, side, window)
 
 
-def _expired(last_needed: Timestamp, watermark: Timestamp) -> bool:
+def _is_expired(last_needed: Timestamp, watermark: Timestamp) -> bool:
     return last_needed < watermark or watermark == MAX_TIMESTAMP
 
 
-def _new_view(state: SchedulerState, pieces: Iterable[int], updating: bool) -> SideView:
-    view = SideView(tuple(pieces), _data_of(state, pieces), updating=updating)
+def _create_view(state: SchedulerState, pieces: Iterable[int], updating: bool) -> SideView:
+    view = SideView(tuple(pieces), _list_data(state, pieces), updating=updating)
     for piece in view.pieces:
         add_use(state, piece)
     return view
 
 
-def _data_of(state: SchedulerState, pieces: Iterable[int]) -> tuple[Data, ...]:
+def _list_data(state: SchedulerState, pieces: Iterable[int]) -> tuple[Data, ...]:
     return tuple(state.pieces[piece].data for piece in pieces)
 
 
-def _invalidate(state: SchedulerState, side: SideState, window: Window) -> None:
+def _invalidate_view(state: SchedulerState, side: SideState, window: Window) -> None:
     view = side.views.pop(window, None)
     if view is not None:
         view.current = False

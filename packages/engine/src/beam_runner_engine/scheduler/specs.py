@@ -1,4 +1,4 @@
-"""What a job is made of, told once at the start: stages, side inputs, TestStreams, limits."""
+"""Specification of a job: stages, side inputs, TestStreams and limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 from attrs.validators import optional
-from beam_runner_model.times import Duration, Timestamp, next_aligned
+from beam_runner_model.times import Duration, Timestamp, align_after
 from beam_runner_model.window_fns import (
     GlobalWindows,
     OpaqueWindows,
@@ -21,53 +21,57 @@ from beam_runner_engine.scheduler.data import Data
 
 
 class StageKind(enum.Enum):
-    """How a stage takes its data."""
+    """Kind of input that a stage takes."""
 
     ORDINARY = "ordinary"
-    """Any data in any bundle; many bundles at once."""
+    """Any data in any bundle; many bundles can run at once."""
     STATEFUL = "stateful"
-    """Data by key shard, with state and timers; one bundle at a time per shard."""
+    """Data by key shard, with state and timers; each shard has at most one bundle at a time."""
     GROUPING = "grouping"
-    """Data by key shard, grouped by key and window; one bundle at a time per shard."""
+    """Data by key shard, grouped by key and window; each shard has at most one bundle at a time."""
 
 
 class SideInputReadiness(enum.Enum):
-    """When a window of a side input may be read."""
+    """Condition for reading a window of a side input."""
 
     END_OF_WINDOW = "end of window"
-    """Once the watermark of the side input is beyond the window."""
+    """The watermark of the side input has passed the end of the window."""
     FIRST_PANE = "first pane"
-    """As soon as there is data in the window, or the watermark is beyond it: for side inputs whose
-    trigger may fire early, updating ones among them."""
+    """The window contains data, or the watermark has passed its end. For side inputs whose trigger
+    can fire early, including side inputs that are updated.
+    """
 
 
 class WindowMapping(Protocol):
-    """Which window of a side input belongs to a window of the main input.
+    """Mapping from windows of the main input to windows of a side input.
 
-    A host implements it for windows that only an SDK can map. It must be deterministic and
-    picklable; the job fails if it raises.
+    A host implements this protocol for windows that only an SDK can map. Implementations must be
+    deterministic and picklable. If a mapping raises an error, the job fails.
     """
 
     def side_window(self, main_window: Window | None) -> Window | None:
-        """Returns the side input's window for a window of the main input.
+        """Returns the side-input window for a window of the main input.
 
-        `main_window` is None where the main input has too many windows to tell. The answer None
-        means that it can't be told: then the main input waits for the end of the side input.
+        `main_window` is None if the main input has too many windows to list. If the result is None,
+        the main input waits for the end of the side input.
         """
         ...
 
 
 @attrs.frozen
 class SideWindowOf:
-    """The model's mapping: the earliest side window that ends after the last time of the main window.
+    """Beam's default mapping: the earliest side-input window that ends at or after the last
+    timestamp of the main window.
 
-    That one holds this time, unless it is in a gap between sliding windows.
+    This window contains the timestamp, unless the timestamp is in a gap between sliding windows.
     """
 
     window_fn: WindowFn = attrs.field(factory=GlobalWindows)
 
     def side_window(self, main_window: Window | None) -> Window | None:
-        """Returns the side window; None for unknown windows and functions only an SDK knows."""
+        """Returns the side-input window, or None if the main window is unknown or only an SDK can
+        compute the mapping.
+        """
         if isinstance(self.window_fn, GlobalWindows):
             return GLOBAL_WINDOW
         if main_window is None or isinstance(self.window_fn, OpaqueWindows):
@@ -75,19 +79,24 @@ class SideWindowOf:
         last_time = main_window.max_timestamp()
         holders = assign_windows(self.window_fn, last_time)
         if not holders and isinstance(self.window_fn, SlidingWindows):
-            next_start = next_aligned(last_time, self.window_fn.period, self.window_fn.offset)
+            next_start = align_after(last_time, self.window_fn.period, self.window_fn.offset)
             holders = assign_windows(self.window_fn, next_start)
         return holders[-1]
 
 
 @attrs.frozen
 class SideInputSpec:
-    """A side input of a stage.
+    """Side input of a stage.
 
-    `name` tells it from the stage's other side inputs. `retention` (ms) is how long after the end
-    of a side window main input may still ask for it: the allowed lateness of the main input.
-    With `replaces` the data a bundle commits for a window takes the place of what was there,
-    instead of being added to it.
+    Attributes:
+        name: the name of the side input, unique in the stage.
+        collection: the collection that the side input reads.
+        mapping: the mapping from main-input windows to side-input windows.
+        readiness: the condition for reading a window.
+        retention: the duration (ms) after the end of a window in which main input can still read
+            it: the allowed lateness of the main input.
+        replaces: whether newly committed data of a window replaces the existing data instead of
+            adding to it.
     """
 
     name: str
@@ -100,16 +109,24 @@ class SideInputSpec:
 
 @attrs.frozen
 class StageSpec:
-    """One stage: the unit in which work is given out.
+    """Stage: the unit in which the scheduler assigns work.
 
-    `inputs` and `outputs` name collections; several stages may write one collection, and its
-    watermark is then the earliest of theirs. `splittable` stages may return residuals and are asked
-    to truncate on drain. A stage with `whole_input` starts only when its input has ended, with all
-    of it at once: bounded sections that run as one unit are such stages. With `joint_shards` such a
-    keyed stage keeps nothing of a shard beyond its bundle; small shards of it then share a bundle.
-    With `joint_pieces` so do, in their order, small pieces of an ordinary stage; they are given to
-    idle slots as soon as that bundle is seen to take time. With `spans` it is bounded, and the host can
-    run it as part of a section: in one bundle with the stages that it reads from, or that read from it.
+    Attributes:
+        name: the name of the stage, unique in the job.
+        inputs: the main input collections.
+        outputs: the output collections. If several stages write one collection, its watermark is
+            the minimum of their output watermarks.
+        kind: the kind of input.
+        side_inputs: the side inputs.
+        splittable: whether bundles can return residuals, and must truncate restrictions in a drain.
+        whole_input: whether the stage starts only after its input has ended, with the complete
+            input.
+        joint_shards: for a keyed stage with `whole_input`: whether small shards can share a bundle.
+            Such a stage stores no state beyond the bundle.
+        joint_pieces: for an ordinary stage: whether small pieces can share a bundle, in order. If
+            the bundle runs long, idle slots take over pieces.
+        spans: whether the stage is bounded and can run in a section, in one bundle with upstream or
+            downstream stages.
     """
 
     name: str
@@ -131,7 +148,7 @@ class StageSpec:
 
 @attrs.frozen
 class AddElements:
-    """A TestStream's step that adds data to one of its outputs."""
+    """Step of a TestStream that adds data to an output."""
 
     collection: str
     data: Data
@@ -139,7 +156,7 @@ class AddElements:
 
 @attrs.frozen
 class AdvanceWatermark:
-    """A TestStream's step that advances the watermark (ms) of one of its outputs."""
+    """Step of a TestStream that advances the watermark (ms) of an output."""
 
     collection: str
     watermark: Timestamp
@@ -147,7 +164,7 @@ class AdvanceWatermark:
 
 @attrs.frozen
 class AdvanceProcessingTime:
-    """A TestStream's step that advances the job's processing time by `duration` ms."""
+    """Step of a TestStream that advances the job's processing time by `duration` ms."""
 
     duration: Duration
 
@@ -157,11 +174,11 @@ TestStreamStep: TypeAlias = AddElements | AdvanceWatermark | AdvanceProcessingTi
 
 @attrs.frozen
 class TestStreamSpec:
-    """A scripted source. Each step is taken only when nothing else in the job can move.
+    """Scripted source that takes a step only when no other work of the job can proceed.
 
-    Several TestStreams of a job take steps in turn. After the last step the watermark of every
-    output goes to the end of time. If any TestStream of a job advances processing time, the job has
-    no other clock.
+    The TestStreams of a job take steps in turn. After the last step, the watermarks of all outputs
+    advance to the maximum timestamp. If any TestStream advances processing time, the job ignores
+    the host's clock.
     """
 
     __test__ = False
@@ -173,7 +190,7 @@ class TestStreamSpec:
 
 @attrs.frozen
 class GraphSpec:
-    """All stages of a job. `roots` are collections whose data comes with the `Start` event."""
+    """Graph of a job. The data of the collections in `roots` comes with the `Start` event."""
 
     stages: tuple[StageSpec, ...]
     roots: tuple[str, ...] = ()
@@ -182,58 +199,61 @@ class GraphSpec:
 
 @attrs.frozen
 class Pauses:
-    """Pauses that double with each failure: `shortest` ms, then twice as long, up to `longest` ms.
+    """Exponential backoff: the pause starts at `shortest` ms and doubles after each failure, up to
+    `longest` ms.
 
-    A `shortest` of 0 means no pauses.
+    If `shortest` is 0, retries have no pauses.
     """
 
     shortest: Duration
     longest: Duration
 
     def after(self, failures: int) -> Duration:
-        """Returns the pause (ms) after this number of failures, 0 after none."""
+        """Returns the pause (ms) after this number of failures; 0 for no failures."""
         if failures < 1 or not self.shortest:
             return 0
-        # The exponent is bounded, because 2**100_000 takes time and memory.
+        # Bound the exponent, because 2**100_000 takes much time and memory.
         return min(self.longest, self.shortest << min(failures - 1, _MOST_DOUBLINGS))
 
 
 _MOST_DOUBLINGS = 40
 
 
-def _at_least_one(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
+def _check_at_least_one(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
     if value < 1:
         raise ValueError(f"Limits.{attribute.name} must be at least 1, not {value}")
 
 
-_LIMIT_OR_NONE: Any = optional(_at_least_one)
+_LIMIT_OR_NONE: Any = optional(_check_at_least_one)
 
 
 @attrs.frozen
 class Limits:
-    """How far the scheduler goes.
+    """Limits of the scheduler. The table in `retries` specifies the effect of failures.
 
-    `parallelism` is how many bundles the host can run at the same time: the aim of splitting, not a
-    bound on open bundles. A splittable stage is not
-    resumed while a consumer that is busy has more than `backlog_bytes` waiting. Shards and pieces
-    that may be joined share a bundle as long as it has no more than `joint_bytes`. A section has at most
-    `section_exchanges` inner collections in a row.
-
-    The other limits are those of bundles that fail; `retries` says what each kind of failure does.
-    `user_attempts` and `outside_attempts` are the most attempts at a bundle that may fail by that
-    kind; None means that there is no last attempt. `pauses` come between attempts that failed by
-    user code or from outside. While a neighbour is unavailable,
-    `outage_pauses` come between attempts, and the job fails after `outage_limit` ms of one outage;
-    None means that the job waits without limit.
+    Attributes:
+        parallelism: the number of bundles that the host can run at once. Splitting aims at this
+            number; more bundles can be open.
+        bundles_per_stage: the maximum number of open bundles of a stage without keys.
+        user_attempts: the maximum number of attempts that fail in user code; None for no maximum.
+        outside_attempts: the maximum number of attempts that fail outside of user code; None for no
+            maximum.
+        backlog_bytes: the pending bytes of a busy consumer above which its splittable producers
+            don't resume.
+        joint_bytes: the maximum size (bytes) of a bundle that combines shards or pieces.
+        section_exchanges: the maximum number of inner collections in a row in a section.
+        pauses: the backoff after failures in user code or outside of user code.
+        outage_pauses: the backoff while an external system is unavailable.
+        outage_limit: the duration (ms) of an outage after which the job fails; None for no limit.
     """
 
-    parallelism: int = attrs.field(default=4, validator=_at_least_one)
-    bundles_per_stage: int = attrs.field(default=64, validator=_at_least_one)
+    parallelism: int = attrs.field(default=4, validator=_check_at_least_one)
+    bundles_per_stage: int = attrs.field(default=64, validator=_check_at_least_one)
     user_attempts: int | None = attrs.field(default=1, validator=_LIMIT_OR_NONE)
     outside_attempts: int | None = attrs.field(default=4, validator=_LIMIT_OR_NONE)
-    backlog_bytes: int = attrs.field(default=256 * 1024 * 1024, validator=_at_least_one)
-    joint_bytes: int = attrs.field(default=64 * 1024, validator=_at_least_one)
-    section_exchanges: int = attrs.field(default=8, validator=_at_least_one)
+    backlog_bytes: int = attrs.field(default=256 * 1024 * 1024, validator=_check_at_least_one)
+    joint_bytes: int = attrs.field(default=64 * 1024, validator=_check_at_least_one)
+    section_exchanges: int = attrs.field(default=8, validator=_check_at_least_one)
     pauses: Pauses = Pauses(0, 0)
     outage_pauses: Pauses = Pauses(1_000, 15_000)
     outage_limit: Duration | None = attrs.field(default=600_000, validator=_LIMIT_OR_NONE)

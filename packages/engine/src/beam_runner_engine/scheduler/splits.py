@@ -1,5 +1,5 @@
-"""Splits: of waiting work, by the policy; of running bundles, by the policy as progress is
-reported, by a drain, and where others wait for their place.
+"""Splits of pending work and of running bundles, because of the policy, a drain, or bundles that
+wait for a slot.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import attrs
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import Timestamp
 
-from beam_runner_engine.scheduler.checkpoints import ask, can_split, is_outdated
+from beam_runner_engine.scheduler.checkpoints import can_split, is_outdated, request_split
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.scheduler.delivery import new_work, remove_work
+from beam_runner_engine.scheduler.delivery import create_work, remove_work
 from beam_runner_engine.scheduler.errors import HostCodeError
 from beam_runner_engine.scheduler.events import GiveWay, Progress, SplitDone
 from beam_runner_engine.scheduler.pieces import drop_use
 from beam_runner_engine.scheduler.policy import Load, RunningBundle
-from beam_runner_engine.scheduler.residuals import own_pieces, piece_of, take_back
+from beam_runner_engine.scheduler.residuals import get_piece, map_own_pieces, requeue_residuals
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.scheduler.watermarks import refresh
+from beam_runner_engine.scheduler.watermarks import mark_stale
 
 _POLICY = "the splitting policy for a bundle"
 
 
-def note_progress(state: SchedulerState, event: Progress) -> None:
-    """Notes a bundle's progress and asks for a split if the policy wants one."""
+def record_progress(state: SchedulerState, event: Progress) -> None:
+    """Records the progress of a bundle, and requests a split if the policy decides so."""
     record = state.bundles[event.bundle]
     stage = state.stages[record.stage]
     before, record.progress = record.progress, event
@@ -35,37 +35,41 @@ def note_progress(state: SchedulerState, event: Progress) -> None:
     if not can_split(stage, record):
         return
     if must_checkpoint(state, stage, record) or is_outdated(record):
-        ask(state, record, 0.0)
+        request_split(state, record, 0.0)
         return
-    fraction = _dynamic_split(state, stage, record)
+    fraction = _decide_split(state, stage, record)
     if fraction is not None:
-        ask(state, record, fraction)
+        request_split(state, record, fraction)
 
 
-def give_way(state: SchedulerState, event: GiveWay) -> None:
-    """Asks a bundle for a checkpoint of its restrictions, if it has any."""
+def request_yield(state: SchedulerState, event: GiveWay) -> None:
+    """Requests a checkpoint of a bundle that has restrictions."""
     record = state.bundles[event.bundle]
     stage = state.stages[record.stage]
     if stage.spec.splittable and can_split(stage, record):
-        ask(state, record, 0.0)
+        request_split(state, record, 0.0)
 
 
-def initial_split(
+def divide_work(
     state: SchedulerState, stage: StageState, work: Sequence[DataFacts], most: int
 ) -> Sequence[int]:
-    """Asks the policy how to cut waiting work into bundles; HostCodeError if it can't be cut so."""
+    """Returns the policy's division of pending work into bundles.
+
+    Raises:
+        HostCodeError: If the policy raises an error or returns an invalid division.
+    """
     load = Load(open=len(state.bundles) - state.paused, parallelism=state.limits.parallelism)
     try:
         counts = state.policy.initial_split(work, most, load)
     except Exception as error:
         raise HostCodeError(stage.spec.name, _POLICY, f"raised {error!r}") from error
     if not 1 <= len(counts) <= most or min(counts) < 1 or sum(counts) > len(work):
-        problem = f"cut {len(work)} pieces of work into {list(counts)}, of at most {most} bundles"
+        problem = f"divided {len(work)} pieces of work into bundles of sizes {list(counts)}; the maximum is {most} bundles"
         raise HostCodeError(stage.spec.name, _POLICY, problem)
     return counts
 
 
-def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecord) -> float | None:
+def _decide_split(state: SchedulerState, stage: StageState, record: BundleRecord) -> float | None:
     assert record.progress is not None
     running = RunningBundle(
         stage=stage.spec.name,
@@ -84,27 +88,32 @@ def _dynamic_split(state: SchedulerState, stage: StageState, record: BundleRecor
     except Exception as error:
         raise HostCodeError(stage.spec.name, _POLICY, f"raised {error!r}") from error
     if fraction is not None and not 0.0 <= fraction <= 1.0:
-        raise HostCodeError(stage.spec.name, _POLICY, f"split a bundle at {fraction}")
+        raise HostCodeError(
+            stage.spec.name,
+            _POLICY,
+            f"returned the split fraction {fraction}; expected a value from 0 to 1",
+        )
     return fraction
 
 
 def must_checkpoint(state: SchedulerState, stage: StageState, record: BundleRecord) -> bool:
-    """Whether a bundle must hand back its restrictions, to be truncated because the job drains.
+    """Returns whether a bundle must return its restrictions for truncation, because the job is
+    draining.
 
-    Nothing is asked of a bundle whose restrictions no drain truncates.
+    False for bundles whose restrictions no drain truncates.
     """
     draining = state.phase is Phase.DRAINING and record.section is None
     return draining and stage.spec.splittable and not record.truncated
 
 
 def are_whole(work: Sequence[Work]) -> bool:
-    """Whether there is work, and no drain truncates any of it."""
+    """Returns whether there is work and no drain truncates any of it."""
     return bool(work) and all(item.truncated for item in work)
 
 
-def take_split(state: SchedulerState, event: SplitDone) -> None:
-    """Leaves the bundle its primary part, which is what another attempt would do too, and makes the
-    residuals work of the stage.
+def apply_split(state: SchedulerState, event: SplitDone) -> None:
+    """Applies a split: the bundle keeps the primaries, also in later attempts, and the residuals
+    become work of the stage.
     """
     record = state.bundles[event.bundle]
     record.split = None
@@ -114,14 +123,14 @@ def take_split(state: SchedulerState, event: SplitDone) -> None:
     stage = state.stages[record.stage]
     before = record.work
     origins = tuple(dict.fromkeys(work.piece for work in before))
-    take_back(state, stage, record, event.residuals, origins)
-    own = own_pieces(record)
-    watermarks = _watermarks(before)
+    requeue_residuals(state, stage, record, event.residuals, origins)
+    own = map_own_pieces(record)
+    watermarks = _map_watermarks(before)
     resumed = any(work.residual for work in before)
     primary: list[Work] = []
     for part in event.primary:
-        piece = piece_of(state, own, part.data, origins)
-        primary += new_work(
+        piece = get_piece(state, own, part.data, origins)
+        primary += create_work(
             state,
             stage,
             piece,
@@ -138,14 +147,14 @@ def take_split(state: SchedulerState, event: SplitDone) -> None:
     record.work = primary
     record.truncated = record.truncated or are_whole(primary)
     record.bundle = attrs.evolve(record.bundle, inputs=event.primary)
-    refresh(state, stage)
+    mark_stale(state, stage)
 
 
-def _watermarks(work: list[Work]) -> dict[Data | None, Timestamp | None]:
-    """Returns the watermarks (ms) that estimators reported, by data.
+def _map_watermarks(work: list[Work]) -> dict[Data | None, Timestamp | None]:
+    """Returns the watermarks (ms) that watermark estimators reported, by data.
 
-    With the key None, what is safe for a part of which it is not known what it was cut from: the
-    earliest, or None if any has none.
+    The key None has a safe watermark for parts of unknown origin: the minimum, or None if any work
+    has no watermark.
     """
     known: dict[Data | None, Timestamp | None] = {item.data: item.watermark for item in work}
     told = [watermark for watermark in known.values() if watermark is not None]

@@ -1,7 +1,7 @@
-"""Everything the scheduler knows: the mutable records that the other files of this folder work on.
+"""State of the scheduler: the mutable records that all modules of this package change.
 
-Nothing here decides. All containers keep the order things were put in, so that the same events
-always give the same commands, and everything can be pickled.
+This module contains no decisions. All containers preserve insertion order, so that the same events
+produce the same commands. All records can be pickled.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from beam_runner_engine.scheduler.specs import Limits, SideInputSpec, StageSpec
 from beam_runner_engine.scheduler.transitions import BundleState, Phase
 
 FORMAT = 1
-"""Goes up when the meaning of the state changes while its fields stay the same."""
+"""Version of the state; must increase if the meaning changes while the fields stay the same."""
 
 Need = tuple[int, Window | None]
-"""A window of a side input (its place in the stage's spec) that work needs; None is all of it."""
+"""Side-input window that work needs: the index of the side input in the stage's spec, and the
+window. None means the complete side input.
+"""
 
 ClockKey = tuple[int, int, int]
-"""Who waits for processing time: a stage, `SHARD`, `RESIDUAL`, `BUNDLE` or `RETRY`, and the shard or the
-number of the work or the bundle.
+"""Key of a wake-up in processing time: a stage, a kind (`SHARD`, `RESIDUAL`, `BUNDLE` or `RETRY`),
+and the number of the shard, work or bundle.
 """
 
 SHARD = 0
@@ -43,144 +45,144 @@ RETRY = 3
 
 @attrs.define(eq=False)
 class Piece:
-    """Some data and how many still need it."""
+    """Data with a reference count."""
 
     data: Data
     uses: int
     origins: tuple[int, ...]
-    """The pieces whose storage it may share, because it was split off them."""
+    """Pieces whose storage the data can share, because the data was split off them."""
 
 
 @attrs.define(eq=False)
 class Work:
-    """Data that waits for a stage or is in one of its bundles."""
+    """Pending or running work of a stage."""
 
     number: int
     piece: int
     data: Data
     windows: frozenset[Window] | None
     needs: tuple[Need, ...] = ()
-    """The side input windows it reads."""
+    """Side-input windows that the work reads."""
     watermark: Timestamp | None = None
-    """The output watermark (ms) its watermark estimator reported, for residuals."""
+    """Output watermark (ms) that the watermark estimator reported, for residuals."""
     estimator_state: Any = None
     residual: bool = False
     truncated: bool = False
-    """Whether no drain truncates its restriction (any more), see `Input.whole`."""
+    """Whether no drain truncates the restriction, see `Input.whole`."""
 
     @property
     def time(self) -> Timestamp:
-        """What it holds the input watermark at (ms)."""
+        """Time (ms) at which the work holds the input watermark."""
         return self.data.facts.min_timestamp
 
     @property
     def hold(self) -> Timestamp:
-        """What it holds the output watermark at (ms)."""
+        """Time (ms) at which the work holds the output watermark."""
         return self.time if self.watermark is None else self.watermark
 
 
 @attrs.define(eq=False)
 class ShardState:
-    """A key shard of a stage; an ordinary stage has one, with the key None."""
+    """State of a key shard. A stage without keys has a single shard with the key None."""
 
     ready: OrderedDict[int, list[Work]] = attrs.field(factory=OrderedDict)
-    """The work that a bundle can take, by piece of data."""
+    """Work that a bundle can take, by piece of data."""
     blocked: CountedTimes = attrs.field(factory=CountedTimes)
-    """The times of work that waits for side inputs."""
+    """Times of the work that waits for side inputs."""
     open: int = 0
     summary: ShardSummary = EMPTY_SUMMARY
     watermark: Timestamp = MIN_TIMESTAMP
-    """The `end_watermark` of its last bundle."""
+    """`end_watermark` of the latest bundle."""
 
 
 @attrs.define(eq=False)
 class SideView:
-    """The data of a side window as bundles see it, until the window changes."""
+    """Data of a side-input window as bundles read it, until the window changes."""
 
     pieces: tuple[int, ...]
     data: tuple[Data, ...]
     uses: int = 0
-    """How many open bundles read it."""
+    """Number of open bundles that read the view."""
     current: bool = True
     updating: bool = False
-    """Whether it is of a side input that may be updated after it could be read first."""
+    """Whether the side input can be updated after it first became readable."""
 
 
 @attrs.define(eq=False)
 class SideState:
-    """What a stage holds of one of its side inputs."""
+    """State of a side input of a stage."""
 
     spec: SideInputSpec
     pieces: dict[Window, list[int]] = attrs.field(factory=dict)
     views: dict[Window, SideView] = attrs.field(factory=dict)
-    """The views as last asked for, dropped when their window changes."""
+    """Latest view of each window; removed when the window changes."""
     waiting: dict[Window | None, list[tuple[int | None, Work]]] = attrs.field(factory=dict)
-    """Work (with its shard) that waits for a window; None is the whole side input."""
+    """Work (with its shard) that waits for a window; None means the complete side input."""
     ends: list[tuple[Timestamp, bytes, Window]] = attrs.field(factory=list)
-    """A heap of the windows in `waiting` by their last time."""
+    """Heap of the windows in `waiting`, by last timestamp."""
     expiries: list[tuple[Timestamp, bytes, Window]] = attrs.field(factory=list)
-    """A heap of the windows in `pieces` by the last time they are needed."""
+    """Heap of the windows in `pieces`, by the last time at which they are needed."""
 
 
 @attrs.define(eq=False)
 class StageState:
-    """A stage: its watermarks (ms), its work and its shards."""
+    """State of a stage: watermarks (ms), work and shards."""
 
     number: int
     spec: StageSpec
     upstream: KeyedMinimum[str]
-    """The watermarks of its input collections."""
+    """Watermarks of the input collections."""
     sides: list[SideState]
     seen_upstream: Timestamp = MIN_TIMESTAMP
     input: Timestamp = MIN_TIMESTAMP
     output: Timestamp = MIN_TIMESTAMP
     times: CountedTimes = attrs.field(factory=CountedTimes)
-    """The event times of all its work, waiting or in bundles."""
+    """Event times of all work, pending and running."""
     holds: CountedTimes = attrs.field(factory=CountedTimes)
-    """What holds its output watermark: its work and its shards' holds."""
+    """Holds of the output watermark, from the work and from the shards."""
     shards: dict[int | None, ShardState] = attrs.field(factory=dict)
     candidates: dict[int | None, None] = attrs.field(factory=dict)
-    """Shards that may have something to do: looked at when the event has been worked in."""
+    """Shards that can have new bundles; checked at the end of each event."""
     event_wakes: KeyedMinimum[int] = attrs.field(factory=KeyedMinimum)
-    """When shards want to be woken, in event time."""
+    """Wake-up times of the shards in event time."""
     delayed: dict[int, Work] = attrs.field(factory=dict)
-    """Residuals that wait for processing time, by number."""
+    """Residuals that wait for a processing time, by number."""
     work: int = 0
-    """How many pieces of work it has in all."""
+    """Number of all pieces of work."""
     running: int = 0
-    """How many of them are in bundles."""
+    """Number of pieces of work in bundles."""
     blocked: int = 0
-    """How many of them wait for side inputs."""
+    """Number of pieces of work that wait for side inputs."""
     waiting_bytes: int = 0
-    """The size of those not in a bundle."""
+    """Size in bytes of the work that is not in a bundle."""
     open: int = 0
-    """How many bundles it has open."""
+    """Number of open bundles."""
     waking: int = 0
-    """How many shards have a timer, trigger or expiry to come."""
+    """Number of shards with a pending timer, trigger or expiry."""
     throttled: bool = False
-    """Whether its residuals wait for a consumer to catch up."""
+    """Whether residuals wait for a consumer to catch up."""
     complete: bool = False
     section: int | None = None
-    """The number of the section it is in, if it is in one."""
+    """Number of the section that contains the stage, if any."""
     paused: int = 0
-    """How many of its open bundles are in the pause before another attempt."""
+    """Number of open bundles that wait for their next attempt."""
 
 
 class SectionPhase(enum.Enum):
-    """Where a section is."""
+    """Phase of a section."""
 
     WAITING = "waiting"
-    """For its whole input; until then its stages open no bundles."""
+    """The section waits for its complete input; its stages open no bundles."""
     OPEN = "open"
-    """It has its one bundle."""
+    """The bundle of the section is open."""
     DONE = "done"
     APART = "apart"
-    """Its stages have bundles of their own. It is decided once."""
+    """The stages run in separate bundles. This decision is final."""
 
 
 @attrs.define(eq=False)
 class SectionState:
-    """A section and where it is."""
+    """Section and its phase."""
 
     node: Section
     phase: SectionPhase = SectionPhase.WAITING
@@ -188,7 +190,7 @@ class SectionState:
 
 @attrs.define(eq=False)
 class CollectionState:
-    """A collection and its watermark (ms), the earliest of its producers'."""
+    """Collection and its watermark (ms), the minimum over its producers."""
 
     node: CollectionNode
     producers: KeyedMinimum[int]
@@ -197,7 +199,7 @@ class CollectionState:
 
 @attrs.define(eq=False)
 class PartRecord:
-    """What a stage has in the open bundle of its section."""
+    """Work and side-input views of a stage in the open bundle of its section."""
 
     stage: int
     work: list[Work]
@@ -206,12 +208,11 @@ class PartRecord:
 
 @attrs.define(eq=False)
 class FailureRecord:
-    """The failed attempts at a bundle.
+    """Counts of failed attempts at a bundle.
 
-    The fields `user` and `outside` count failures by their kind; a permanent failure is the last and
-    counts as one from outside. `outages` counts the attempts in a row that found a neighbour
-    unavailable, the first of them at `outage_since` (ms of processing time). `last` is the latest
-    failure.
+    `user` and `outside` count failures by kind; a permanent failure counts as outside. `outages`
+    counts consecutive failures because of an unavailable external system, the first at
+    `outage_since` (processing time, ms). `last` is the latest failure.
     """
 
     user: int = 0
@@ -222,40 +223,44 @@ class FailureRecord:
 
     @property
     def attempts(self) -> int:
-        """The number of failed attempts; an attempt during an outage isn't one."""
+        """Number of failed attempts, without failures during outages."""
         return self.user + self.outside
 
 
 @attrs.define(eq=False)
 class BundleRecord:
-    """An open bundle, across its attempts."""
+    """Open bundle with the history of its attempts."""
 
     bundle: Bundle
     stage: int
     work: list[Work]
     views: list[SideView]
     truncated: bool
-    """Whether the restrictions of its latest attempt were truncated, or all its work is whole."""
+    """Whether the restrictions of the latest attempt were truncated, or no drain truncates any of
+    its work.
+    """
     split: SplitBundle | None = None
-    """The split that was asked for and not yet answered."""
+    """Pending split request."""
     progress: Progress | None = None
     stalled: int = 0
-    """How many progress reports in a row have told of no progress."""
+    """Number of consecutive progress reports without progress."""
     user_failures: list[str] = attrs.field(factory=list)
-    """The causes of the latest failures of user code."""
+    """Causes of the latest failures in user code."""
     outside_failures: list[str] = attrs.field(factory=list)
-    """The causes of the latest failures of other kinds, outages aside."""
+    """Causes of the latest other failures, without outages."""
     section: int | None = None
-    """The number of the section that it is the bundle of."""
+    """Number of the section, if the bundle belongs to a section."""
     parts: list[PartRecord] = attrs.field(factory=list)
-    """What the section's stages have in it."""
+    """Parts of the section's stages."""
     failures: FailureRecord = attrs.field(factory=FailureRecord)
     due: Timestamp | None = None
-    """The processing time (ms) at which the pause before the latest attempt ends, None after it."""
+    """Processing time (ms) at which the pause before the latest attempt ends; None while the
+    attempt runs.
+    """
 
     @property
     def state(self) -> BundleState:
-        """Where the latest attempt is."""
+        """State of the latest attempt."""
         if self.due is not None:
             return BundleState.PAUSED
         return BundleState.RUNNING if self.split is None else BundleState.SPLITTING
@@ -263,7 +268,7 @@ class BundleRecord:
 
 @attrs.define(eq=False)
 class ScriptState:
-    """How far a TestStream is."""
+    """Position of a TestStream in its steps."""
 
     next_step: int = 0
     ended: bool = False
@@ -271,13 +276,13 @@ class ScriptState:
 
 @attrs.define(eq=False)
 class SchedulerState:
-    """All of it. `handle` is the only one who starts a change."""
+    """Complete state of the scheduler. Only `Scheduler.handle` starts changes."""
 
     graph: Graph
     limits: Limits
     policy: SplittingPolicy
     numbers: dict[str, int]
-    """The number of each stage by its name."""
+    """Number of each stage, by name."""
     stages: list[StageState]
     collections: dict[str, CollectionState]
     scripts: list[ScriptState]
@@ -293,36 +298,36 @@ class SchedulerState:
     next_work: int = 0
     next_bundle: int = 0
     incomplete: int = 0
-    """How many stages are not complete."""
+    """Number of stages that are not complete."""
     clock_wakes: KeyedMinimum[ClockKey] = attrs.field(factory=KeyedMinimum)
-    """When shards and residuals want to be woken, and bundles to be asked, in processing time."""
+    """Wake-up times in processing time, of shards, residuals, checkpoint requests and retries."""
     wake_told: Timestamp | None = None
-    """The time of the last `WakeAt`."""
+    """Time of the latest `WakeAt` command."""
     stale: list[int] = attrs.field(factory=list)
-    """A heap of the stages whose watermarks must be computed again; empty between events."""
+    """Heap of the stages whose watermarks must be recomputed; empty between events."""
     touched: dict[int, None] = attrs.field(factory=dict)
-    """The stages that may have bundles to open or be complete; empty between events."""
+    """Stages that can have new bundles or be complete; empty between events."""
     commands: list[Command] = attrs.field(factory=list)
-    """The answer to the event that is being handled; empty between events."""
+    """Commands for the current event; empty between events."""
     released: list[Data] = attrs.field(factory=list)
-    """Data that the event being handled has made superfluous; empty between events."""
+    """Data that the current event released; empty between events."""
     paused: int = 0
-    """How many open bundles are in the pause before another attempt."""
+    """Number of open bundles that wait for their next attempt."""
 
     @property
     def running(self) -> bool:
-        """Whether the job has begun and not ended."""
+        """Whether the job has started and not ended."""
         return self.phase in (Phase.RUNNING, Phase.DRAINING)
 
 
-def new_state(
+def create_state(
     graph: Graph,
     limits: Limits,
     policy: SplittingPolicy,
     section_policy: SectionPolicy,
     sections: tuple[Section, ...],
 ) -> SchedulerState:
-    """Returns the state of a job that has not begun."""
+    """Returns the state of a job that has not started."""
     section_of = {
         stage: number for number, section in enumerate(sections) for stage in section.stages
     }
@@ -330,14 +335,14 @@ def new_state(
         StageState(
             number=number,
             spec=spec,
-            upstream=_minimum(spec.inputs),
+            upstream=_create_minimum(spec.inputs),
             sides=[SideState(side) for side in spec.side_inputs],
             section=section_of.get(number),
         )
         for number, spec in enumerate(graph.stages)
     ]
     collections = {
-        name: CollectionState(node, _minimum(node.producers))
+        name: CollectionState(node, _create_minimum(node.producers))
         for name, node in graph.collections.items()
     }
     return SchedulerState(
@@ -355,7 +360,7 @@ def new_state(
     )
 
 
-def _minimum(keys: tuple[Any, ...]) -> KeyedMinimum[Any]:
+def _create_minimum(keys: tuple[Any, ...]) -> KeyedMinimum[Any]:
     minimum: KeyedMinimum[Any] = KeyedMinimum()
     for key in keys:
         minimum.put(key, MIN_TIMESTAMP)

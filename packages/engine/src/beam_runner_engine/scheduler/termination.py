@@ -1,4 +1,4 @@
-"""When a job is at its end: every stage complete, or nothing that can move any more."""
+"""Termination of a job: all stages are complete, or no work can proceed."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from beam_runner_model.times import MAX_TIMESTAMP
 
 from beam_runner_engine.scheduler.bundles import fail_job, open_bundles
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome, ReleaseState
-from beam_runner_engine.scheduler.reports import waits
-from beam_runner_engine.scheduler.section_bundles import decide, is_held
+from beam_runner_engine.scheduler.reports import list_waits
+from beam_runner_engine.scheduler.section_bundles import decide_section, is_held_by_section
 from beam_runner_engine.scheduler.state import SchedulerState, StageState
-from beam_runner_engine.scheduler.teststream import scripts_ended, take_step
+from beam_runner_engine.scheduler.teststream import have_scripts_ended, take_step
 from beam_runner_engine.scheduler.transitions import Phase
-from beam_runner_engine.scheduler.watermarks import propagate
+from beam_runner_engine.scheduler.watermarks import propagate_watermarks
 
 
-def settle(state: SchedulerState) -> None:
-    """Does all that follows from an event: watermarks, new bundles, TestStream steps, the job's
-    end.
+def apply_consequences(state: SchedulerState) -> None:
+    """Applies all consequences of an event: watermarks, new bundles, TestStream steps and the end
+    of the job.
 
-    Cost follows the stages the event concerns, not their number.
+    The cost depends on the affected stages only.
     """
     while state.running:
-        propagate(state)
-        _look_at_touched(state)
+        propagate_watermarks(state)
+        _check_touched_stages(state)
         if state.bundles:
             return
-        if not state.incomplete and scripts_ended(state):
-            _finish(state)
+        if not state.incomplete and have_scripts_ended(state):
+            _finish_job(state)
         elif not take_step(state):
             if state.clock_wakes:
                 return
-            reason = f"the job is stuck because {render_waits(waits(state))}"
+            reason = f"the job is stuck and can't make progress: {render_waits(list_waits(state))}"
             fail_job(state, reason, EndingKind.STUCK)
 
 
-def _look_at_touched(state: SchedulerState) -> None:
+def _check_touched_stages(state: SchedulerState) -> None:
     while state.touched:
         touched, state.touched = sorted(state.touched), {}
         for number in touched:
-            _look_at(state, state.stages[number])
+            _check_stage(state, state.stages[number])
 
 
-def _look_at(state: SchedulerState, stage: StageState) -> None:
+def _check_stage(state: SchedulerState, stage: StageState) -> None:
     if stage.section is not None:
-        decide(state, stage.section)
-    if not is_held(state, stage):
+        decide_section(state, stage.section)
+    if not is_held_by_section(state, stage):
         open_bundles(state, stage)
     if not stage.complete and _is_complete(stage):
         stage.complete = True
@@ -56,11 +56,11 @@ def _look_at(state: SchedulerState, stage: StageState) -> None:
 
 
 def _is_complete(stage: StageState) -> bool:
-    """Whether nothing can come from a stage any more."""
+    """Returns whether a stage can't produce output any more."""
     return stage.output == MAX_TIMESTAMP and not (stage.work or stage.open or stage.waking)
 
 
-def _finish(state: SchedulerState) -> None:
+def _finish_job(state: SchedulerState) -> None:
     draining = state.phase is Phase.DRAINING
     state.phase = Phase.DRAINED if draining else Phase.DONE
     state.commands.append(FinishJob(Outcome.DRAINED if draining else Outcome.DONE))

@@ -1,34 +1,34 @@
-"""TestStreams: scripted sources that take a step whenever nothing else in the job can move."""
+"""TestStreams: scripted sources that take a step whenever no other work of the job can proceed."""
 
 from __future__ import annotations
 
-from beam_runner_model.times import MAX_TIMESTAMP, plus
+from beam_runner_model.times import MAX_TIMESTAMP, add_clamped
 
 from beam_runner_engine.scheduler.clock import advance_clock
-from beam_runner_engine.scheduler.delivery import deliver
-from beam_runner_engine.scheduler.graph import test_stream_producer
+from beam_runner_engine.scheduler.delivery import deliver_data
+from beam_runner_engine.scheduler.graph import get_test_stream_producer
 from beam_runner_engine.scheduler.specs import AddElements, AdvanceWatermark
 from beam_runner_engine.scheduler.state import SchedulerState
-from beam_runner_engine.scheduler.watermarks import set_producer
+from beam_runner_engine.scheduler.watermarks import set_producer_watermark
 
 
-def scripts_ended(state: SchedulerState) -> bool:
-    """Whether all TestStreams have taken all their steps; True if there are none."""
+def have_scripts_ended(state: SchedulerState) -> bool:
+    """Returns whether all TestStreams have finished; True for a job without TestStreams."""
     return all(script.ended for script in state.scripts)
 
 
 def take_step(state: SchedulerState) -> bool:
-    """Takes one step of one TestStream, those of a job in turn; False if there is none left.
+    """Takes one step of a TestStream, in turn, and returns False if no step remains.
 
-    When all have ended and the job's clock is scripted, nobody would ever advance it again: then
-    the step is to the next wake-up.
+    If all TestStreams have finished and the clock is scripted, no event can advance the clock. The
+    step then advances the clock to the next wake-up.
     """
     count = len(state.scripts)
     for turn in range(count):
         number = (state.script_turn + turn) % count
         if not state.scripts[number].ended:
             state.script_turn = number + 1
-            _step(state, number)
+            _run_step(state, number)
             return True
     if state.scripted_clock and state.clock_wakes:
         advance_clock(state, state.clock_wakes.min())
@@ -36,7 +36,7 @@ def take_step(state: SchedulerState) -> bool:
     return False
 
 
-def _step(state: SchedulerState, number: int) -> None:
+def _run_step(state: SchedulerState, number: int) -> None:
     script, spec = state.scripts[number], state.graph.test_streams[number]
     if script.next_step == len(spec.steps):
         end_script(state, number)
@@ -44,20 +44,22 @@ def _step(state: SchedulerState, number: int) -> None:
     step = spec.steps[script.next_step]
     script.next_step += 1
     if isinstance(step, AddElements):
-        deliver(state, step.collection, step.data)
+        deliver_data(state, step.collection, step.data)
     elif isinstance(step, AdvanceWatermark):
         collection = state.collections[step.collection]
-        set_producer(state, collection, test_stream_producer(number), step.watermark)
+        set_producer_watermark(state, collection, get_test_stream_producer(number), step.watermark)
     else:
-        advance_clock(state, plus(state.now, step.duration))
+        advance_clock(state, add_clamped(state.now, step.duration))
 
 
 def end_script(state: SchedulerState, number: int) -> None:
-    """Ends a TestStream: the watermarks of its outputs go to the end of time."""
+    """Ends a TestStream: advances the watermarks of its outputs to the maximum timestamp."""
     script, spec = state.scripts[number], state.graph.test_streams[number]
     script.ended = True
     for step in spec.steps[script.next_step :]:
         if isinstance(step, AddElements):
             state.released.append(step.data)
     for name in spec.outputs:
-        set_producer(state, state.collections[name], test_stream_producer(number), MAX_TIMESTAMP)
+        set_producer_watermark(
+            state, state.collections[name], get_test_stream_producer(number), MAX_TIMESTAMP
+        )

@@ -1,7 +1,7 @@
-"""The scheduler's transition tables: which event is allowed when, and what it leads to.
+"""Transition tables of the scheduler: the allowed events in each state, and the next states.
 
-`Scheduler.handle` is driven by these tables, the documentation prints them, and the tests walk
-them. An entry that is missing is an illegal event.
+`Scheduler.handle` uses these tables, the documentation prints them, and tests check every entry. An
+event without an entry is illegal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from beam_runner_engine.scheduler.events import (
 
 
 class Phase(enum.Enum):
-    """Where a job is."""
+    """Phase of a job."""
 
     NEW = "new"
     RUNNING = "running"
@@ -39,7 +39,7 @@ class Phase(enum.Enum):
 
     @property
     def ended(self) -> bool:
-        """Whether the job is in a terminal phase."""
+        """Whether the phase is final."""
         return self in _ENDED
 
 
@@ -47,19 +47,19 @@ _ENDED = frozenset({Phase.DONE, Phase.DRAINED, Phase.CANCELLED, Phase.FAILED})
 
 
 class BundleState(enum.Enum):
-    """Where an attempt at a bundle is."""
+    """State of an attempt at a bundle."""
 
     RUNNING = "running"
     SPLITTING = "splitting"
-    """A split was asked for and not yet answered."""
+    """A split request is pending."""
     PAUSED = "paused"
-    """The attempt before failed, and this one begins after a pause."""
+    """The previous attempt failed, and this attempt starts after a pause."""
     CLOSED = "closed"
-    """Committed or given up, or another attempt has taken its place."""
+    """The attempt was committed or discarded, or a later attempt replaced it."""
 
 
 class Reaction(enum.Enum):
-    """What an event does."""
+    """Reaction of the scheduler to an event."""
 
     ACT = "act"
     IGNORE = "ignore"
@@ -67,7 +67,9 @@ class Reaction(enum.Enum):
 
 @attrs.frozen
 class Transition:
-    """What an event does and the states it may lead to; the state itself stays possible if listed."""
+    """Reaction to an event and the possible next states. The current state is listed if the state
+    can stay the same.
+    """
 
     reaction: Reaction
     to: tuple[enum.Enum, ...]
@@ -76,69 +78,69 @@ class Transition:
 _BUNDLE_EVENTS = (BundleDone, BundleFailed, SectionRefused, Progress, GiveWay, SplitDone)
 
 
-def _act(*to: enum.Enum) -> Transition:
+def _accept_event(*to: enum.Enum) -> Transition:
     return Transition(Reaction.ACT, to)
 
 
-def _ignore(state: enum.Enum) -> Transition:
+def _ignore_event(state: enum.Enum) -> Transition:
     return Transition(Reaction.IGNORE, (state,))
 
 
-def _job_table() -> dict[tuple[Phase, type], Transition]:
+def _build_job_table() -> dict[tuple[Phase, type], Transition]:
     new, running, draining = Phase.NEW, Phase.RUNNING, Phase.DRAINING
     done, drained, cancelled, failed = Phase.DONE, Phase.DRAINED, Phase.CANCELLED, Phase.FAILED
     table: dict[tuple[Phase, type], Transition] = {
-        (new, Start): _act(running, done, failed),
-        (new, Cancel): _act(cancelled),
-        (new, Abort): _act(failed),
-        (running, Tick): _act(running, done, failed),
-        (running, BundleDone): _act(running, done, failed),
-        (running, BundleFailed): _act(running, failed),
-        (running, AttemptsLost): _act(running, failed),
-        (running, SectionRefused): _act(running, failed),
-        (running, Progress): _act(running, failed),
-        (running, GiveWay): _act(running),
-        (running, SplitDone): _act(running, failed),
-        (running, Drain): _act(draining, drained, failed),
-        (running, Cancel): _act(cancelled),
-        (running, Abort): _act(failed),
-        (draining, Tick): _act(draining, drained, failed),
-        (draining, BundleDone): _act(draining, drained, failed),
-        (draining, BundleFailed): _act(draining, failed),
-        (draining, AttemptsLost): _act(draining, failed),
-        (draining, SectionRefused): _act(draining, failed),
-        (draining, Progress): _act(draining, failed),
-        (draining, GiveWay): _act(draining),
-        (draining, SplitDone): _act(draining, failed),
-        (draining, Drain): _ignore(draining),
-        (draining, Cancel): _act(cancelled),
-        (draining, Abort): _act(failed),
+        (new, Start): _accept_event(running, done, failed),
+        (new, Cancel): _accept_event(cancelled),
+        (new, Abort): _accept_event(failed),
+        (running, Tick): _accept_event(running, done, failed),
+        (running, BundleDone): _accept_event(running, done, failed),
+        (running, BundleFailed): _accept_event(running, failed),
+        (running, AttemptsLost): _accept_event(running, failed),
+        (running, SectionRefused): _accept_event(running, failed),
+        (running, Progress): _accept_event(running, failed),
+        (running, GiveWay): _accept_event(running),
+        (running, SplitDone): _accept_event(running, failed),
+        (running, Drain): _accept_event(draining, drained, failed),
+        (running, Cancel): _accept_event(cancelled),
+        (running, Abort): _accept_event(failed),
+        (draining, Tick): _accept_event(draining, drained, failed),
+        (draining, BundleDone): _accept_event(draining, drained, failed),
+        (draining, BundleFailed): _accept_event(draining, failed),
+        (draining, AttemptsLost): _accept_event(draining, failed),
+        (draining, SectionRefused): _accept_event(draining, failed),
+        (draining, Progress): _accept_event(draining, failed),
+        (draining, GiveWay): _accept_event(draining),
+        (draining, SplitDone): _accept_event(draining, failed),
+        (draining, Drain): _ignore_event(draining),
+        (draining, Cancel): _accept_event(cancelled),
+        (draining, Abort): _accept_event(failed),
     }
     for phase in (done, drained, cancelled, failed):
         for event in (Tick, *_BUNDLE_EVENTS, AttemptsLost, Drain, Cancel, Abort):
-            table[phase, event] = _ignore(phase)
+            table[phase, event] = _ignore_event(phase)
     return table
 
 
-JOB_TABLE: dict[tuple[Phase, type], Transition] = _job_table()
-"""What each event does in each phase of a job. `Start` happens once."""
+JOB_TABLE: dict[tuple[Phase, type], Transition] = _build_job_table()
+"""Transition for each event in each phase of a job. `Start` occurs once."""
 
 BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
-    (BundleState.RUNNING, BundleDone): _act(BundleState.CLOSED),
-    (BundleState.RUNNING, BundleFailed): _act(BundleState.CLOSED),
-    (BundleState.RUNNING, SectionRefused): _act(BundleState.CLOSED),
-    (BundleState.RUNNING, Progress): _act(BundleState.RUNNING, BundleState.SPLITTING),
-    (BundleState.RUNNING, GiveWay): _act(BundleState.RUNNING, BundleState.SPLITTING),
-    (BundleState.SPLITTING, BundleDone): _act(BundleState.CLOSED),
-    (BundleState.SPLITTING, BundleFailed): _act(BundleState.CLOSED),
-    (BundleState.SPLITTING, Progress): _ignore(BundleState.SPLITTING),
-    (BundleState.SPLITTING, GiveWay): _ignore(BundleState.SPLITTING),
-    (BundleState.SPLITTING, SplitDone): _act(BundleState.RUNNING),
-    **{(BundleState.CLOSED, event): _ignore(BundleState.CLOSED) for event in _BUNDLE_EVENTS},
+    (BundleState.RUNNING, BundleDone): _accept_event(BundleState.CLOSED),
+    (BundleState.RUNNING, BundleFailed): _accept_event(BundleState.CLOSED),
+    (BundleState.RUNNING, SectionRefused): _accept_event(BundleState.CLOSED),
+    (BundleState.RUNNING, Progress): _accept_event(BundleState.RUNNING, BundleState.SPLITTING),
+    (BundleState.RUNNING, GiveWay): _accept_event(BundleState.RUNNING, BundleState.SPLITTING),
+    (BundleState.SPLITTING, BundleDone): _accept_event(BundleState.CLOSED),
+    (BundleState.SPLITTING, BundleFailed): _accept_event(BundleState.CLOSED),
+    (BundleState.SPLITTING, Progress): _ignore_event(BundleState.SPLITTING),
+    (BundleState.SPLITTING, GiveWay): _ignore_event(BundleState.SPLITTING),
+    (BundleState.SPLITTING, SplitDone): _accept_event(BundleState.RUNNING),
+    **{(BundleState.CLOSED, event): _ignore_event(BundleState.CLOSED) for event in _BUNDLE_EVENTS},
 }
-"""What each event does to an attempt at a bundle.
+"""Transition for each event and each state of an attempt at a bundle.
 
-The next attempt begins as `RUNNING`, or as `PAUSED` if a pause comes first. A `Tick` at the end of
-the pause makes it `RUNNING`, and so does a `Drain`. The host learns of it then, so that no event can
-name a paused attempt before.
+The next attempt starts as `RUNNING`, or as `PAUSED` if a pause comes first. A `Tick` at the end of
+the pause or a `Drain` changes the state to `RUNNING`. The host gets the attempt's number only then,
+so no event can name a paused attempt.
 """

@@ -1,12 +1,12 @@
-"""Wake-ups: when shards and residuals have something to do without new data, in both time domains."""
+"""Wake-ups: times at which shards and residuals have work without new data, in both time domains."""
 
 from __future__ import annotations
 
 from beam_runner_model.summary import ShardSummary
-from beam_runner_model.times import Duration, Timestamp, passing_watermark
+from beam_runner_model.times import Duration, Timestamp, get_passing_watermark
 
 from beam_runner_engine.scheduler.commands import WakeAt
-from beam_runner_engine.scheduler.delivery import place_work
+from beam_runner_engine.scheduler.delivery import queue_work
 from beam_runner_engine.scheduler.state import (
     RESIDUAL,
     SHARD,
@@ -17,58 +17,58 @@ from beam_runner_engine.scheduler.state import (
 )
 
 
-def event_wake(summary: ShardSummary) -> Timestamp | None:
-    """Returns the watermark (ms) at which a shard has something to do, None if at none.
+def get_event_wake(summary: ShardSummary) -> Timestamp | None:
+    """Returns the watermark (ms) at which a shard has work to do, or None if no work is pending.
 
-    Timers and triggers are due at the watermark that the summary names, expiries when the watermark
+    Timers and triggers are due at the watermark in the summary. Expiries are due when the watermark
     has passed them.
     """
     timer, expiry = summary.next_event_timer, summary.next_expiry
     if expiry is None:
         return timer
-    expired = passing_watermark(expiry)
+    expired = get_passing_watermark(expiry)
     return expired if timer is None else min(timer, expired)
 
 
 def is_due(shard: ShardState, watermark: Timestamp, now: Timestamp) -> bool:
-    """Whether a shard has a timer, trigger or expiry to see to."""
-    wake = event_wake(shard.summary)
+    """Returns whether a timer, trigger or expiry of a shard is due."""
+    wake = get_event_wake(shard.summary)
     clock = shard.summary.next_processing_timer
     return (wake is not None and wake <= watermark) or (clock is not None and clock <= now)
 
 
-def wants_waking(summary: ShardSummary) -> bool:
-    """Whether a shard has any wake-up to come."""
-    return event_wake(summary) is not None or summary.next_processing_timer is not None
+def has_wake(summary: ShardSummary) -> bool:
+    """Returns whether a shard has a pending timer, trigger or expiry."""
+    return get_event_wake(summary) is not None or summary.next_processing_timer is not None
 
 
 def set_wakes(
     state: SchedulerState, stage: StageState, shard: int, summary: ShardSummary | None
 ) -> None:
-    """Sets when a shard wants to be woken; None while it has a bundle open."""
-    event = None if summary is None else event_wake(summary)
+    """Sets the wake-up times of a shard. `summary` is None while a bundle of the shard is open."""
+    event = None if summary is None else get_event_wake(summary)
     clock = None if summary is None else summary.next_processing_timer
     stage.event_wakes.put(shard, event)
     state.clock_wakes.put((stage.number, SHARD, shard), clock)
 
 
 def delay_work(state: SchedulerState, stage: StageState, work: Work, delay: Duration) -> None:
-    """Lets a residual wait for `delay` ms of processing time."""
+    """Delays a residual by `delay` ms of processing time."""
     stage.delayed[work.number] = work
     state.clock_wakes.put((stage.number, RESIDUAL, work.number), state.now + delay)
 
 
 def resume_all(state: SchedulerState, stage: StageState) -> None:
-    """Resumes the residuals of a stage that wait for processing time and are to be truncated."""
+    """Resumes the delayed residuals of a stage that a drain truncates."""
     for number, work in tuple(stage.delayed.items()):
         if not work.truncated:
             del stage.delayed[number]
             state.clock_wakes.put((stage.number, RESIDUAL, number), None)
-            place_work(state, stage, work)
+            queue_work(state, stage, work)
 
 
-def tell_next_wake(state: SchedulerState) -> None:
-    """Asks for a tick at the next wake-up, if it is not the one asked for last."""
+def request_next_wake(state: SchedulerState) -> None:
+    """Requests a tick at the next wake-up time if this time has changed since the last request."""
     if state.scripted_clock or not state.clock_wakes:
         return
     time = state.clock_wakes.min()

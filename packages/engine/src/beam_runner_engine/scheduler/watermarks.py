@@ -1,14 +1,14 @@
-"""How watermarks advance, from stage to stage and only where something has changed.
+"""Propagation of watermarks through the stages that an event affects.
 
-For each stage, all in ms and never back:
+Each stage has three watermarks in ms, which never decrease:
 
-- upstream: the earliest watermark of its input collections;
-- input: the earliest of upstream and the event times of all its work;
-- output: the earliest of upstream and all that holds it: work at its own time, residuals at what
-  their watermark estimator reported, shards at the holds of their summary.
+- upstream: the minimum watermark of its input collections;
+- input: the minimum of upstream and the event times of all its work;
+- output: the minimum of upstream and all holds. Work holds its event time, residuals hold the
+  watermark that their watermark estimator reported, and shards hold the times in their summary.
 
-So the output watermark of a stage that reads a source may be beyond its input watermark, which the
-source's element holds: the estimator knows better.
+The output watermark of a source stage can exceed its input watermark, because the source's element
+holds the input watermark and the estimator reports a later watermark for the outputs.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from heapq import heappop, heappush
 
 from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 
-from beam_runner_engine.scheduler.delivery import look_at, unblock
-from beam_runner_engine.scheduler.side_inputs import expire, pop_readable
+from beam_runner_engine.scheduler.delivery import mark_shard, queue_unblocked_work
+from beam_runner_engine.scheduler.side_inputs import drop_expired_windows, pop_readable
 from beam_runner_engine.scheduler.state import CollectionState, SchedulerState, StageState
 
 
-def refresh(state: SchedulerState, stage: StageState) -> None:
-    """Has the stage's watermarks computed again by `propagate`."""
+def mark_stale(state: SchedulerState, stage: StageState) -> None:
+    """Marks the watermarks of a stage for recomputation by `propagate_watermarks`."""
     heappush(state.stale, stage.number)
     state.touched[stage.number] = None
 
 
-def set_producer(
+def set_producer_watermark(
     state: SchedulerState, collection: CollectionState, producer: int, watermark: Timestamp
 ) -> None:
-    """Notes a producer's watermark and tells the readers of the collection if that changes its own."""
+    """Sets the watermark of a producer, and updates the readers if the collection's watermark
+    advances.
+    """
     collection.producers.put(producer, watermark)
     earliest = collection.producers.min()
     if earliest <= collection.watermark:
@@ -40,42 +42,42 @@ def set_producer(
     for number in collection.node.consumers:
         stage = state.stages[number]
         stage.upstream.put(collection.node.name, earliest)
-        refresh(state, stage)
+        mark_stale(state, stage)
     for number, place in collection.node.side_consumers:
         stage = state.stages[number]
-        unblock(state, stage, pop_readable(stage.sides[place], earliest))
+        queue_unblocked_work(state, stage, pop_readable(stage.sides[place], earliest))
         if stage.section is not None:
             state.touched[number] = None
 
 
-def propagate(state: SchedulerState) -> None:
-    """Advances the watermarks of all stages that were to be refreshed and of those they feed.
+def propagate_watermarks(state: SchedulerState) -> None:
+    """Recomputes the watermarks of all marked stages and of the stages downstream.
 
-    Stages come in the order of the graph, so each is computed once.
+    Stages are processed in graph order, so each stage is computed once.
     """
     stale = state.stale
     while stale:
         number = heappop(stale)
         while stale and stale[0] == number:
             heappop(stale)
-        _advance(state, state.stages[number])
+        _advance_stage(state, state.stages[number])
 
 
-def _advance(state: SchedulerState, stage: StageState) -> None:
+def _advance_stage(state: SchedulerState, stage: StageState) -> None:
     upstream = stage.upstream.min()
     if upstream > stage.seen_upstream:
         stage.seen_upstream = upstream
         for shard in stage.event_wakes.pop_due(upstream):
-            look_at(state, stage, shard)
+            mark_shard(state, stage, shard)
         if stage.spec.whole_input and upstream == MAX_TIMESTAMP:
             for key in stage.shards:
-                look_at(state, stage, key)
+                mark_shard(state, stage, key)
     new_input = min(upstream, stage.times.min())
     if new_input > stage.input:
         stage.input = new_input
-        expire(state, stage)
+        drop_expired_windows(state, stage)
     new_output = min(upstream, stage.holds.min())
     if new_output > stage.output:
         stage.output = new_output
         for name in stage.spec.outputs:
-            set_producer(state, state.collections[name], stage.number, new_output)
+            set_producer_watermark(state, state.collections[name], stage.number, new_output)

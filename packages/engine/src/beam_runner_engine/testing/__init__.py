@@ -1,1 +1,1 @@
-"""For those who implement the engine's ports: contract tests, and a store in memory."""
+"""Contract tests for implementations of the engine's protocols, and an in-memory store."""

@@ -1,11 +1,11 @@
-"""The rules for bulk groupers, as cases to run any implementation through.
+"""Contract tests for bulk groupers, as test cases for any implementation.
 
-    @pytest.mark.parametrize("case", bulk_cases(), ids=lambda case: case.name)
+    @pytest.mark.parametrize("case", create_bulk_cases(), ids=lambda case: case.name)
     def test_my_grouper(case):
         check_bulk_grouper(MyGrouper, case)
 
-The expected groups of small cases are written out, those of large ones follow from the definition:
-elements of one key whose windows are one after merging are one group.
+Small cases list their expected groups. The expected groups of large cases follow from the
+definition: elements of one key with the same merged window form a group.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ExpectedGroup: TypeAlias = tuple[bytes, Window, Timestamp, tuple[bytes, ...]]
 
 @attrs.frozen
 class BulkCase:
-    """Batches of rows (key, window, timestamp in ms, value) and the groups they must give."""
+    """Test case: batches of rows (key, window, timestamp in ms, value) and the expected groups."""
 
     name: str
     strategy: WindowingStrategy
@@ -47,9 +47,10 @@ class BulkCase:
 
 
 def check_bulk_grouper(make: Callable[[WindowingStrategy], BulkGrouper], case: BulkCase) -> None:
-    """Runs one case through the grouper that `make(strategy)` returns.
+    """Runs one test case with the grouper that `make(strategy)` returns.
 
-    Raises AssertionError that tells the groups which are missing or too many.
+    Raises:
+        AssertionError: If groups are missing or unexpected.
     """
     grouper = make(case.strategy)
     for batch in case.batches:
@@ -59,9 +60,9 @@ def check_bulk_grouper(make: Callable[[WindowingStrategy], BulkGrouper], case: B
             [row[2] for row in batch],
             [row[3] for row in batch],
         )
-    got = sorted(_plain(group) for group in grouper.groups())
+    got = sorted(_to_tuple(group) for group in grouper.groups())
     expected = sorted(
-        _plain(Group(key, encode_window(window), timestamp, ONLY_FIRING, values))
+        _to_tuple(Group(key, encode_window(window), timestamp, ONLY_FIRING, values))
         for key, window, timestamp, values in case.expected
     )
     if got != expected:
@@ -73,18 +74,18 @@ def check_bulk_grouper(make: Callable[[WindowingStrategy], BulkGrouper], case: B
         )
 
 
-def bulk_cases() -> tuple[BulkCase, ...]:
-    """Returns all cases; strategies are those for which `fires_once` holds and no SDK is needed."""
-    return (*_written_cases(), *_computed_cases())
+def create_bulk_cases() -> tuple[BulkCase, ...]:
+    """Returns all test cases. Their strategies fire each window once and need no SDK."""
+    return (*_create_written_cases(), *_create_computed_cases())
 
 
-def _plain(group: Group) -> tuple[Any, ...]:
+def _to_tuple(group: Group) -> tuple[Any, ...]:
     pane = group.pane
     pane_values = (pane.is_first, pane.is_last, pane.timing, pane.index, pane.nonspeculative_index)
     return (group.key, group.window, group.timestamp, tuple(group.values), pane_values)
 
 
-def _written_cases() -> Iterable[BulkCase]:
+def _create_written_cases() -> Iterable[BulkCase]:
     end = GLOBAL_WINDOW.max_timestamp()
     one, two = IntervalWindow(0, 10), IntervalWindow(10, 20)
     yield BulkCase("no data", WindowingStrategy(), ((), ()), ())
@@ -113,7 +114,7 @@ def _written_cases() -> Iterable[BulkCase]:
                 (b"b", one, times[2], (b"3",)),
             ),
         )
-    yield from _written_merging_cases()
+    yield from _create_merging_cases()
     custom = OpaqueWindow(b"\x00w", 77)
     yield BulkCase(
         "windows only the SDK knows",
@@ -123,8 +124,10 @@ def _written_cases() -> Iterable[BulkCase]:
     )
 
 
-def _written_merging_cases() -> Iterable[BulkCase]:
-    """Sessions of 5 ms: 1-6 and 4-9 overlap, 9-14 only touches, another key bridges nothing."""
+def _create_merging_cases() -> Iterable[BulkCase]:
+    """Yields cases with sessions of 5 ms: 1-6 and 4-9 overlap, 9-14 only touches, and a second key
+    merges nothing.
+    """
     rows: tuple[Row, ...] = (
         (b"a", IntervalWindow(4, 9), 4, b"1"),
         (b"a", IntervalWindow(9, 14), 9, b"2"),
@@ -155,7 +158,7 @@ def _written_merging_cases() -> Iterable[BulkCase]:
     )
 
 
-def _computed_cases() -> Iterable[BulkCase]:
+def _create_computed_cases() -> Iterable[BulkCase]:
     fns: Sequence[tuple[WindowFn, MergeStatus]] = (
         (FixedWindows(50), MergeStatus.NON_MERGING),
         (SlidingWindows(60, 25, 5), MergeStatus.NON_MERGING),
@@ -166,13 +169,13 @@ def _computed_cases() -> Iterable[BulkCase]:
             strategy = WindowingStrategy(
                 window_fn, merge_status=merge_status, timestamp_combiner=combiner
             )
-            batches = tuple(_rows(window_fn, start, 300) for start in (0, 300))
+            batches = tuple(_create_rows(window_fn, start, 300) for start in (0, 300))
             name = f"600 elements, {type(window_fn).__name__}, timestamps {combiner.value}"
-            yield BulkCase(name, strategy, batches, _defined(strategy, batches))
+            yield BulkCase(name, strategy, batches, _compute_expected(strategy, batches))
 
 
-def _rows(window_fn: WindowFn, start: int, count: int) -> tuple[Row, ...]:
-    """Elements of 23 keys at times that look irregular but are the same every time."""
+def _create_rows(window_fn: WindowFn, start: int, count: int) -> tuple[Row, ...]:
+    """Returns elements of 23 keys with deterministic, irregular timestamps."""
     rows: list[Row] = []
     for number in range(start, start + count):
         time = number * number * 7919 % 1009
@@ -183,16 +186,18 @@ def _rows(window_fn: WindowFn, start: int, count: int) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _defined(
+def _compute_expected(
     strategy: WindowingStrategy, batches: tuple[tuple[Row, ...], ...]
 ) -> tuple[ExpectedGroup, ...]:
-    """Returns the groups by the definition: slowly, and in another way than any grouper would."""
+    """Computes the expected groups directly from the definition, with a different algorithm than
+    groupers use.
+    """
     rows = [row for batch in batches for row in batch]
     groups: list[ExpectedGroup] = []
     for key in dict.fromkeys(row[0] for row in rows):
         of_key = [row for row in rows if row[0] == key]
-        for window in _final_windows(strategy, [row[1] for row in of_key]):
-            members = [row for row in of_key if _belongs(row[1], window, strategy)]
+        for window in _merge_windows(strategy, [row[1] for row in of_key]):
+            members = [row for row in of_key if _is_in_window(row[1], window, strategy)]
             times = [row[2] for row in members]
             match strategy.timestamp_combiner:
                 case TimestampCombiner.EARLIEST:
@@ -205,10 +210,10 @@ def _defined(
     return tuple(groups)
 
 
-def _final_windows(strategy: WindowingStrategy, windows: Sequence[Window]) -> list[Window]:
-    """Returns the windows that are left when every two that overlap have become one."""
+def _merge_windows(strategy: WindowingStrategy, windows: Sequence[Window]) -> list[Window]:
+    """Returns the windows that remain after all overlapping windows are merged."""
     left = list(dict.fromkeys(windows))
-    if not strategy.merges:
+    if not strategy.needs_merge:
         return left
     spans = {(w.start, w.end) for w in left if isinstance(w, IntervalWindow)}
     while True:
@@ -219,8 +224,8 @@ def _final_windows(strategy: WindowingStrategy, windows: Sequence[Window]) -> li
         spans = (spans - {a, b}) | {(a[0], max(a[1], b[1]))}
 
 
-def _belongs(window: Window, final: Window, strategy: WindowingStrategy) -> bool:
-    if not strategy.merges:
+def _is_in_window(window: Window, final: Window, strategy: WindowingStrategy) -> bool:
+    if not strategy.needs_merge:
         return window == final
     match window, final:
         case IntervalWindow(start, end), IntervalWindow(from_, to):

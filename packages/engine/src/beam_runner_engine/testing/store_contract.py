@@ -1,10 +1,10 @@
-"""The rules for stores of cells, as checks to run any implementation through.
+"""Contract tests for stores of cells, as checks for any implementation.
 
-    @pytest.mark.parametrize("check", store_checks(), ids=lambda check: check.__name__)
+    @pytest.mark.parametrize("check", list_store_checks(), ids=lambda check: check.__name__)
     def test_my_store(check):
         check(MyStore())
 
-The store must also have `commit(deltas)`, however the host's own commits are made.
+The store must have a method `commit(deltas)`.
 """
 
 from __future__ import annotations
@@ -20,57 +20,57 @@ OTHER = CellId("state", b"key", b"")
 
 
 class CommittingStore(CellStore, Protocol):
-    """A store together with the host's way to commit."""
+    """Store with a method to commit changes."""
 
     def commit(self, deltas: Mapping[CellId, CellDelta]) -> None:
-        """Makes a bundle's changes part of the store."""
+        """Commits the changes of a bundle."""
 
 
-def store_checks() -> tuple[Callable[[CommittingStore], None], ...]:
-    """Returns the checks; each wants an empty store of its own, and raises AssertionError."""
+def list_store_checks() -> tuple[Callable[[CommittingStore], None], ...]:
+    """Returns the checks. Each check needs an empty store and raises AssertionError on failure."""
     return (
-        check_empty_store,
+        check_store_is_empty,
         check_values_are_appended,
         check_scan_is_sorted_and_bounded,
-        check_empty_lists_are_present,
+        check_empty_subkeys_exist,
         check_steps_apply_in_order,
-        check_cells_are_apart,
-        check_written_values_come_back,
+        check_cells_are_independent,
+        check_values_round_trip,
     )
 
 
-def check_empty_store(store: CommittingStore) -> None:
-    """Nothing is absent, and nothing comes before nothing."""
-    _expect(store.read(CELL, b""), None)
-    _expect(list(store.scan(CELL, b"", None)), [])
+def check_store_is_empty(store: CommittingStore) -> None:
+    """Checks that an empty store has no values and no subkeys."""
+    _check_equal(store.read(CELL, b""), None)
+    _check_equal(list(store.scan(CELL, b"", None)), [])
 
 
 def check_values_are_appended(store: CommittingStore) -> None:
-    """Values stay in the order in which they were added, also over commits."""
+    """Checks that values keep the order of adding, across commits."""
     store.commit({CELL: CellDelta(added={b"": (b"1", b"2")})})
     store.commit({CELL: CellDelta(added={b"": (b"2", b"0")})})
-    _expect(_plain(store.read(CELL, b"")), [b"1", b"2", b"2", b"0"])
+    _check_equal(_to_list(store.read(CELL, b"")), [b"1", b"2", b"2", b"0"])
 
 
 def check_scan_is_sorted_and_bounded(store: CommittingStore) -> None:
-    """A scan goes up, includes its start and excludes its end."""
+    """Checks that a scan ascends, includes its start and excludes its end."""
     subkeys = [b"b", b"", b"a", b"ab", b"\xff", b"c"]
     store.commit({CELL: CellDelta(added={subkey: (subkey,) for subkey in subkeys})})
-    _expect([s for s, _ in store.scan(CELL, b"", None)], sorted(subkeys))
-    _expect([s for s, _ in store.scan(CELL, b"a", b"c")], [b"a", b"ab", b"b"])
-    _expect([s for s, _ in store.scan(CELL, b"aa", None)], [b"ab", b"b", b"c", b"\xff"])
-    _expect([_plain(values) for _, values in store.scan(CELL, b"b", b"b\x00")], [[b"b"]])
+    _check_equal([s for s, _ in store.scan(CELL, b"", None)], sorted(subkeys))
+    _check_equal([s for s, _ in store.scan(CELL, b"a", b"c")], [b"a", b"ab", b"b"])
+    _check_equal([s for s, _ in store.scan(CELL, b"aa", None)], [b"ab", b"b", b"c", b"\xff"])
+    _check_equal([_to_list(values) for _, values in store.scan(CELL, b"b", b"b\x00")], [[b"b"]])
 
 
-def check_empty_lists_are_present(store: CommittingStore) -> None:
-    """A subkey without values is something else than no subkey."""
+def check_empty_subkeys_exist(store: CommittingStore) -> None:
+    """Checks that a subkey without values differs from an absent subkey."""
     store.commit({CELL: CellDelta(added={b"x": ()})})
-    _expect(_plain(store.read(CELL, b"x")), [])
-    _expect([s for s, _ in store.scan(CELL, b"", None)], [b"x"])
+    _check_equal(_to_list(store.read(CELL, b"x")), [])
+    _check_equal([s for s, _ in store.scan(CELL, b"", None)], [b"x"])
 
 
 def check_steps_apply_in_order(store: CommittingStore) -> None:
-    """Clearing comes before removing, removing before adding."""
+    """Checks that clearing applies before removing, and removing before adding."""
     store.commit({CELL: CellDelta(added={b"a": (b"1",), b"b": (b"2",), b"c": (b"3",)})})
     delta = CellDelta(
         removed_ranges=((b"b", b"c"),),
@@ -78,32 +78,32 @@ def check_steps_apply_in_order(store: CommittingStore) -> None:
         added={b"a": (b"4",), b"c": (b"5",)},
     )
     store.commit({CELL: delta})
-    contents = [(s, _plain(values)) for s, values in store.scan(CELL, b"", None)]
-    _expect(contents, [(b"a", [b"4"]), (b"c", [b"3", b"5"])])
+    contents = [(s, _to_list(values)) for s, values in store.scan(CELL, b"", None)]
+    _check_equal(contents, [(b"a", [b"4"]), (b"c", [b"3", b"5"])])
     store.commit({CELL: CellDelta(cleared=True, added={b"d": (b"6",)})})
-    _expect([(s, _plain(v)) for s, v in store.scan(CELL, b"", None)], [(b"d", [b"6"])])
+    _check_equal([(s, _to_list(v)) for s, v in store.scan(CELL, b"", None)], [(b"d", [b"6"])])
 
 
-def check_cells_are_apart(store: CommittingStore) -> None:
-    """Cells that differ in name, key or window have nothing to do with each other."""
+def check_cells_are_independent(store: CommittingStore) -> None:
+    """Checks that cells with different names, keys or windows are independent."""
     cells = [CELL, OTHER, CellId("other", b"key", b"window"), CellId("state", b"", b"window")]
     for number, cell in enumerate(cells):
         store.commit({cell: CellDelta(added={b"": (b"%d" % number,)})})
     for number, cell in enumerate(cells):
-        _expect(_plain(store.read(cell, b"")), [b"%d" % number])
+        _check_equal(_to_list(store.read(cell, b"")), [b"%d" % number])
 
 
-def check_written_values_come_back(store: CommittingStore) -> None:
-    """Besides bytes the engine writes integers."""
+def check_values_round_trip(store: CommittingStore) -> None:
+    """Checks that a store returns bytes and integers unchanged."""
     values = (b"", b"\x00\xff", 0, -5, 2**62)
     store.commit({CELL: CellDelta(added={b"": values})})
-    _expect(_plain(store.read(CELL, b"")), list(values))
+    _check_equal(_to_list(store.read(CELL, b"")), list(values))
 
 
-def _plain(values: Sequence[Any] | None) -> list[Any] | None:
+def _to_list(values: Sequence[Any] | None) -> list[Any] | None:
     return None if values is None else list(values)
 
 
-def _expect(got: object, expected: object) -> None:
+def _check_equal(got: object, expected: object) -> None:
     if got != expected:
-        raise AssertionError(f"the store gave {got!r} instead of {expected!r}")
+        raise AssertionError(f"The store returned {got!r}; expected {expected!r}")

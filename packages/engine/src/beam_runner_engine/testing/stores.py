@@ -1,4 +1,4 @@
-"""A store of cells in memory: for tests, and for runners that fit in one process."""
+"""In-memory store of cells, for tests and single-process runners."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from beam_runner_engine.keyed.cells import CellDelta, CellId, apply_delta
 
 
 class MemoryStore:
-    """A `CellStore` in dictionaries that also commits; it counts what is read."""
+    """`CellStore` in dictionaries with a `commit` method. `reads` counts the subkeys that were
+    read.
+    """
 
     def __init__(self) -> None:
         self._cells: dict[CellId, dict[bytes, list[Any]]] = {}
@@ -18,7 +20,7 @@ class MemoryStore:
         self.reads = 0
 
     def read(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
-        """Returns the values at a subkey of a cell, None if absent."""
+        """Returns the values at a subkey of a cell, or None if the subkey is absent."""
         self.reads += 1
         values = self._cells.get(cell, {}).get(subkey)
         return None if values is None else tuple(values)
@@ -26,7 +28,9 @@ class MemoryStore:
     def scan(
         self, cell: CellId, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, Sequence[Any]]]:
-        """Returns subkeys and values from `start` to before `end`, ascending."""
+        """Yields subkeys and values from `start` (included) to `end` (excluded; None: no bound),
+        ascending.
+        """
         contents = self._cells.get(cell, {})
         order = self._order.get(cell)
         if order is None:
@@ -38,7 +42,7 @@ class MemoryStore:
             yield subkey, tuple(contents[subkey])
 
     def commit(self, deltas: Mapping[CellId, CellDelta]) -> None:
-        """Makes a bundle's changes part of the store."""
+        """Commits the changes of a bundle."""
         for cell, delta in deltas.items():
             contents = self._cells.setdefault(cell, {})
             apply_delta(contents, delta)
@@ -47,7 +51,7 @@ class MemoryStore:
                 del self._cells[cell]
 
     def cells(self) -> dict[CellId, dict[bytes, list[Any]]]:
-        """Returns a copy of everything in the store."""
+        """Returns a copy of all cells."""
         return {
             cell: {subkey: list(values) for subkey, values in contents.items()}
             for cell, contents in self._cells.items()

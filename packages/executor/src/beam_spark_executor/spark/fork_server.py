@@ -28,7 +28,7 @@ from beam_runner_runtime.processes import reaper
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 SERVER_VARIABLE = "BEAM_SPARK_SERVER"
-"""The variable that identifies the job server in all processes it starts: process id, a dot, and a random number."""
+"""Internal: name of the job server in the environment of the processes that it starts, `PID.RANDOM`."""
 
 _ATTEMPTS = 3
 _HEADER = struct.Struct("!I")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 SLOT_VARIABLE = "BEAM_SPARK_SLOT"
+"""Internal: number of the job slot whose Python workers a Spark task uses."""
 
 ArrowFunction = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 

@@ -17,7 +17,7 @@ from beam_runner_model.panes import PaneTiming
 from beam_runner_model.strategy import ClosingBehavior, WindowingStrategy
 from beam_runner_model.times import Timestamp
 from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder
-from beam_runner_model.windowed_values import TIME_BYTES, held_until, read_windows, time_of
+from beam_runner_model.windowed_values import TIME_BYTES, compute_hold_time, read_time, read_windows
 
 
 class WrongTimes(Exception):
@@ -59,7 +59,7 @@ class CheckedPort:
         for end in ends:
             element, begin = data[begin:end], end
             windows, _ = read_windows(element, TIME_BYTES, self._skip)
-            yield held_until(time_of(element), windows) if windows else time_of(element)
+            yield compute_hold_time(read_time(element), windows) if windows else read_time(element)
 
 
 def check_rows(batch: pa.RecordBatch, data: Data, stage: str) -> None:
@@ -72,9 +72,9 @@ def check_rows(batch: pa.RecordBatch, data: Data, stage: str) -> None:
         return
     times = batch.column("timestamp").to_pylist()
     for time, window in zip(times, windows_by_row(batch), strict=True):
-        if held_until(time, (window,)) < data.facts.min_timestamp:
+        if compute_hold_time(time, (window,)) < data.facts.min_timestamp:
             raise WrongTimes(
-                f"{stage!r} reads an element that holds watermarks at {held_until(time, (window,))} ms,"
+                f"{stage!r} reads an element that holds watermarks at {compute_hold_time(time, (window,))} ms,"
                 f" and its data says {data.facts.min_timestamp} ms"
             )
 

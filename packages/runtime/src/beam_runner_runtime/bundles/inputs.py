@@ -17,10 +17,10 @@ from beam_runner_model.times import clamp
 from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder, decode_window
 from beam_runner_model.windowed_values import (
     TIME_BYTES,
-    held_until,
-    one_window_each,
+    compute_hold_time,
+    copy_to_each_window,
+    read_time,
     read_windows,
-    time_of,
 )
 
 from beam_runner_runtime.bundles.bundle_data import RowSource
@@ -186,14 +186,14 @@ def _of_windows(element: bytes, name: str, windows: InputWindows) -> Iterator[Da
         yield _element(element, name, windows)
         return
     encoded = _windows_in(element, windows)
-    for number, own in enumerate(one_window_each(element, encoded)):
+    for number, own in enumerate(copy_to_each_window(element, encoded)):
         data = _element(own, name if len(encoded) == 1 else f"{name}.{number}", windows)
         window = frozenset((decode_window(windows.coder, encoded[number]),))
         yield attrs.evolve(data, facts=attrs.evolve(data.facts, windows=window))
 
 
 def _element(element: bytes, name: str, windows: InputWindows) -> Data:
-    time = held_until(time_of(element), _windows_in(element, windows))
+    time = compute_hold_time(read_time(element), _windows_in(element, windows))
     chunk = ElementChunk(1, element, min_timestamp=clamp(time))
     return element_data(name, elements_row(0, chunk))
 

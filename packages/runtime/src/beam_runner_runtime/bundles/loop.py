@@ -202,7 +202,7 @@ class TaskLoop:
         if self._is_asked_to_leave.is_set():
             self.leave()
         elif running is not None:
-            longest = self._limits.longest(awaited=running.stage in self._awaited)
+            longest = self._limits.max_duration(awaited=running.stage in self._awaited)
             if _ms_since(self._since) > longest:
                 self.leave(outgrown=True)
 
@@ -217,7 +217,7 @@ class TaskLoop:
             if self._driver.has_ended or self._is_asked_to_leave.is_set():
                 self._hand_back(outgrown=False)
                 break
-            if self._limits.is_time_to_tell(len(self._entries), _ms_since(self._told_at)):
+            if self._limits.is_report_due(len(self._entries), _ms_since(self._told_at)):
                 self._tell()
             if self._limits.is_outgrown(self._waiting, self._usual_ms):
                 self._hand_back(outgrown=True)
@@ -229,20 +229,20 @@ class TaskLoop:
 
     def _nap(self) -> bool:
         """Waits for an alarm that is about to ring; whether there was one."""
-        wait = self._driver.wait(self._clock.now())
-        if wait is None or not self._limits.waits_for(wait):
+        wait = self._driver.time_until_wake(self._clock.now())
+        if wait is None or not self._limits.should_wait(wait):
             return False
         time.sleep(wait / 1000)
-        self._driver.happened((), self._clock.now())
+        self._driver.record_entries((), self._clock.now())
         return True
 
     def _took(self, bundle: Bundle, reply: BundleReply | BundleBroke) -> None:
-        self._usual_ms = self._limits.usual(self._usual_ms, _ms_since(self._since))
+        self._usual_ms = self._limits.update_usual(self._usual_ms, _ms_since(self._since))
         if isinstance(reply, BundleBroke):
-            self._driver.happened((reply.to_event(),), self._clock.now())
+            self._driver.record_entries((reply.to_event(),), self._clock.now())
             return
         self._metrics.add(reply.metrics)
-        self._driver.happened((attrs.evolve(reply, metrics=()),), self._clock.now())
+        self._driver.record_entries((attrs.evolve(reply, metrics=()),), self._clock.now())
         if self._has_state(bundle):
             assert bundle.shard is not None
             self._stores.accept(bundle.stage, bundle.shard)

@@ -17,10 +17,10 @@ from beam_runner_data.grouping.key_runs import Part, elements_of, parts_by_key
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.now import Now
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
-from beam_runner_engine.keyed.stateful import (
-    Due,
-    ElementsSorted,
-    StatefulShard,
+from beam_runner_engine.keyed.stateful import StatefulShard
+from beam_runner_engine.keyed.stateful_records import (
+    DueWork,
+    SortedElements,
     StatefulSpec,
     TimerFired,
     WindowExpired,
@@ -31,7 +31,7 @@ from beam_runner_model.panes import NO_FIRING, encode_pane
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_model.window_coders import SKIP_WINDOW
-from beam_runner_model.windowed_values import TIME_BYTES, WINDOWS_AT, moved, skip_windows
+from beam_runner_model.windowed_values import TIME_BYTES, WINDOWS_AT, replace_window, skip_windows
 from beam_runner_planner.plan import StatefulPlan
 from beam_runner_worker.errors import BundleError
 
@@ -134,7 +134,7 @@ class StatefulBundle:
             BundleFailed: user code has state that can't be merged, of windows that merge.
         """
         strategy = self._spec.strategy
-        if isinstance(part.windows, bytes) and not (strategy.merges or self._plan.time_sorted):
+        if isinstance(part.windows, bytes) and not (strategy.needs_merge or self._plan.time_sorted):
             # All elements are in one window, which has expired for all of them or for none. So a
             # row for each key is enough.
             count = len(part.keys)
@@ -154,7 +154,7 @@ class StatefulBundle:
             raise BundleError(self._plan.transform_id, f"ValueError: {error}", trace) from None
         if not admitted.rows:
             return None
-        if strategy.merges:
+        if strategy.needs_merge:
             return self._chunk(
                 [values[row] for row in admitted.rows],
                 [windows[row] for row in admitted.rows],
@@ -166,20 +166,20 @@ class StatefulBundle:
 
     def _due(self) -> Iterator[InputChunk]:
         """All that is due, what becomes due by it included."""
-        while due := self._shard.due_together(
+        while due := self._shard.take_due_work(
             self._end, _DUE_TOGETHER, looks_past=self._looks_past
         ):
             yield from self._due_chunks(due)
             yield Settle()
 
-    def _due_chunks(self, due: Sequence[Due]) -> Iterator[InputChunk]:
+    def _due_chunks(self, due: Sequence[DueWork]) -> Iterator[InputChunk]:
         """What is due for several keys and windows: elements, and after them timers."""
         timers: list[StageTimer] = []
         for one in due:
             match one:
                 case TimerFired(timer):
                     timers.append(self._fired(timer))
-                case ElementsSorted(_, window, _, values):
+                case SortedElements(_, window, _, values):
                     yield self._chunk(values, None, [window] * len(values))
                 case WindowExpired() as expired:
                     timers.append(self._expiration(expired))
@@ -221,7 +221,7 @@ class StatefulBundle:
                 pane_at = skip_windows(value, TIME_BYTES, skip_window)
             else:
                 pane_at = WINDOWS_AT + len(before[number])
-            parts += moved(value, pane_at, window)
+            parts += replace_window(value, pane_at, window)
         return ElementChunk(len(values), b"".join(parts))
 
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Container
 
 import attrs
-from beam_runner_engine.dispatch.reporting import SourceReports
+from beam_runner_engine.dispatch.reporting import ReportTiming
 from beam_runner_urns import metrics as urns
 from beam_runner_worker.core_times import core_time
 
@@ -34,7 +34,7 @@ class _Turn:
     """
 
     running: LocalBundle
-    reports: SourceReports
+    reports: ReportTiming
     wanted: float | None
     seen: float
 
@@ -44,7 +44,7 @@ class _Turn:
         latest = int(1000 * TUNING.progress_seconds)
         told = core_time(running.thread)
         wanted = None if told is None else told.wanted
-        reports = SourceReports(TUNING.lingers_ms, latest, least)
+        reports = ReportTiming(TUNING.lingers_ms, latest, least)
         return cls(running, reports, wanted, running.elapsed / 1000)
 
 
@@ -128,7 +128,7 @@ class ProgressTeller:
         # Whether an SDK elsewhere waits is known only where it was seen.
         waits = not _is_busy(turn) if embedded else progress.waits is True
         lingers = waits and _has_output(progress)
-        if turn.reports.tells(elapsed, least, lingers=lingers):
+        if turn.reports.should_report(elapsed, least, lingers=lingers):
             self._send(attrs.evolve(progress, lingers=lingers))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
-from beam_runner_model.texts import encodable
+from beam_runner_model.texts import sanitize_text
 
 
 @attrs.frozen
@@ -47,10 +47,10 @@ class UserFailure:
         element: what is known of the element that was processed, in one line; may be empty.
     """
 
-    transform: str = attrs.field(converter=encodable)
-    summary: str = attrs.field(converter=encodable)
-    trace: str = attrs.field(converter=encodable)
-    element: str = attrs.field(default="", converter=encodable)
+    transform: str = attrs.field(converter=sanitize_text)
+    summary: str = attrs.field(converter=sanitize_text)
+    trace: str = attrs.field(converter=sanitize_text)
+    element: str = attrs.field(default="", converter=sanitize_text)
 
     @property
     def text(self) -> str:
@@ -122,14 +122,14 @@ class BundleBroke:
 
     attempt: Attempt
     failure: UserFailure | None
-    reason: str = attrs.field(default="", converter=encodable)
+    reason: str = attrs.field(default="", converter=sanitize_text)
     kind: FailureKind = attrs.field(
         default=attrs.Factory(
             lambda self: FailureKind.OUTSIDE if self.failure is None else FailureKind.USER,
             takes_self=True,
         )
     )
-    neighbour: str = attrs.field(default="", converter=encodable)
+    neighbour: str = attrs.field(default="", converter=sanitize_text)
 
     def to_event(self) -> BundleFailed:
         """Returns the engine's event."""
@@ -153,5 +153,5 @@ class SectionRefusal:
     """
 
     attempt: Attempt
-    reason: str = attrs.field(converter=encodable)
+    reason: str = attrs.field(converter=sanitize_text)
     ran: bool = False

@@ -16,7 +16,7 @@ from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_engine.scheduler.events import BundleDone, Event, SplitDone
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_model.observation import ThreadStack
-from beam_runner_model.texts import encodable
+from beam_runner_model.texts import sanitize_text
 from beam_runner_planner.plan import JobPlan
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_worker.log_records import LogRecord
@@ -156,7 +156,7 @@ class LoopBroke:
     """
 
     loop: int
-    reason: str = attrs.field(converter=encodable)
+    reason: str = attrs.field(converter=sanitize_text)
 
 
 @attrs.frozen
@@ -168,8 +168,8 @@ class NeighbourAwaited:
         reason: the cause of the latest failure.
     """
 
-    neighbour: str = attrs.field(default="", converter=encodable)
-    reason: str = attrs.field(default="", converter=encodable)
+    neighbour: str = attrs.field(default="", converter=sanitize_text)
+    reason: str = attrs.field(default="", converter=sanitize_text)
 
 
 @attrs.frozen

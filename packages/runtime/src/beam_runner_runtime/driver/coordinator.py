@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from beam_runner_engine.dispatch.driver import Driver
 from beam_runner_engine.dispatch.lease import LoopLease
-from beam_runner_engine.dispatch.small_work import is_small
+from beam_runner_engine.dispatch.small_work import are_small
 from beam_runner_engine.scheduler.commands import Bundle, Command, OpenBundles
 from beam_runner_engine.scheduler.events import (
     Abort,
@@ -152,7 +152,7 @@ class Coordinator:
         """How long until `work` is needed though nothing happens; None if not at all."""
         if self._loop.is_out:
             return None
-        wait = self._driver.wait(self.clock.now())
+        wait = self._driver.time_until_wake(self.clock.now())
         alarms = (None if wait is None else wait / 1000, self.lanes.seconds_to_give_way)
         return min((alarm for alarm in alarms if alarm is not None), default=None)
 
@@ -253,7 +253,7 @@ class Coordinator:
             for attempt in self.lanes.take_giving_way():
                 self._waiting.append(GiveWay(attempt.bundle, attempt.attempt))
             entries, self._waiting = self._waiting, []
-            self._driver.happened(entries, self.clock.now())
+            self._driver.record_entries(entries, self.clock.now())
         if self.sections.look():
             self.moved = time.monotonic()
         if (cores := self._slots.cores) is not None:
@@ -286,7 +286,7 @@ class Coordinator:
     def take_loop_back(self, reason: str) -> None:
         """The scheduler is the server's again; the bundles of the loop run again, on lanes."""
         self.broken_loops += 1
-        self._loop.broke(time.monotonic())
+        self._loop.end_broken(time.monotonic())
         self._litter.loop_lost(self._loop.number)
         _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
         self._waiting.append(AttemptsLost())
@@ -330,13 +330,13 @@ class Coordinator:
             return
         now = time.monotonic()
         if (
-            is_small(bundles, self._settings.loop_bytes)
+            are_small(bundles, self._settings.loop_bytes)
             # In the loop bundles follow each other before any of them is committed.
             and not self.ledger.plan.needs_stable_input
             and not self.ledger.plan.has_tables
             and self.lanes.is_quiet
             and not self.sections.alive
-            and self._loop.may_begin(now)
+            and self._loop.can_start(now)
         ):
             self._loop.begin(now)
             self.lanes.run_loop()
@@ -367,8 +367,8 @@ class Coordinator:
 
     def _loop_told(self, link: WorkerLink, progress: LoopProgress) -> None:
         """What has happened in the loop is committed while it goes on."""
-        if self._loop.covers(progress.loop):
-            self._driver.carry_out(self._record_of_the_loop(link, progress.entries))
+        if self._loop.is_held_by(progress.loop):
+            self._driver.execute(self._record_of_the_loop(link, progress.entries))
 
     def _record_of_the_loop(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
         """Commits what a loop has done; the bundles that were opened on the way are its own."""
@@ -378,23 +378,23 @@ class Coordinator:
 
     def _loop_broke(self, link: WorkerLink, broken: LoopBroke) -> None:
         """The process lives on, but nothing counts that its loop has done since its last progress."""
-        if self._loop.covers(broken.loop):
+        if self._loop.is_held_by(broken.loop):
             self.lanes.loop_left(link, None)
             self.take_loop_back(broken.reason)
 
     def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
         """The scheduler is the server's again; what came meanwhile is worked in after this."""
-        if not self._loop.covers(reply.loop):
+        if not self._loop.is_held_by(reply.loop):
             return
         _LOGGER.debug("job %s: loop %s ends", self._job_id, reply.loop)
         if reply.outgrown:
-            self._loop.outgrown(time.monotonic())
+            self._loop.end_outgrown(time.monotonic())
         else:
             self._loop.end()
         commands = self._record_of_the_loop(link, reply.entries)
         running = reply.running
         self.lanes.loop_left(link, None if running is None else self.ledger.bundle(running))
-        self._driver.carry_out(commands)
+        self._driver.execute(commands)
         # Also those that the loop was given and did not come to.
         open_bundles = self.ledger.open_bundles
         self.open([b for b in open_bundles if Attempt(b.number, b.attempt) != running])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_engine.dispatch.places import Place
+from beam_runner_engine.dispatch.places import Slot
 
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import FromServer
@@ -11,7 +11,7 @@ from beam_runner_runtime.channel.server import WorkerLink
 
 
 @attrs.define(eq=False)
-class Lane(Place):
+class Lane(Slot):
     """A lane; ``link`` is the process it runs in, None while it is being started."""
 
     number: int

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 import attrs
-from beam_runner_engine.dispatch.idling import idle_since, place_to_give
+from beam_runner_engine.dispatch.idling import find_idle_slots, select_slot_to_release
 from beam_runner_engine.dispatch.parallelism import Parallelism
-from beam_runner_engine.dispatch.places import Patience, place_for
-from beam_runner_engine.dispatch.waiting import WaitingBundles
-from beam_runner_engine.dispatch.yielding import in_the_way, turn_ends
+from beam_runner_engine.dispatch.places import BlockedTimes, select_slot
+from beam_runner_engine.dispatch.waiting import BundleQueue
+from beam_runner_engine.dispatch.yielding import compute_turn_end, select_yielding_slots
 from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_engine.scheduler.events import BundleFailed
 
@@ -33,7 +33,7 @@ from beam_runner_runtime.driver.watchdog import Claim
 from beam_runner_runtime.slowness import Slowness
 from beam_runner_runtime.tuning import TUNING
 
-_PATIENCE = Patience(TUNING.blocked_seconds, TUNING.preparing_seconds, TUNING.unheard_seconds)
+_PATIENCE = BlockedTimes(TUNING.blocked_seconds, TUNING.preparing_seconds, TUNING.unheard_seconds)
 
 
 @attrs.frozen
@@ -87,7 +87,7 @@ class Lanes:
         self._next = 0
         self._lanes: dict[int, Lane] = {}
         self._by_link: dict[WorkerLink, Lane] = {}
-        self._waiting = WaitingBundles(is_source, TUNING.source_seconds)
+        self._waiting = BundleQueue(is_source, TUNING.source_seconds)
         self._slowness = Slowness()
         self._not_before = 0.0
         self.alive: set[int] = set()
@@ -166,7 +166,7 @@ class Lanes:
         if lane is None:
             return False
         takes_turns = self._parallelism.takes_turns
-        return lane.told(fraction, waits, time.monotonic(), takes_turns=takes_turns)
+        return lane.record_progress(fraction, waits, time.monotonic(), takes_turns=takes_turns)
 
     def starts(self, link: WorkerLink, attempt: Attempt) -> None:
         """The bundle of a lane waits for its SDK harness, which is still being started."""
@@ -267,7 +267,7 @@ class Lanes:
             lane.send(self._loop_order())
         for _ in range(min(self._may_begin(), len(idle), len(self._waiting))):
             bundle = self._waiting.take()
-            lane = place_for(bundle, idle)
+            lane = select_slot(bundle, idle)
             idle.remove(lane)
             lane.begin(bundle, time.monotonic())
             lane.send(self._order(bundle))
@@ -303,7 +303,7 @@ class Lanes:
     def close_idle(self, *, at_once: bool = False) -> None:
         """Closes lanes that had nothing to do for a while, or have nothing to do now."""
         limit = time.monotonic() - (0.0 if at_once else TUNING.lane_idle_seconds)
-        for lane in idle_since(self._lanes.values(), limit):
+        for lane in find_idle_slots(self._lanes.values(), limit):
             self._close(lane)
 
     def close(self) -> list[WorkerLink]:
@@ -339,7 +339,7 @@ class Lanes:
 
     def _make_room(self) -> None:
         """Gives up a lane to another job, or asks for the end of what keeps it."""
-        lane = place_to_give(self._lanes.values())
+        lane = select_slot_to_release(self._lanes.values())
         if lane is not None and lane.loop:
             lane.giving_way = True
             lane.send(LeaveLoop())
@@ -362,14 +362,14 @@ class Lanes:
 
     def _turn_ends(self, lane: Lane) -> float:
         """Until when a source keeps its lane: on a crowded machine, where a turn costs more, for longer."""
-        return turn_ends(lane, self._slowness.turn(TUNING.yield_seconds))
+        return compute_turn_end(lane, self._slowness.turn(TUNING.yield_seconds))
 
     def _in_the_way(self) -> list[Lane]:
-        return in_the_way(self._lanes.values(), self._waiting, self._may_begin)
+        return select_yielding_slots(self._lanes.values(), self._waiting, self._may_begin)
 
     def _may_begin(self) -> int:
         """How many more bundles may begin now."""
-        return self._parallelism.may_begin(
+        return self._parallelism.count_startable(
             self._lanes.values(), len(self._waiting), time.monotonic()
         )
 
@@ -377,7 +377,7 @@ class Lanes:
         """How many more lanes what waits is worth."""
         if not self._slots.may_ask or time.monotonic() < self._not_before:
             return 0
-        return self._parallelism.lacking(
+        return self._parallelism.count_missing_slots(
             self._lanes.values(),
             len(self._waiting) + self._loop_waits,
             self._slots.spare,

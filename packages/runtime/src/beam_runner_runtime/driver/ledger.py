@@ -29,7 +29,7 @@ from beam_runner_engine.scheduler.events import (
     FailureKind,
     SectionRefused,
 )
-from beam_runner_engine.scheduler.overtaking import WatermarkWatch
+from beam_runner_engine.scheduler.overtaking import WatermarkChecker
 from beam_runner_engine.scheduler.policy import SectionPolicy, SplittingPolicy
 from beam_runner_engine.scheduler.reports import Retry, StageReport
 from beam_runner_engine.scheduler.scheduler import Scheduler
@@ -64,7 +64,7 @@ class Ledger:
         watch: looks at what is worked in, to debug the runner; None if nobody does.
     """
 
-    watch: WatermarkWatch | None = None
+    watch: WatermarkChecker | None = None
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Ledger:
     @limits.setter
     def limits(self, limits: Limits) -> None:
         state = attrs.evolve(self._scheduler.state, limits=limits)
-        self._scheduler = Scheduler.of_state(state)
+        self._scheduler = Scheduler.from_state(state)
 
     @property
     def next_bundle(self) -> int:
@@ -212,7 +212,7 @@ class Ledger:
         ledger.plan, ledger.shards = state.plan, state.shards
         ledger.metrics = Totals()
         ledger.metrics.add(state.metrics)
-        ledger._scheduler = Scheduler.of_state(state.scheduler)
+        ledger._scheduler = Scheduler.from_state(state.scheduler)
         ledger._open = state.open
         ledger._uses, ledger._segments = state.uses, state.segments
         ledger._garbage = state.garbage

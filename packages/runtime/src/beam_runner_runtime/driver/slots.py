@@ -11,8 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from beam_runner_engine.dispatch.sharing import SharedPlaces
-from beam_runner_engine.dispatch.turns import JobTurns
+from beam_runner_engine.dispatch.sharing import SlotSharing
+from beam_runner_engine.dispatch.turns import JobAdmission
 
 from beam_runner_runtime.tuning import TUNING
 
@@ -35,8 +35,8 @@ class Slots:
         self.total = math.inf if total is None else total
         self.cores = cores
         self.lock = threading.Lock()
-        self.places = SharedPlaces(TUNING.slot_patience_seconds)
-        self.turns = JobTurns(self.total, TUNING.job_turn_seconds)
+        self.places = SlotSharing(TUNING.slot_patience_seconds)
+        self.turns = JobAdmission(self.total, TUNING.job_turn_seconds)
         self.wakes: dict[str, Callable[[], None]] = {}
 
 
@@ -54,7 +54,7 @@ class JobSlots:
             wake: called when the end of another job makes it worth asking; may be called in vain.
         """
         with self._slots.lock:
-            may_begin = self._slots.turns.take(self._job_id, time.monotonic())
+            may_begin = self._slots.turns.try_start(self._job_id, time.monotonic())
             if not may_begin:
                 self._slots.wakes[self._job_id] = wake
             return may_begin
@@ -62,31 +62,31 @@ class JobSlots:
     def started(self, lane: int) -> None:
         """A lane was asked for."""
         with self._slots.lock:
-            self._slots.places.asked(self._job_id, lane, time.monotonic())
+            self._slots.places.record_request(self._job_id, lane, time.monotonic())
 
     def opened(self, lane: int) -> None:
         """A lane has a slot."""
         with self._slots.lock:
-            self._slots.places.got(self._job_id, lane)
+            self._slots.places.record_slot(self._job_id, lane)
 
     def ended(self, lane: int) -> None:
         """A lane has left, or will never come; it may be told more than once."""
         with self._slots.lock:
-            self._slots.places.gone(self._job_id, lane)
+            self._slots.places.remove_slot(self._job_id, lane)
 
     def gave(self) -> None:
         """One of the lanes is to leave for another job."""
         with self._slots.lock:
-            self._slots.places.gave(self._job_id, time.monotonic())
+            self._slots.places.record_release(self._job_id, time.monotonic())
 
     def forget(self) -> None:
         """The job has ended."""
         slots = self._slots
         with slots.lock:
             slots.places.forget(self._job_id)
-            slots.turns.leave(self._job_id)
+            slots.turns.remove_job(self._job_id)
             slots.wakes.pop(self._job_id, None)
-            wakes = [slots.wakes[job] for job in slots.turns.next(time.monotonic())]
+            wakes = [slots.wakes[job] for job in slots.turns.list_startable(time.monotonic())]
         for wake in wakes:
             wake()
 
@@ -94,13 +94,13 @@ class JobSlots:
     def is_wanted(self) -> bool:
         """Whether another job should get one of the lanes' places."""
         with self._slots.lock:
-            return self._slots.places.is_owed_by(self._job_id, time.monotonic())
+            return self._slots.places.owes_slot(self._job_id, time.monotonic())
 
     @property
     def may_ask(self) -> bool:
-        """Whether the job may ask for more lanes; see :meth:`SharedPlaces.may_ask`."""
+        """Whether the job may ask for more lanes; see :meth:`SlotSharing.can_request`."""
         with self._slots.lock:
-            return self._slots.places.may_ask(self._job_id)
+            return self._slots.places.can_request(self._job_id)
 
     @property
     def spare(self) -> float:

@@ -7,7 +7,7 @@ import os
 from beam_runner_runtime.driver.ledger import Ledger
 
 VARIABLE = "BEAM_SPARK_CHECK_WATERMARKS"
-"""In the environment of a server: if it is there and not empty, jobs fail where a watermark overtakes data."""
+"""If not empty, a job fails if a watermark passes data that was on time; for the server."""
 
 
 def are_checked() -> bool:
@@ -22,7 +22,7 @@ def first_overtaken(ledger: Ledger) -> str:
     """
     if ledger.watch is None:
         return ""
-    found = ledger.watch.take_found()
+    found = ledger.watch.take_violations()
     if not found:
         return ""
     first, plan = found[0], ledger.plan

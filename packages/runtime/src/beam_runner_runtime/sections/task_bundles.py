@@ -96,7 +96,7 @@ class TaskBundles:
         roots = tuple(
             Output(stage.plan.stage_id, one.data) for stage, some in self._inputs for one in some
         )
-        self._driver.carry_out(self._scheduler.handle(Start(self._host.clock.now(), roots)))
+        self._driver.execute(self._scheduler.handle(Start(self._host.clock.now(), roots)))
         while self._end is None and not self._driver.has_ended:
             if self._waiting:
                 self._run(self._waiting.popleft())
@@ -138,8 +138,8 @@ class TaskBundles:
             reply.done, bundle=opened.number, attempt=opened.attempt, outputs=(), finalize=False
         )
         now = self._host.clock.now()
-        self._driver.happened((done,), now)
-        wait = self._driver.wait(now)
+        self._driver.record_entries((done,), now)
+        wait = self._driver.time_until_wake(now)
         if wait is not None and wait > _MOST_DELAY and not self._driver.has_ended:
             self._refuse(f"{stage.plan.spec.name} has put off a part of its work for long")
 
@@ -178,14 +178,14 @@ class TaskBundles:
     def _nap(self) -> None:
         """Waits for the next alarm, and tells the scheduler just that time: a later one would depend on the machine."""
         now = self._host.clock.now()
-        wait = self._driver.wait(now)
+        wait = self._driver.time_until_wake(now)
         assert wait is not None, "nothing runs, and no alarm is set"
         until = time.monotonic() + wait / 1000
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_SECONDS))
             if not self._is_wanted():
                 raise NobodyPullsError
-        self._driver.happened((), now + wait)
+        self._driver.record_entries((), now + wait)
 
     # What the driver asks for.
 

@@ -16,7 +16,7 @@ class ShutdownMessage(enum.Enum):
     GiveUp = "server to worker: end the running bundle early"
     TearDown = "server to worker: tear down all DoFns; no bundle follows"
     EndJob = "server to worker: tear down all DoFns, then report `Closed`"
-    Abort = "server to worker: exit at once"
+    ExitNow = "server to worker: exit at once"
     Closed = "worker to server: all DoFns are torn down, and nothing follows"
     Goodbye = "server to worker: everything has arrived, exit"
 

@@ -70,7 +70,7 @@ class Detector(enum.Enum):
         "driver.watch",
         "the server has sent a bundle, and its process does not work on any",
         ("watchdog_seconds", "watchdog_look_seconds"),
-        "the process gets `Abort`, and the bundle runs again",
+        "the process gets `ExitNow`, and the bundle runs again",
     )
     ESSENTIAL_THREAD = Detection(
         "model.threads",
@@ -149,7 +149,7 @@ class Detector(enum.Enum):
     )
     ABORT = Detection(
         "channel.server (timer)",
-        "a worker process on the server's machine does not exit after `Abort`",
+        "a worker process on the server's machine does not exit after `ExitNow`",
         ("kill_seconds",),
         "the server kills the process",
     )
@@ -157,7 +157,7 @@ class Detector(enum.Enum):
         "driver.job",
         "processes of a job do not exit after `EndJob`",
         ("teardown_seconds",),
-        "they get `Abort`",
+        "they get `ExitNow`",
     )
     CANCEL = Detection(
         "driver.job",

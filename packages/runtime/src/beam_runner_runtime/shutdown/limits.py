@@ -10,9 +10,9 @@ class ShutdownLimits:
     """All limits. `LIMITS` is the only instance; tests change its fields before the component reads them.
 
     Attributes:
-        teardown_seconds: all processes of a job tear down their DoFns and report `Closed`; then they get `Abort`.
-        abort_seconds: all processes of a job exit after `Abort`; then the placement kills them.
-        kill_seconds: a process on the server's machine exits after `Abort`; then the server kills the process.
+        teardown_seconds: all processes of a job tear down their DoFns and report `Closed`; then they get `ExitNow`.
+        abort_seconds: all processes of a job exit after `ExitNow`; then the placement kills them.
+        kill_seconds: a process on the server's machine exits after `ExitNow`; then the server kills the process.
         give_up_seconds: an SDK in another process stops its bundle after `GiveUp`; then the placement cancels the lanes.
         cancel_seconds: the job ends after a cancel request; then the placement cancels the lanes.
         lane_close_seconds: lanes of a finished job end after `CloseLane`; then the placement cancels the lanes.

@@ -25,7 +25,7 @@ class JobPhase(enum.Enum):
     CANCELLING = "has a cancel request, which is not on record yet"
     SUSPENDING = "waits for running work before it is left to the next server"
     TEARING_DOWN = "waits until all processes report `Closed` and exit"
-    ABORTING = "waits until all processes exit after `Abort`"
+    ABORTING = "waits until all processes exit after `ExitNow`"
     GONE = "ended, or left to the next server"
 
 

@@ -52,7 +52,7 @@ def _ends(
     return _rows(
         before,
         *others,
-        (ShutdownMessage.Abort, WorkerState.ABORTING),
+        (ShutdownMessage.ExitNow, WorkerState.ABORTING),
         (ShutdownMessage.Closed, WorkerState.CLOSED),
         (Event.EXITED, WorkerState.GONE),
     )
@@ -83,9 +83,11 @@ _WORKERS = (
     *_ends(_W.ENDING),
     # The server may send these before it reads `Closed`.
     *_unchanged(
-        _W.CLOSED, Event.WORK_SENT, *(m for m in ShutdownMessage if m is not ShutdownMessage.Abort)
+        _W.CLOSED,
+        Event.WORK_SENT,
+        *(m for m in ShutdownMessage if m is not ShutdownMessage.ExitNow),
     ),
-    *_rows(_W.CLOSED, (ShutdownMessage.Abort, _W.ABORTING), (Event.EXITED, _W.GONE)),
+    *_rows(_W.CLOSED, (ShutdownMessage.ExitNow, _W.ABORTING), (Event.EXITED, _W.GONE)),
     *_unchanged(_W.ABORTING, Event.WORK_SENT, *ShutdownMessage),
     *_rows(_W.ABORTING, (Event.EXITED, _W.GONE)),
     *_unchanged(_W.GONE, Event.WORK_SENT, *ShutdownMessage),
@@ -122,7 +124,7 @@ _LANES = (
         LaneState.LOOP,
         (ShutdownMessage.LeaveLoop, LaneState.LOOP),
         (Event.WORK_DONE, LaneState.IDLE),
-        ((ShutdownMessage.Abort, Event.EXITED), LaneState.GONE),
+        ((ShutdownMessage.ExitNow, Event.EXITED), LaneState.GONE),
     ),
 )
 _SECTIONS = (

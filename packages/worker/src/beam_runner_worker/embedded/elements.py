@@ -72,7 +72,7 @@ class ElementDecoder:
             HarnessError: the elements have another total size than the chunk, or the chunk lacks
                 selected elements.
         """
-        if not 0 <= chunk.first <= chunk.first + chunk.meant <= chunk.count:
+        if not 0 <= chunk.first <= chunk.first + chunk.selected_count <= chunk.count:
             raise HarnessError(
                 f"A chunk of {chunk.count} elements cannot be read from number {chunk.first} to "
                 f"{chunk.last}"
@@ -82,14 +82,14 @@ class ElementDecoder:
         decode = self._decode
         for _ in range(chunk.first):
             decode(stream, True)
-        left: Iterator[int] | None = self._claims.announce(chunk.meant)
+        left: Iterator[int] | None = self._claims.announce(chunk.selected_count)
         while left is not None:
             if type(self._coder) is coders.WindowedValueCoder:
                 stream = self._feed_runs(data, stream, left, emit, target)
             for _ in left:
                 emit(decode(stream, True))
             left = self._claims.more()
-        whole = chunk.first + chunk.meant == chunk.count and not self._claims.stopped
+        whole = chunk.first + chunk.selected_count == chunk.count and not self._claims.stopped
         if whole and stream.size() != _MAX_HEADER:
             raise HarnessError(
                 f"A chunk of {chunk.count} elements has {len(chunk.data)} bytes, but with the coder "
@@ -105,7 +105,7 @@ class ElementDecoder:
             chunk: the last chunk.
         """
         with self._claims.held() as held:
-            number = chunk.first + chunk.meant - 1 - (held.announced - held.claimed)
+            number = chunk.first + chunk.selected_count - 1 - (held.announced - held.claimed)
         data = bytes(chunk.data)
         stream = coder_impl.create_InputStream(data + _PADDING)
         for _ in range(number):

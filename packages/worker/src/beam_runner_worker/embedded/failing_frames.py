@@ -7,7 +7,7 @@ from types import FrameType
 from typing import Any
 
 import attrs
-from beam_runner_model.texts import shown_bytes, shown_timer
+from beam_runner_model.texts import format_bytes, format_timer
 
 from beam_runner_worker.embedded.shown_elements import shown
 
@@ -114,9 +114,9 @@ def _kept(at: Locals, inside: Inside) -> str:
 
 def _timer(at: Locals, inside: Inside) -> str:
     timer = at["timer"]
-    name = shown_timer(timer.family, timer.tag)
+    name = format_timer(timer.family, timer.tag)
     if inside.called == "UserStateContext.to_user_timer":
-        return f"{name} of the key {shown_bytes(timer.key)} (encoded)"
+        return f"{name} of the key {format_bytes(timer.key)} (encoded)"
     due = at["due"]
     return f"{name} of the key {shown(due.user_key)}, due at {due.fire_timestamp}"
 
@@ -124,7 +124,7 @@ def _timer(at: Locals, inside: Inside) -> str:
 def _group(at: Locals, inside: Inside) -> str:
     if not inside.is_decoding:
         return inside.show(at["element"])
-    key, values = shown_bytes(at["key"]), shown_bytes(bytes(at["values"]))
+    key, values = format_bytes(at["key"]), format_bytes(bytes(at["values"]))
     return f"the key {key} with the values {values} (encoded; cannot be decoded)"
 
 
@@ -134,7 +134,7 @@ def _chunk(at: Locals, inside: Inside) -> str:
     encoded = at["self"].last_claimed(at["chunk"])
     if inside.is_decoding:
         return (
-            f"{shown_bytes(encoded)} (encoded, with its time, windows and pane; cannot be decoded)"
+            f"{format_bytes(encoded)} (encoded, with its time, windows and pane; cannot be decoded)"
         )
     return inside.show(at["self"].decode(encoded).value)
 

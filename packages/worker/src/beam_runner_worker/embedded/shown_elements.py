@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
-from beam_runner_model.texts import shortened
+from beam_runner_model.texts import truncate_text
 
 _MOST_CHARACTERS = 300
 _MOST_BYTES = 100
@@ -17,7 +17,7 @@ def shown(element: Any) -> str:
         text = " ".join(_Short().repr(element).splitlines())
     except Exception as error:
         text = f"{type(element).__name__} (its text cannot be made: {type(error).__name__})"
-    return shortened(text, _MOST_CHARACTERS)
+    return truncate_text(text, _MOST_CHARACTERS)
 
 
 class _Short(reprlib.Repr):

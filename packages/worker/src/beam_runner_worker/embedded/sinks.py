@@ -123,7 +123,7 @@ class ElementSink(Sink):
                         earliest = element.timestamp_micros
                     if element.windows is not last:
                         # After the end of its window an element holds no watermark: see
-                        # `held_until`.
+                        # `compute_hold_time`.
                         last = element.windows
                         for window in last:
                             earliest = min(earliest, window.max_timestamp().micros)

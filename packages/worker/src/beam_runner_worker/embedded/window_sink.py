@@ -10,7 +10,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.value_pieces import PIECE_BYTES
-from beam_runner_model.windowed_values import held_until, one_window_each
+from beam_runner_model.windowed_values import compute_hold_time, copy_to_each_window
 
 from beam_runner_worker.embedded.sinks import MAX_ROWS, Sink, earliest_millis
 
@@ -44,7 +44,7 @@ class WindowSink(Sink):
                     encode(element, mine.stream, True)
                     size += mine.ended(element.timestamp_micros) - begin
                 else:
-                    each = one_window_each(encode_whole(element), encoded)
+                    each = copy_to_each_window(encode_whole(element), encoded)
                     for window, one in zip(encoded, each, strict=True):
                         mine = windows.get(window) or windows.setdefault(window, _OfOneWindow())
                         mine.stream.write(one)
@@ -79,5 +79,5 @@ class _OfOneWindow:
 
     def chunk(self, window: bytes, *, timed: bool) -> ElementChunk:
         """Returns a chunk of all elements."""
-        time = held_until(earliest_millis(self._earliest), (window,)) if timed else None
+        time = compute_hold_time(earliest_millis(self._earliest), (window,)) if timed else None
         return ElementChunk(len(self._ends), self.stream.get(), self._ends, time, window)

@@ -15,9 +15,9 @@ from beam_runner_model.lengths import Skip
 from beam_runner_model.panes import skip_pane
 from beam_runner_model.windowed_values import (
     TIME_BYTES,
-    Headers,
-    earliest_time_between,
-    held_until,
+    HeaderReader,
+    compute_hold_time,
+    find_earliest_time_in,
     skip_windows,
 )
 from beam_runner_urns import coders as urns
@@ -106,7 +106,7 @@ class Cutter(abc.ABC):
     def __init__(self, coder: EdgeCoder) -> None:
         self._coder = coder
         self._rest = b""
-        self._headers = Headers(coder.window)
+        self._headers = HeaderReader(coder.window)
 
     @property
     def rest(self) -> int:
@@ -189,7 +189,11 @@ class ElementCutter(Cutter):
         return position, self._chunk(seen, data[start:position], relative)
 
     def _chunk(self, windows: set[bytes], data: bytes, ends: list[int]) -> ElementChunk:
-        time = held_until(earliest_time_between(data, ends), windows) if self._wants_time else None
+        time = (
+            compute_hold_time(find_earliest_time_in(data, ends), windows)
+            if self._wants_time
+            else None
+        )
         return ElementChunk(len(ends), data, ends, time)
 
 

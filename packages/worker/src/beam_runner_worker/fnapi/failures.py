@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from beam_runner_model.texts import encodable, shown_bytes, shown_timer
+from beam_runner_model.texts import format_bytes, format_timer, sanitize_text
 
 from beam_runner_worker.advice import with_advice
 from beam_runner_worker.errors import BundleError
@@ -50,7 +50,7 @@ def bundle_failed(
         element: what is known of the processed element.
         in_a_pool: whether the SDK is a worker of a pool.
     """
-    text = encodable(text)
+    text = sanitize_text(text)
     running = _RUNNING.search(text)
     if running:
         transform = running["transform"]
@@ -115,7 +115,7 @@ def _elements(bundle: SdkBundle) -> str:
             if first < given
             else (f"the element {given} of the bundle's input")
         )
-    return f"{shown_bytes(data)} (encoded, with its time, windows and pane)"
+    return f"{format_bytes(data)} (encoded, with its time, windows and pane)"
 
 
 def _timers(bundle: SdkBundle) -> str:
@@ -124,5 +124,5 @@ def _timers(bundle: SdkBundle) -> str:
         return ""
     if bundle.timers > 1:
         return f"one of the {bundle.timers} timers that fired in the bundle"
-    name = shown_timer(timer.family, timer.tag)
-    return f"{name} of the key {shown_bytes(timer.key)} (encoded)"
+    name = format_timer(timer.family, timer.tag)
+    return f"{name} of the key {format_bytes(timer.key)} (encoded)"

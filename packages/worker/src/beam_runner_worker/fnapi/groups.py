@@ -12,7 +12,7 @@ from beam_runner_model.chunks import GroupChunk
 from beam_runner_model.lengths import encode_count
 from beam_runner_model.value_pieces import GroupValues
 from beam_runner_model.window_coders import encode_instant
-from beam_runner_model.windowed_values import header_of_one
+from beam_runner_model.windowed_values import encode_windows_and_pane
 
 from beam_runner_worker.fnapi.large_groups import LARGE_BYTES, LargeGroups, joined
 
@@ -43,12 +43,16 @@ def encode_groups(
     parts: list[bytes | memoryview] = []
     size = begin = 0
     same_window = isinstance(chunk.windows, bytes)
-    header = header_of_one(chunk.windows, chunk.pane) if isinstance(chunk.windows, bytes) else b""
+    header = (
+        encode_windows_and_pane(chunk.windows, chunk.pane)
+        if isinstance(chunk.windows, bytes)
+        else b""
+    )
     for row, (key, time, count, values) in enumerate(
         zip(chunk.keys, chunk.timestamps, chunk.counts, chunk.values, strict=True)
     ):
         if not same_window:
-            header = header_of_one(chunk.windows[row], chunk.pane)  # type: ignore[arg-type]
+            header = encode_windows_and_pane(chunk.windows[row], chunk.pane)  # type: ignore[arg-type]
         parts += (encode_instant(time), header, key)
         if large is not None and len(values) > LARGE_BYTES:
             parts.append(large.add(values))

@@ -8,13 +8,13 @@ from __future__ import annotations
 from itertools import accumulate
 
 from beam_runner_model.chunks import KeyedChunk, OutputChunk
-from beam_runner_model.lengths import skip_delimited
+from beam_runner_model.lengths import skip_length_prefixed
 from beam_runner_model.stages import OutputEdge, OutputKind
 from beam_runner_model.windowed_values import (
     TIME_BYTES,
-    Headers,
+    HeaderReader,
+    copy_to_each_window,
     decode_times,
-    one_window_each,
 )
 
 from beam_runner_worker.fnapi.cutting import Cutter, EdgeCoder, ElementCutter
@@ -71,9 +71,9 @@ class KeyedCutter(Cutter):
                     header_size = headers.size
                     begin = header + header_size
                 length = data[begin]
-                middle = begin + 1 + length if length < 0x80 else skip_delimited(data, begin)
+                middle = begin + 1 + length if length < 0x80 else skip_length_prefixed(data, begin)
                 length = data[middle]
-                end = middle + 1 + length if length < 0x80 else skip_delimited(data, middle)
+                end = middle + 1 + length if length < 0x80 else skip_length_prefixed(data, middle)
                 if end > size:
                     break
                 key(data[begin:middle])
@@ -110,7 +110,7 @@ class KeyedCutter(Cutter):
         return position
 
 
-def _windows(headers: Headers, data: bytes, header: int) -> tuple[bytes, ...]:
+def _windows(headers: HeaderReader, data: bytes, header: int) -> tuple[bytes, ...]:
     windows = headers.known.get(data[header : header + headers.size])
     return headers.read(data, header) if windows is None else windows
 
@@ -158,7 +158,9 @@ class _Rows:
         counts = list(map(len, self.windows))
         if self.whole:
             pairs = zip(self.values, self.windows, strict=True)
-            values = [one for value, windows in pairs for one in one_window_each(value, windows)]
+            values = [
+                one for value, windows in pairs for one in copy_to_each_window(value, windows)
+            ]
         else:
             values = _repeated(self.values, counts)
         self.keys, self.values = _repeated(self.keys, counts), values

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from beam_runner_model.staged_packages import need_installing
+from beam_runner_model.staged_packages import has_packages
 from beam_runner_model.stages import Environment
 from beam_runner_urns import environments as urns
 
@@ -117,7 +117,7 @@ def launcher_for(
         UnsupportedEnvironment: harnesses of that kind can't be started here.
     """
     prints = _printing(environment_id, logs, on_output)
-    prepares = need_installing(environment.artifacts)
+    prepares = has_packages(environment.artifacts)
     match environment.urn:
         case urns.EXTERNAL:
             payload = environment.payload

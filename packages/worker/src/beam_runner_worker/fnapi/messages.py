@@ -92,24 +92,24 @@ def _pieces(
         yield from encode_groups(chunk, PIECE_BYTES, large)
     elif chunk.ends is not None:
         yield from _split_elements(chunk, chunk.ends)
-    elif chunk.meant == chunk.count:
+    elif chunk.selected_count == chunk.count:
         yield chunk.data, chunk.count
-    elif chunk.meant > 0:
+    elif chunk.selected_count > 0:
         if coder is None:
             raise ValueError("a chunk of elements came to an input of groups")
         data = bytes(chunk.data)
         begin = skip_elements(coder, data, 0, chunk.first)
-        end = skip_elements(coder, data, begin, chunk.meant)
-        yield data[begin:end], chunk.meant
+        end = skip_elements(coder, data, begin, chunk.selected_count)
+        yield data[begin:end], chunk.selected_count
 
 
 def _split_elements(chunk: ElementChunk, ends: Sequence[int]) -> Iterator[_Piece]:
     """Yields the elements to process, split into pieces of about 1 MiB if they are twice as large."""
-    if chunk.meant <= 0:
+    if chunk.selected_count <= 0:
         return
     data = memoryview(chunk.data)
     begin = ends[chunk.first - 1] if chunk.first else 0
-    first, stop = chunk.first, chunk.first + chunk.meant
+    first, stop = chunk.first, chunk.first + chunk.selected_count
     if ends[stop - 1] - begin > 2 * PIECE_BYTES:
         while ends[stop - 1] - begin > PIECE_BYTES and first + 1 < stop:
             # As many elements as fit, or a single one that is too large.

@@ -11,7 +11,7 @@ import traceback
 from typing import Any
 
 from apache_beam.runners.worker import log_handler, sdk_worker
-from beam_runner_model.texts import encodable
+from beam_runner_model.texts import sanitize_text
 
 
 class _Traceback:
@@ -21,10 +21,10 @@ class _Traceback:
         return getattr(traceback, name)
 
     def format_exc(self, *arguments: Any, **named: Any) -> str:
-        return encodable(traceback.format_exc(*arguments, **named))
+        return sanitize_text(traceback.format_exc(*arguments, **named))
 
     def format_exception(self, *arguments: Any, **named: Any) -> list[str]:
-        return [encodable(line) for line in traceback.format_exception(*arguments, **named)]
+        return [sanitize_text(line) for line in traceback.format_exception(*arguments, **named)]
 
 
 def make_encodable() -> None:
@@ -35,6 +35,6 @@ def make_encodable() -> None:
     usual = handler.format
 
     def format_encodable(self: logging.Handler, record: logging.LogRecord) -> str:
-        return encodable(str(usual(self, record)))
+        return sanitize_text(str(usual(self, record)))
 
     setattr(handler, "format", format_encodable)  # noqa: B010

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from beam_runner_model.lengths import COUNT_BYTES, Skip, decode_count, skip_delimited
+from beam_runner_model.lengths import COUNT_BYTES, Skip, decode_count, skip_length_prefixed
 from beam_runner_model.varints import decode_varint, skip_varint
-from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder, skip_instant_and
+from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder, make_skip_after_instant
 from beam_runner_urns import coders as urns
 
 from beam_runner_worker._protos import beam_runner_api_pb2
@@ -78,7 +78,7 @@ def _fixed(size: int) -> Skip:
 def _skip_timestamp_prefixed(parts: list[Skip]) -> Skip:
     """Skips a custom window: its maximum timestamp, then its own encoding."""
     (inner,) = parts
-    return skip_instant_and(inner)
+    return make_skip_after_instant(inner)
 
 
 def _skip_nullable(parts: list[Skip]) -> Skip:
@@ -88,7 +88,7 @@ def _skip_nullable(parts: list[Skip]) -> Skip:
 
 def _skip_sharded_key(parts: list[Skip]) -> Skip:
     (key,) = parts
-    return lambda data, position: key(data, skip_delimited(data, position))
+    return lambda data, position: key(data, skip_length_prefixed(data, position))
 
 
 def _skip_iterable(parts: list[Skip]) -> Skip:
@@ -108,7 +108,7 @@ def _skip_iterable(parts: list[Skip]) -> Skip:
             if count == 0:
                 return position
             if count < 0:
-                return skip_delimited(data, position)
+                return skip_length_prefixed(data, position)
             for _ in range(count):
                 position = item(data, position)
 
@@ -116,7 +116,7 @@ def _skip_iterable(parts: list[Skip]) -> Skip:
 
 
 _LEAVES: dict[str, Skip] = {
-    **dict.fromkeys(_DELIMITED_URNS, skip_delimited),
+    **dict.fromkeys(_DELIMITED_URNS, skip_length_prefixed),
     urns.BOOL: _fixed(1),
     urns.VARINT: skip_varint,
     urns.DOUBLE: _fixed(8),

@@ -15,7 +15,7 @@ from beam_runner_model.lengths import Skip, encode_count
 from beam_runner_model.panes import skip_pane
 from beam_runner_model.times import MAX_TIMESTAMP
 from beam_runner_model.value_pieces import PIECE_BYTES
-from beam_runner_model.varints import CutOff, decode_varint, encode_varint
+from beam_runner_model.varints import TruncatedData, decode_varint, encode_varint
 from beam_runner_model.window_coders import INSTANT_BYTES, decode_instant, encode_instant
 from beam_runner_model.windowed_values import read_windows
 
@@ -139,7 +139,7 @@ def _decode(family: FamilyId, coder: TimerCoder, data: bytes, begin: int) -> tup
         position += 2 * INSTANT_BYTES
         end = skip_pane(data, position)
         if end > len(data):
-            raise CutOff("the data ends within a timer")
+            raise TruncatedData("the data ends within a timer")
     timer = StageTimer(
         transform_id=family[0],
         family=family[1],

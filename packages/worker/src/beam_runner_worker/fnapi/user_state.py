@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from beam_runner_model.chunks import StateCell
-from beam_runner_model.lengths import Skip, encode_count, skip_delimited
+from beam_runner_model.lengths import Skip, encode_count, skip_length_prefixed
 from beam_runner_model.varints import decode_varint, encode_varint, skip_varint
 
 from beam_runner_worker._protos import beam_fn_api_pb2
@@ -171,7 +171,7 @@ class _OrderedList:
         return b"".join(parts)
 
     def skip(self, cell: StateCell, coders: StateCoders) -> Skip | None:
-        return lambda data, position: skip_delimited(data, skip_varint(data, position))
+        return lambda data, position: skip_length_prefixed(data, skip_varint(data, position))
 
     def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
         position = 0

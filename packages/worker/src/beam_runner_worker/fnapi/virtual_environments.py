@@ -31,7 +31,7 @@ from pathlib import Path
 from beam_runner_worker.packages import StagedPackages
 
 CACHE_VARIABLE = "BEAM_RUNNER_CACHE_DIR"
-"""The environment variable that names another folder than ``~/.cache`` for what is kept."""
+"""Folder of the virtual environments with staged packages, in place of ``~/.cache``; for workers."""
 
 _FOLDER = Path("beam-runner", "python-environments")
 _READY = "ready"

@@ -11,9 +11,9 @@ from itertools import accumulate
 from beam_runner_model.chunks import ElementChunk, OutputChunk
 from beam_runner_model.windowed_values import (
     TIME_BYTES,
-    earliest_time,
-    held_until,
-    one_window_each,
+    compute_hold_time,
+    copy_to_each_window,
+    find_earliest_time,
 )
 
 from beam_runner_worker.fnapi.cutting import Cutter, EdgeCoder
@@ -48,7 +48,7 @@ class WindowCutter(Cutter):
                 if len(windows) == 1:
                     elements.setdefault(windows[0], []).append(data[position:end])
                 else:
-                    each = one_window_each(data[position:end], windows)
+                    each = copy_to_each_window(data[position:end], windows)
                     for window, element in zip(windows, each, strict=True):
                         elements.setdefault(window, []).append(element)
                 position = end
@@ -60,6 +60,8 @@ class WindowCutter(Cutter):
         return position, last
 
     def _chunk(self, window: bytes, elements: list[bytes]) -> ElementChunk:
-        time = held_until(earliest_time(elements), (window,)) if self._wants_time else None
+        time = (
+            compute_hold_time(find_earliest_time(elements), (window,)) if self._wants_time else None
+        )
         ends = list(accumulate(map(len, elements)))
         return ElementChunk(len(elements), b"".join(elements), ends, time, window)

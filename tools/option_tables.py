@@ -1,0 +1,112 @@
+"""Writes docs/reference/options.md from the code: ``python tools/option_tables.py --write``; without it, checks the page."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from beam_runner_server.extensions import find
+from beam_runner_server.flags import _parser
+from beam_runner_server.plain import PlainProgram
+from beam_spark_executor import BeamSparkOptions
+from beam_spark_executor.program import SparkProgram
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "options.md"
+VARIABLE = re.compile(r"BEAM_(RUNNER|SPARK)_\w+")
+COMMAND = "python tools/option_tables.py --write"
+_ABOUT = f"""\
+# Options
+
+All flags of the servers, all options of a pipeline, and all environment variables. `{COMMAND}` writes this page from the code, and CI checks it.
+
+"""
+_HEAD = ("| option | meaning |", "|---|---|")
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
+
+
+def _rows(parser: argparse.ArgumentParser, *, skipped: frozenset[str]) -> Iterator[str]:
+    """Yields a row for each option of a parser that isn't skipped."""
+    formatter = parser._get_formatter()
+    for action in parser._actions:
+        name = action.option_strings[-1] if action.option_strings else action.dest
+        if name in skipped or action.help == argparse.SUPPRESS:
+            continue
+        value = formatter._format_args(action, str(action.metavar or action.dest.upper()))
+        shown = f"`{name} {value}`" if value else f"`{name}`"
+        yield f"| {_cell(shown)} | {_cell(formatter._expand_help(action) if action.help else '')} |"
+
+
+def _names(parser: argparse.ArgumentParser) -> frozenset[str]:
+    return frozenset(
+        action.option_strings[-1] for action in parser._actions if action.option_strings
+    )
+
+
+def variables(root: Path) -> dict[str, str]:
+    """Returns the environment variables that the sources name in constants, with the docstring of each constant.
+
+    Raises:
+        ValueError: If a constant has no docstring.
+    """
+    found: dict[str, str] = {}
+    for file in sorted(root.glob("packages/*/src/**/*.py")):
+        body = ast.parse(file.read_text("utf-8")).body
+        for node, after in zip(body, [*body[1:], None], strict=True):
+            value = node.value if isinstance(node, ast.Assign) else None
+            name = str(value.value) if isinstance(value, ast.Constant) else ""
+            if not VARIABLE.fullmatch(name):
+                continue
+            text = after.value if isinstance(after, ast.Expr) else None
+            if not isinstance(text, ast.Constant):
+                raise ValueError(f"{file}:{node.lineno}: {name} has no docstring below it")
+            found[name] = str(text.value).replace("``", "`")
+    return dict(sorted(found.items()))
+
+
+def page() -> str:
+    """Returns the page as it must be."""
+    spark, plain = _parser(SparkProgram()), _parser(PlainProgram())
+    common = _names(spark) & _names(plain)
+    web = argparse.ArgumentParser(add_help=False)
+    for extension in find():
+        extension.add_flags(web)
+    pipeline = argparse.ArgumentParser(add_help=False)
+    BeamSparkOptions._add_argparse_args(pipeline)
+    tables = (
+        ("Flags of both servers", spark, _names(spark) - common | {"--help"}),
+        ("Flags of `beam-spark-jobserver` only", spark, common),
+        ("Flags of `beam-runner-jobserver` only", plain, common),
+        ("Flags of the web interface", web, frozenset[str]()),
+        ("Options of a pipeline", pipeline, frozenset[str]()),
+    )
+    lines: list[str] = []
+    for title, parser, skipped in tables:
+        lines += [f"## {title}", "", *_HEAD, *_rows(parser, skipped=skipped), ""]
+    lines += ["## Environment variables", "", "| variable | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {_cell(text)} |" for name, text in variables(ROOT).items()]
+    return _ABOUT + "\n".join(lines) + "\n"
+
+
+def main(words: list[str]) -> int:
+    """Writes or checks the page; returns the exit code."""
+    new = page()
+    if "--write" in words:
+        PAGE.write_text(new, encoding="utf-8")
+        return 0
+    old = PAGE.read_text("utf-8") if PAGE.exists() else ""
+    print("\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0)))
+    print("The page is current." if old == new else f"The page isn't current: run `{COMMAND}`.")
+    return 0 if old == new else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
