@@ -151,13 +151,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--pages",
         action="store_true",
-        help="compare this runner alone: without its web pages, with pages at which nobody looks, "
+        help="compare this runner alone: without its web pages, with pages without a viewer, "
         "and with a viewer of each job; a quiet machine and many --rounds say most",
     )
     parser.add_argument("--write", action="store_true", help=f"write into {PAGE.name}")
     arguments = parser.parse_args()
     if arguments.pages and (arguments.write or arguments.endpoint):
-        parser.error("--pages starts servers of its own, and is printed alone")
+        parser.error("--pages starts separate servers; omit --write and --endpoint")
     return arguments
 
 

@@ -56,7 +56,7 @@ class Viewer:
                 if running:
                     self._follow(running[-1])
             except (urllib.error.URLError, TimeoutError, ConnectionError):
-                # The next look finds the server, if it is there.
+                # The next poll finds a running server.
                 continue
 
     def _follow(self, job: str) -> None:
@@ -124,7 +124,7 @@ def targets_of_pages(environment: str, flags: tuple[str, ...]) -> Iterator[list[
         }
         print(f"CPU seconds of server and workers, warm-up included: {_beside(used)}")
         if not viewer.events:
-            raise SystemExit("the viewer has seen nothing change: what was measured is no viewer")
+            raise SystemExit("the viewer has seen no change, so the measurement is invalid")
 
 
 def wall_ratios(outcomes: Iterable[Mapping[str, Sequence[Outcome]]]) -> str:

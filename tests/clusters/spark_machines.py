@@ -56,7 +56,7 @@ class SparkMachines:
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "SPARK_HOME": str(self._home),
             "SPARK_DAEMON_MEMORY": "192m",
-            # Of executors, too: on these machines /tmp can't be written.
+            # Executors need this folder, too, because they can't write /tmp on these machines.
             "JDK_JAVA_OPTIONS": f"{QUICK_JAVA} -Djava.io.tmpdir={layout.private}/tmp",
             "SPARK_LOCAL_DIRS": str(self.scratch),
             "SPARK_WORKER_DIR": str(layout.private / "work"),

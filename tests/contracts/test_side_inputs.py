@@ -166,7 +166,7 @@ def test_side_input_without_elements_is_empty(tmp_path: Path, kind: BufferKind) 
 
 
 def test_side_input_pages_have_the_same_order_every_time(tmp_path: Path) -> None:
-    """Pages are asked for one by one: they must be pages of the same order."""
+    """Clients request pages one by one, so all pages must have the same order."""
     batch = [(W1, bytes([n % 7]), bytes([n])) for n in range(50)]
     reader = reader_of(tmp_path, BufferKind.SIDE_MULTIMAP, [chunk_of(batch, one_window=True)])
     keys = whole(reader.keys(TRANSFORM, TAG, W1))

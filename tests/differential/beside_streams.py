@@ -22,7 +22,7 @@ from windows import COMBINERS, Windows, window_fn
 
 @attrs.frozen
 class Combining:
-    """How one of the readers combines; times in seconds."""
+    """Combination of a reader; times in seconds."""
 
     fn: tuple[Any, ...]
     combiner: str

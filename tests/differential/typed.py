@@ -44,12 +44,12 @@ class Collection:
 
 
 def digits(one: Collection, modulus: int | None = None) -> Collection:
-    """Its elements as numbers."""
+    """Returns the elements as numbers."""
     return one.map("Digits", _digest, "int", one.kind, modulus)
 
 
 def texts(one: Collection) -> Collection:
-    """Its elements as texts."""
+    """Returns the elements as texts."""
     return one.map("Texts", _render, "str", one.kind)
 
 
@@ -78,7 +78,7 @@ def is_key(kind: Kind) -> bool:
 
 
 def rewindowed(one: Collection, windows: Windows, name: str = "Windows") -> Collection:
-    """Its elements in other windows; the same if it has these."""
+    """Returns the elements in other windows; the same collection if it has these windows."""
     if one.windows == windows:
         return one
     out = one.apply(name, window_into(windows), one.kind)

@@ -42,7 +42,7 @@ def keyed(
 
 @attrs.define
 class ColumnsGrouper:
-    """The column grouping behind the engine's port; values get a length so that they can be cut."""
+    """Column grouping behind the engine's port; values get a length prefix so that they can be split."""
 
     strategy: WindowingStrategy
     batches: list[pa.RecordBatch] = attrs.field(factory=list)

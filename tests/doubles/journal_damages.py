@@ -1,4 +1,4 @@
-"""Damages to the journal of a server that was closed or killed, each to be noticed or to be no harm."""
+"""Damages to the journal of a closed or killed server; each damage must be detected or harmless."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ S3 = {
 
 @contextmanager
 def moto_server() -> Iterator[str]:
-    """Its address."""
+    """Address of the server."""
     server = ThreadedMotoServer("127.0.0.1", 0)
     server.start()
     host, port = server.get_host_and_port()

@@ -186,7 +186,7 @@ class Rig:
             case ExitNow():
                 self.lose(worker)
             case SplitRequest():
-                raise AssertionError("nobody expected a split")
+                raise AssertionError("the test expected no split")
 
     def step(self) -> None:
         """Runs one command of every worker, finishes sections, and starts requested lanes."""

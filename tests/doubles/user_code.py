@@ -57,7 +57,7 @@ class Row:
 
     @property
     def key(self) -> bytes:
-        """Its key."""
+        """Key of the element."""
         return self.value[:1]
 
 

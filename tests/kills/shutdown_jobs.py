@@ -16,7 +16,7 @@ SECONDS = 600.0
 
 
 def note_and_wait(folder: Path, name: str) -> None:
-    """Notes the process in a file, and waits; does nothing if the file is there: each attempt but the first passes."""
+    """Notes the process in a file, and waits; does nothing if the file exists, so that later attempts pass."""
     file = folder / name
     try:
         with file.open("x") as new:

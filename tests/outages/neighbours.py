@@ -159,7 +159,7 @@ class Service(_HttpNeighbour):
 
 
 class UserCode(Neighbour):
-    """A step that raises while a file is there."""
+    """Step that raises while a file exists."""
 
     name = "user code"
     kinds = ("raises",)

@@ -224,7 +224,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--neighbour", action="append", help="only outages of this neighbour")
     add("--outage-limit", default="10m", help="flag of the servers")
     add("--spark", action="store_true", help="run on Spark; default: on plain processes")
-    add("--append", action="store_true", help="add to the rows that are there")
+    add("--append", action="store_true", help="add to the existing rows")
     add("--out", type=Path, default=Path(".nox/outages.md"), help="page of the table")
     add("--one-site", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)

@@ -15,7 +15,7 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
 
 class AskForRates(beam.DoFn):
-    """A call to a service that does not answer for a while."""
+    """Sleeps like a call to a slow service."""
 
     def process(self, currency: str) -> Iterator[tuple[str, float]]:
         Metrics.counter("rates", "asked").inc()

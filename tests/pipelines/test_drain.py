@@ -40,7 +40,7 @@ class Ranges(Offsets):
 
 
 class Numbers(beam.DoFn):
-    """A number at each second of event time, a few every now and then."""
+    """Source of one number per second of event time, with pauses between a few numbers."""
 
     @beam.DoFn.unbounded_per_element()
     def process(

@@ -57,7 +57,7 @@ def megabyte(number: int) -> bytes:
 
 
 def shuffle(pipeline: beam.Pipeline, megabytes: int) -> None:
-    """Has so much written to the disk, at least."""
+    """Writes at least this much to the disk."""
     made = pipeline | beam.Create(range(megabytes)) | beam.Reshuffle() | beam.Map(megabyte)
     count = made | "again" >> beam.Reshuffle() | beam.combiners.Count.Globally()
     assert_that(count, equal_to([megabytes]))

@@ -120,7 +120,7 @@ def test_section_with_a_killed_process_is_exact(spanned: Pipelines, tmp_path: Pa
         except FileExistsError:
             return group[0], sum(group[1])
         os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError("it is dead")
+        raise AssertionError("the process has exited")
 
     with spanned.new(ASKED) as p:
         groups = p | beam.Create([(n % 3, n) for n in range(30)]) | beam.GroupByKey()

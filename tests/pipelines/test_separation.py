@@ -207,7 +207,7 @@ def test_deferred_restrictions_wait_in_parallel(pipelines: Pipelines) -> None:
 
 
 class Endless(beam.DoFn):
-    """Positions with event times, a second each, until ``stop`` is there; never defers by itself."""
+    """Source of one position per second of event time, until ``stop`` exists; never defers by itself."""
 
     def __init__(self, stop: Path) -> None:
         self._stop = stop

@@ -84,7 +84,7 @@ def _build(
 def _the_ended(inputs: Sequence[_Collection]) -> _Collection:
     """Returns an input at the end of the global window instead of an operation.
 
-    The treatment of late elements behind this end differs between runners.
+    Runners treat late elements behind this end differently.
     """
     return next(each for each in inputs if each.ended)
 

@@ -32,7 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run bundles in plain processes of this machine",
     )
     parser.addoption(
-        "--address", default="", help="of a server that is there, in place of one of ours"
+        "--address",
+        default="",
+        help="address of a running server; by default the tests start a server",
     )
 
 

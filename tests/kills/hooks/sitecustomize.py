@@ -201,7 +201,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
 
 
 class _Patcher(importlib.abc.MetaPathFinder):
-    """Finds the modules to be patched as usual, and patches them once they are there."""
+    """Finder of the patched modules, which patches a module after its import."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         patch = _PATCHES.get(name)
