@@ -13,7 +13,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from beam_runner_engine import scheduler as engine
+from beam_runner_engine.scheduler import commands, events, scheduler, specs
 from beam_runner_engine.scheduler.commands import OpenBundles
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.specs import StageSpec
@@ -22,6 +22,7 @@ from beam_runner_jobservices.server import JobServer
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.jobs import JobState
 from beam_runner_model.windows import GLOBAL_WINDOW
+from beam_runner_worker.fnapi.server import FnApiServer
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/**/*.md")])
@@ -74,17 +75,23 @@ def test_small_host_runs_a_fused_stage(capsys: pytest.CaptureFixture[str]) -> No
 def test_fn_api_example_names_only_existing_attributes() -> None:
     """The example needs an SDK; the tests of the package run such stages."""
     (_, example) = EXAMPLES["packages/worker/README.md"]
-    fnapi = importlib.import_module("beam_runner_worker.fnapi")
     code = compile(example, "README.md", "exec")
-    for name in ("FnApiServer", "Limits", "stop_external_worker"):
+    homes = {
+        "FnApiServer": "server",
+        "HarnessLimits": "harness",
+        "stop_external_worker": "external",
+    }
+    for name, module in homes.items():
         assert name in code.co_names
-        assert hasattr(fnapi, name)
-    assert {"harness", "close"} <= set(vars(fnapi.FnApiServer)) & set(code.co_names)
+        assert hasattr(importlib.import_module(f"beam_runner_worker.fnapi.{module}"), name)
+    assert {"harness", "close"} <= set(vars(FnApiServer)) & set(code.co_names)
 
 
 def test_scheduler_example_dispatches_and_accepts_results() -> None:
     data = Data("ref", DataFacts(1, 8, 0, None, frozenset([GLOBAL_WINDOW])))
-    names = {**vars(engine), "now": 0, "data": data}
+    names = {"now": 0, "data": data}
+    for module in (commands, events, scheduler, specs):
+        names |= vars(module)
     names["stages"] = (StageSpec("read", ("impulse",)),)
     (opened,) = [
         command

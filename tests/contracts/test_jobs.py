@@ -18,7 +18,9 @@ from beam_runner_model.jobs import JobState
 from beam_runner_runtime.channel.stand_by import StandByOrder, StandDown
 from beam_runner_runtime.sections.ends import Tasks
 from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
+from beam_runner_server.job_folders import JobFolders
 from beam_runner_storage.journal.store import Store
+from beam_runner_storage.stores.spec import StoreSpec
 
 
 class Idle:
@@ -64,7 +66,11 @@ class Idle:
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[JobClient]:
     store = Store(tmp_path / "state", durable=False)
-    executor = PlacedJobExecutor(Idle(), store, ExecutorSettings(tmp_path / "jobs"))
+    executor = PlacedJobExecutor(
+        Idle(),
+        store,
+        ExecutorSettings(JobFolders(StoreSpec(str(tmp_path / "jobs")), tmp_path / "jobs")),
+    )
     server = JobServer(executor, artifacts_dir=tmp_path / "artifacts", host="localhost", port=0)
     address = server.start()
     with JobClient(address) as client:

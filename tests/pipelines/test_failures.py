@@ -171,7 +171,7 @@ def test_process_exit_fails_the_job_after_retries_as_a_runner_error(embedded: Pi
     pipeline | beam.Create([1]) | "Die" >> beam.Map(die)
     job = embedded.job(pipeline)
     assert job.wait() is JobState.FAILED
-    assert "Die' was tried 4 times and failed each time from outside of user" in last_error(job)
+    assert "Die' failed 4 times outside of user code" in last_error(job)
 
 
 def break_python(element: int) -> int:
@@ -194,7 +194,7 @@ def test_user_code_that_breaks_its_process_fails_its_job(
     pipeline | beam.Create([1]) | "Break" >> beam.Map(breaks) | beam.Reshuffle()
     job = embedded.job(pipeline)
     assert job.wait(120) is JobState.FAILED
-    assert "Break' was tried 4 times" in job.messages()[-1].text
+    assert "Break' failed 4 times" in job.messages()[-1].text
 
 
 def test_error_that_cannot_be_encoded_fails_the_job(pipelines: Pipelines) -> None:

@@ -125,7 +125,7 @@ def test_artifacts_in_pieces(client: ChannelClient) -> None:
 def test_an_unknown_job_and_a_failing_answer_are_errors(
     server: ChannelServer, client: ChannelClient, job: FakeJob
 ) -> None:
-    with pytest.raises(HarnessError, match="no job 'other'"):
+    with pytest.raises(HarnessError, match="job 'other' isn't running"):
         ChannelClient(job_endpoint(server, "other"), "other").job_work()
     job.broken = True
     with pytest.raises(HarnessError, match="JobWork"):
@@ -221,7 +221,7 @@ def test_who_has_another_token_learns_nothing_of_a_job(
     server: ChannelServer, job: FakeJob, opens: str
 ) -> None:
     other = ChannelClient(server.endpoints.of(opens), "job-1")
-    refused = f"opens {opens}, not job/job-1"
+    refused = f"grants access to {opens}, not to job/job-1"
     with pytest.raises(HarnessError, match=refused):
         other.job_work()
     with pytest.raises(HarnessError, match=refused):
@@ -234,7 +234,7 @@ def test_who_has_another_token_learns_nothing_of_a_job(
 
 @pytest.mark.parametrize("opens", [to_job("job-1"), to_stand_by(2), KNOCK])
 def test_who_has_another_token_is_given_no_lane(server: ChannelServer, opens: str) -> None:
-    with pytest.raises(HarnessError, match=f"opens {opens}, not stand-by/1"):
+    with pytest.raises(HarnessError, match=f"grants access to {opens}, not to stand-by/1"):
         stand_by(server.endpoints.of(opens), 1)
 
 

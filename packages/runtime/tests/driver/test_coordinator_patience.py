@@ -72,8 +72,8 @@ def test_outage_beyond_the_limit_ends_the_job_and_names_the_neighbour(tmp_path: 
     fails_first(rig, 1_000, AWAY)
     rig.run()
     assert text(rig) == (
-        "'the see step' waited for the data store at s3://b as long as a bounded job waits"
-        " (--outage-limit of the server): the data store at s3://b is unavailable: timed out"
+        "'the see step' waited for the data store at s3://b longer than --outage-limit"
+        " of the server permits: the data store at s3://b is unavailable: timed out"
     )
 
 
@@ -82,7 +82,9 @@ def test_damaged_file_ends_a_patient_job_at_once(tmp_path: Path) -> None:
     fails_first(rig, 1, RowsError.damaged(tmp_path / "f", "row 1 has another checksum"))
     rig.run()
     assert isinstance(rig.ledger.end, FailJob)
-    assert text(rig).startswith("'the see step' can't go on: RowsError: the data file")
+    assert text(rig).startswith(
+        "'the see step' failed with a permanent error: RowsError: the data file"
+    )
 
 
 def test_bundle_in_its_pause_leaves_its_lane_to_other_bundles(tmp_path: Path) -> None:
@@ -160,7 +162,7 @@ def test_lanes_that_fail_end_a_bounded_job_after_four(tmp_path: Path) -> None:
         rig.coordinator.lane_ended(rig.starting.pop(0), "no executor")
         rig.coordinator.work()
     assert isinstance(rig.ledger.end, FailJob)
-    assert "worker processes could not be had" in rig.ledger.end.reason
+    assert "failed to start worker processes" in rig.ledger.end.reason
 
 
 def test_lanes_that_fail_are_waited_for_by_a_patient_job(

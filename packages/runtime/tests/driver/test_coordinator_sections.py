@@ -133,7 +133,7 @@ def test_what_breaks_from_outside_is_tried_again(tmp_path: Path, breaks: int) ->
     rig.run()
     assert isinstance(rig.ledger.end, FailJob)
     said = end_text(rig.ledger.end, rig.ledger.last_failure, PLAN)
-    assert "tried 4 times" in said
+    assert "failed 4 times" in said
     titles = [PLAN.stages[stage].spec.title for stage in ("read", "count")]
     assert f"section of {titles[0]} to {titles[1]}: Spark lost it" in said
 

@@ -99,7 +99,7 @@ def test_processes_that_die(new: New, deaths: int, loop_bytes: int) -> None:
         assert server.seen == EXPECTED
     else:
         assert server.run() is JobState.FAILED
-        assert "'the read step' was tried 4 times" in server.reason
+        assert "'the read step' failed 4 times" in server.reason
         assert server.seen == {}
 
 

@@ -92,4 +92,4 @@ def test_garbage_that_a_store_does_not_take_is_no_error(
     files.sweep([])
     files.remove(["left"])
     files.remove_all()
-    assert "garbage stays for now: 503 SlowDown" in caplog.text
+    assert "Can't delete unneeded files now: 503 SlowDown" in caplog.text

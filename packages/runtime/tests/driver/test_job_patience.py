@@ -141,7 +141,7 @@ def test_bounded_job_whose_journal_has_no_room_for_too_long_fails(
     monkeypatch.setattr(type(server.journal), "append", refuse)
     assert server.run() is JobState.FAILED
     assert server.reason == (
-        "the journal of the job can't be written: the disk of /state is unavailable: disk is full"
+        "Can't write the journal of the job: the disk of /state is unavailable: disk is full"
     )
 
 

@@ -134,7 +134,7 @@ def test_other_bytes_are_refused() -> None:
 def test_what_the_engine_means_by_its_words_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = Job(CHAIN).ledger.snapshot()
     monkeypatch.setattr(kept, "FORMAT", kept.FORMAT + 1)
-    with pytest.raises(FormError, match="means something else"):
+    with pytest.raises(FormError, match="scheduler state has the format of another version"):
         Kept(snapshot)
 
 

@@ -34,9 +34,7 @@ def told(cause: str, kind: FailureKind) -> str:
 @pytest.mark.parametrize("kind", [FailureKind.USER, FailureKind.OUTSIDE])
 def test_what_an_sdk_does_not_know_is_said(kind: FailureKind) -> None:
     cause = f"KeyError while loading its functions\n{of_unknown_coder()}"
-    assert "the SDK does not know 'beam:coder:odd:v1', which the pipeline gives" in told(
-        cause, kind
-    )
+    assert "the SDK doesn't know 'beam:coder:odd:v1', a URN in the pipeline" in told(cause, kind)
 
 
 def test_a_key_error_of_user_code_is_told_as_it_is() -> None:

@@ -71,7 +71,7 @@ def test_watch_order_that_a_process_forgot_is_run_by_another_one(
     assert worker.told.popleft() == ExitNow()
     (text,) = watched.texts
     assert watched.reporter.messages[0][0] is Importance.WARNING
-    assert text.startswith(f"Python worker 1000 on host was given a bundle, but {doing.value}")
+    assert text.startswith(f"Python worker 1000 on host got a bundle, but {doing.value}")
     assert "This is a defect of the runner" in text
     (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
     assert "thread 'loop' of process 7 on host:\n  loop.py:3 in run: wait()" in record.getMessage()
@@ -147,7 +147,7 @@ def test_watch_bundles_that_no_lane_holds_are_run(tmp_path: Path) -> None:
     watched.rig.coordinator.lanes._waiting.clear()
     watched.look()
     (text,) = watched.texts
-    assert text.startswith("no process was given these bundles: ")
+    assert text.startswith("open bundles without a process: ")
     watched.finish()
 
 
@@ -157,7 +157,7 @@ def test_watch_loop_that_no_lane_has_is_taken_back(tmp_path: Path) -> None:
     watched.rig.coordinator.lanes._loop_waits = False
     watched.look()
     (text,) = watched.texts
-    assert text.startswith("no process has the loop of this job")
+    assert text.startswith("no process runs the loop of this job")
     watched.finish()
 
 

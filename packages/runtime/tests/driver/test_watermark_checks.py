@@ -38,7 +38,8 @@ def test_job_whose_data_is_overtaken_fails_with_names_and_times(tmp_path: Path) 
     rig = rig_of(tmp_path)
     rig.ledger.watch = Finding()
     rig.run()
-    assert "'the see step' is at 12 ms, and reads an element at 5 ms of 'values'" in text(rig)
+    assert "'the see step' has the watermark 12 ms" in text(rig)
+    assert "reads an element with timestamp 5 ms from 'values'" in text(rig)
     assert "written by 'the read step'" in text(rig)
 
 

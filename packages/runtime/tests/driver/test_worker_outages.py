@@ -43,7 +43,7 @@ def test_outage_messages_begin_and_end_are_told_once() -> None:
     assert messages.look(outages.current(), 41.0) == []
     outages.told(FIRST, NeighbourAwaited(), 70.0)
     assert messages.look(outages.current(), 70.0) == [
-        f"the job waits no longer for {STORE}, after 60 s"
+        f"the job no longer waits for {STORE}, after 60 s"
     ]
     assert messages.look(outages.current(), 71.0) == []
 

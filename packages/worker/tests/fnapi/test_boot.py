@@ -17,10 +17,3 @@ def test_nothing_of_beam_is_there_before_the_worker_has_its_name() -> None:
         [sys.executable, "-c", LOADED], capture_output=True, text=True, check=True
     )
     assert told.stdout.strip() == "[]"
-
-
-def test_all_that_is_offered_can_be_had() -> None:
-    from beam_runner_worker import fnapi
-
-    for name in fnapi.__all__:
-        assert getattr(fnapi, name).__name__ == name

@@ -17,7 +17,7 @@ PROGRAM = """
     import apache_beam as beam
     from apache_beam.portability.api import beam_runner_api_pb2
     from tiny_host import Artifacts, Logs, TinyHost, job_with, new_pipeline
-    from beam_runner_worker.fnapi import FnApiServer
+    from beam_runner_worker.fnapi.server import FnApiServer
     from beam_runner_model.stages import Environment
 
     def work(number):

@@ -1,5 +1,6 @@
-"""The channel between the server and every Python worker process: authenticated, both ways.
+"""Authenticated channel between the server and each Python worker process.
 
-Spark can't address a worker whose task has ended, and a task has one output only; so each worker
-process attaches to the server by a stream of its own, for as long as it lives.
+Spark can't address a worker after its task ends, and a task has only one output. Therefore, each
+worker process opens a separate gRPC stream to the server. The stream stays open until the process
+exits.
 """

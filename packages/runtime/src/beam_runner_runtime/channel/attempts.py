@@ -1,4 +1,4 @@
-"""One attempt at a bundle, and what says that nothing of it counts."""
+"""Attempts at bundles, and the messages that report a failed attempt."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from beam_runner_model.texts import sanitize_text
 
 @attrs.frozen
 class Attempt:
-    """One attempt at a bundle, as the scheduler numbers them."""
+    """Attempt at a bundle, with the numbers that the scheduler assigns."""
 
     bundle: int
     attempt: int
 
     @classmethod
     def of(cls, bundle: Bundle) -> Attempt:
-        """The one that was ordered with this bundle."""
+        """Returns the current attempt of `bundle`."""
         return cls(bundle.number, bundle.attempt)
 
 
 @attrs.frozen
 class LanePlace:
-    """The lane that ran an attempt, and its process; the server adds it to the journal.
+    """Lane and process that ran an attempt. The server adds this record to the journal.
 
     Attributes:
-        lane: the number of the lane.
-        host: the machine of the process.
-        pid: the process.
+        lane: number of the lane.
+        host: host name of the process.
+        pid: process id.
     """
 
     lane: int
@@ -38,13 +38,13 @@ class LanePlace:
 
 @attrs.frozen
 class UserFailure:
-    """User code, or the SDK for it, raised.
+    """Exception that user code raised, or that the SDK raised on its behalf.
 
     Attributes:
-        transform: the full name of the transform.
+        transform: full name of the transform.
         summary: type and text of the exception.
-        trace: the traceback.
-        element: what is known of the element that was processed, in one line; may be empty.
+        trace: traceback.
+        element: one-line description of the element that was processed; empty if unknown.
     """
 
     transform: str = attrs.field(converter=sanitize_text)
@@ -54,20 +54,20 @@ class UserFailure:
 
     @property
     def text(self) -> str:
-        """What was raised and where, in one line, then the element, then the traceback."""
+        """Text of the failure: one line with exception and transform, then the element, then the traceback."""
         element = f"The element: {self.element}\n" if self.element else ""
         return f"{self.summary} [while running '{self.transform}']\n{element}{self.trace}".rstrip()
 
 
 @attrs.frozen
 class FailedStep:
-    """Step and element at which an attempt failed, as the record `BundleFailed.detail`.
+    """Step and element of a failed attempt, as the record in `BundleFailed.detail`.
 
     Attributes:
-        transform: the full name of the transform.
+        transform: full name of the transform.
         summary: type and text of the exception.
-        element: what is known of the element, in one line; may be empty.
-        place: the lane that ran the attempt; None in journals of earlier versions.
+        element: one-line description of the element; empty if unknown.
+        place: lane that ran the attempt; None in journals of earlier versions.
     """
 
     transform: str
@@ -78,11 +78,12 @@ class FailedStep:
 
 @attrs.frozen
 class LostProcess:
-    """The worker process that an attempt was lost with, as the record `BundleFailed.detail`.
+    """Lost worker process of an attempt, as the record in `BundleFailed.detail`.
 
     Attributes:
-        host: its machine; empty if another process has taken its place before it was known to be lost.
-        pid: the process.
+        host: host name of the process; empty if another process replaced it before the server
+            noticed the loss.
+        pid: process id.
     """
 
     host: str = ""
@@ -90,34 +91,34 @@ class LostProcess:
 
     @property
     def text(self) -> str:
-        """What happened to it."""
+        """Sentence that describes the loss of the process."""
         if not self.host:
-            return "its worker process was replaced"
+            return "another process replaced its worker process"
         return f"the worker process {self.pid} on {self.host} was lost"
 
 
 def failed_at(event: BundleFailed, place: LanePlace | None) -> BundleFailed:
-    """Returns the event with the lane that ran the attempt, if user code failed."""
+    """Returns the event with the lane that ran the attempt, if user code failed. Returns other events unchanged."""
     if not isinstance(event.detail, FailedStep):
         return event
     return attrs.evolve(event, detail=attrs.evolve(event.detail, place=place))
 
 
 def lost_with(bundle: Bundle, reason: str, process: LostProcess | None) -> BundleFailed:
-    """Returns the event of a bundle that was lost from outside of user code, with a process or without."""
+    """Returns the failure event of a bundle that failed outside of user code. `process` is the lost process, if any."""
     attempt, kind = (bundle.number, bundle.attempt), FailureKind.OUTSIDE
     return BundleFailed(*attempt, reason, kind, detail=process)
 
 
 @attrs.frozen
 class BundleBroke:
-    """An attempt at a bundle failed; nothing of it counts.
+    """Report of a failed attempt at a bundle. The server discards all results of the attempt.
 
     Attributes:
-        failure: what user code raised; None if the cause lies elsewhere.
-        reason: the cause, if user code did not raise.
-        kind: whose fault it is.
-        neighbour: the name of the neighbour that was unavailable, if the kind is `UNAVAILABLE`.
+        failure: exception from user code; None for any other cause.
+        reason: cause of the failure, if user code raised no exception.
+        kind: category of the failure.
+        neighbour: name of the unavailable external system, if the kind is `UNAVAILABLE`.
     """
 
     attempt: Attempt
@@ -132,7 +133,7 @@ class BundleBroke:
     neighbour: str = attrs.field(default="", converter=sanitize_text)
 
     def to_event(self) -> BundleFailed:
-        """Returns the engine's event."""
+        """Returns the event that the engine's scheduler handles."""
         failure = self.failure
         cause, detail = self.reason, None
         if failure is not None:
@@ -146,10 +147,11 @@ class BundleBroke:
 
 @attrs.frozen
 class SectionRefusal:
-    """A section can't be run as one Spark job; nothing of this attempt counts, and its stages run apart.
+    """Report that a section can't run as one Spark job. The server discards this attempt and runs the
+    stages separately.
 
     Attributes:
-        ran: whether user code has run in it.
+        ran: whether user code ran in the attempt.
     """
 
     attempt: Attempt

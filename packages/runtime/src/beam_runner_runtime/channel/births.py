@@ -1,6 +1,7 @@
-"""Which process is meant by a number: it may be another one's by now, or mean one of another machine.
+"""Identity of a process beyond its process id, because ids are reused and differ between machines.
 
-A process is known by the machine's boot, the namespace that counts it, and when it was started there.
+The identity consists of the machine's boot id, the PID namespace, and the start time of the
+process.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import signal
 from pathlib import Path
 
 _STARTED = 19
-"""Which field after the name holds when a process was started."""
+"""Index of the start time in `/proc/PID/stat`, among the fields after the process name."""
 
 
 def birth_of(pid: int) -> str:
-    """What tells a running process of this machine from all others that have or had its number.
+    """Returns the identity of a running process on this machine, which no other process shares.
 
-    Empty if it has ended, or the system does not tell.
+    Returns an empty string if the process exited or the system doesn't expose this data.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -29,7 +30,7 @@ def birth_of(pid: int) -> str:
 
 
 def kill(pid: int, birth: str) -> None:
-    """Kills a process if it is the one that was born so, which only one of this machine can be."""
+    """Kills the process `pid` of this machine if its identity is `birth`."""
     if not birth or not hasattr(os, "pidfd_open"):
         return
     with contextlib.suppress(OSError):

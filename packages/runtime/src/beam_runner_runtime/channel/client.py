@@ -1,4 +1,4 @@
-"""A worker process's end of the channel."""
+"""Client side of the channel, for worker processes."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ _Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class ChannelClient:
-    """Calls to the server on behalf of one job, and the stream that keeps the two attached.
+    """Client for calls to the server on behalf of one job, and for the stream between a worker process
+    and the server.
 
-    Every call is limited to a minute, and raises :class:`HarnessError` if the server can't be
-    reached or does not know the job.
+    Each call has a timeout of one minute. A call raises :class:`HarnessError` if the server is
+    unreachable or doesn't know the job.
     """
 
     def __init__(self, endpoint: Endpoint, job_id: str) -> None:
@@ -47,15 +48,17 @@ class ChannelClient:
         self._channel = open_channel(endpoint)
         self._outgoing: queue.SimpleQueue[FromWorker] = queue.SimpleQueue()
         self.more_stacks: Callable[[], tuple[ThreadStack, ...]] = tuple
-        """What else does this process's work, and how far that is; may take seconds."""
+        """Callback that returns stacks of other processes that work for this process, such as SDK
+        harnesses. The call can take seconds.
+        """
 
     def job_work(self) -> JobWork:
-        """All that this process must know of the job."""
+        """Requests the job's plan and settings from the server."""
         work: JobWork = _call(self._channel, self._metadata, "JobWork", self._job_id)
         return work
 
     def read(self, sha256: str) -> Iterator[bytes]:
-        """A staged file in pieces (``beam_runner_worker.ports.ArtifactReader``)."""
+        """Yields the chunks of a staged file (``beam_runner_worker.ports.ArtifactReader``)."""
         call = self._channel.unary_stream(f"/{SERVICE}/Artifact")
         try:
             yield from call(
@@ -66,16 +69,20 @@ class ChannelClient:
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 raise KeyError(sha256) from error
-            raise HarnessError(f"artifact {sha256} could not be read: {error.details()}") from error
+            raise HarnessError(
+                f"Can't read artifact {sha256} from the job server: {error.details()}"
+            ) from error
 
     def send(self, message: FromWorker) -> None:
-        """Sends a message on the stream; never blocks, nor costs the caller its encoding."""
+        """Queues a message for the stream. Never blocks. Another thread encodes the message."""
         self._outgoing.put(message)
 
     def attach(
         self, hello: Hello, on_command: Callable[[FromServer], None], on_lost: Callable[[], None]
     ) -> None:
-        """Opens the stream; commands, and the loss of the server, arrive on a thread of its own."""
+        """Opens the stream. A separate thread calls `on_command` for each command, and `on_lost` after
+        the stream ends.
+        """
         self.send(hello)
         attach = self._channel.stream_stream(f"/{SERVICE}/Attach")
         commands = attach(self._messages(), metadata=self._metadata)
@@ -91,7 +98,8 @@ class ChannelClient:
             except grpc.RpcError:
                 pass
             finally:
-                # Also where user code has broken what this thread needs: nobody would obey any more.
+                # Also call `on_lost` if user code broke this thread: the process can't receive
+                # commands anymore.
                 on_lost()
 
         start_essential(listen, "channel")
@@ -101,7 +109,7 @@ class ChannelClient:
         try:
             more = self.more_stacks()
         except Exception:
-            _LOGGER.warning("SDK harnesses were not asked for their stacks", exc_info=True)
+            _LOGGER.warning("Can't request the stacks of SDK harnesses", exc_info=True)
             more = ()
         self.send(Stacks(request, (*own, *more)))
 
@@ -111,12 +119,12 @@ class ChannelClient:
 
 
 def stand_by(endpoint: Endpoint, number: int) -> LaneRef | StandDown:
-    """Asks what a task that stands by is to do, until that is decided.
+    """Requests the order of a stand-by task, and repeats the request until the server decides.
 
     Raises:
-        HarnessError: the server can't be reached.
+        HarnessError: If the server is unreachable.
     """
-    # It stays open: the job's own channel will find it connected.
+    # Keep the channel open: the job's own channel then reuses its connection.
     channel = open_channel(endpoint)
     order: LaneRef | StandDown | None = None
     while order is None:
@@ -125,7 +133,9 @@ def stand_by(endpoint: Endpoint, number: int) -> LaneRef | StandDown:
 
 
 def knock(endpoint: Endpoint, seconds: float) -> str:
-    """Why the server is not to be reached from here, within so many seconds; empty if it is."""
+    """Returns the reason why the server is unreachable from this process within `seconds`. Returns ""
+    if it is reachable.
+    """
     with open_channel(endpoint) as channel:
         call = channel.unary_unary(f"/{SERVICE}/Knock")
         try:
@@ -138,7 +148,7 @@ def knock(endpoint: Endpoint, seconds: float) -> str:
 
 
 def open_channel(endpoint: Endpoint) -> grpc.Channel:
-    """A channel to the server, which is not connected yet."""
+    """Returns a channel to the server. gRPC connects on the first call."""
     if not endpoint.certificate:
         return grpc.insecure_channel(endpoint.address, options=OPTIONS)
     credentials = grpc.ssl_channel_credentials(root_certificates=endpoint.certificate.encode())
@@ -155,5 +165,7 @@ def _call(channel: grpc.Channel, metadata: _Metadata, method: str, request: str 
     try:
         answer = call(encode_request(request), metadata=metadata, timeout=LIMITS.call_seconds)
     except grpc.RpcError as error:
-        raise HarnessError(f"the job server did not answer {method}: {error.details()}") from error
+        raise HarnessError(
+            f"the job server failed to answer {method}: {error.details()}"
+        ) from error
     return pickle.loads(answer)

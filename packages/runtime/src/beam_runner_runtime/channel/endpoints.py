@@ -1,7 +1,9 @@
-"""What opens the channel, and to whom: each token to one job, or to one place where a process stands by, and to nothing else.
+"""Endpoints and access tokens of the channel. A token grants access to one job, or to one stand-by
+process.
 
-Worker processes run user code, which may read whatever its process was given. So that is no more than the process needs: with
-it nobody can ask for another job's work or files, or say that another job's bundles are done.
+Worker processes run user code, and user code can read all data of its process. Therefore, a token
+grants only the access that its process needs. With a token for one job, a process can't read the
+work or files of another job, and can't report bundles of another job as done.
 """
 
 from __future__ import annotations
@@ -15,32 +17,32 @@ import attrs
 from beam_runner_runtime.channel.messages import Endpoint
 
 KNOCK = "knock"
-"""What a token opens that only tries whether the channel is to be reached."""
+"""Scope of a token that only permits a test of the connection."""
 
 
 def to_job(job_id: str) -> str:
-    """What the token of a job's process opens."""
+    """Returns the token scope for processes of a job."""
     return f"job/{job_id}"
 
 
 def to_stand_by(number: int) -> str:
-    """What the token of a process opens that stands by under a number, until it is told what to do."""
+    """Returns the token scope for a stand-by process, valid until the server gives it an order."""
     return f"stand-by/{number}"
 
 
 class Tokens:
-    """Makes tokens for one server, and knows them again."""
+    """Issuer and verifier of one server's tokens."""
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
 
     def make(self, opens: str) -> str:
-        """The token that opens something, always the same."""
+        """Returns the token for the scope `opens`. The same scope always gives the same token."""
         digest = hmac.new(self._secret, opens.encode(), hashlib.sha256).hexdigest()
         return f"{digest}.{opens}"
 
     def opened_by(self, token: str) -> str | None:
-        """What a token opens; None if it was not made here, and finding that takes as long for any."""
+        """Returns the scope of a token, or None if this server didn't issue the token. Compares in constant time."""
         opens = token.partition(".")[2]
         genuine = hmac.compare_digest(token.encode(), self.make(opens).encode())
         return opens if genuine else None
@@ -48,12 +50,12 @@ class Tokens:
 
 @attrs.frozen
 class Endpoints:
-    """Where the channel is, for each who may call it.
+    """Factory of endpoints of the channel, one for each token scope.
 
     Attributes:
-        address: of the channel, as executors call it.
-        tokens: of its server.
-        certificate: by which executors know it (PEM); empty if nothing is encrypted.
+        address: address of the channel, as executors reach it.
+        tokens: issuer of the server's tokens.
+        certificate: server certificate that executors trust (PEM); empty without encryption.
     """
 
     address: str
@@ -61,5 +63,5 @@ class Endpoints:
     certificate: str = attrs.field(default="", repr=False)
 
     def of(self, opens: str) -> Endpoint:
-        """For who may open that and no more: `to_job`, `to_stand_by` or `KNOCK`."""
+        """Returns the endpoint with a token for one scope: from `to_job`, from `to_stand_by`, or `KNOCK`."""
         return Endpoint(self.address, self.tokens.make(opens), self.certificate)

@@ -1,7 +1,9 @@
-"""The certificate by which executors know the server: made when it starts, told with the address, and never kept.
+"""TLS certificate of the channel server. The server creates it at startup, sends it with its address,
+and never stores it.
 
-Whoever knows the token knows the certificate, too, since both travel in Spark's tasks. So nothing has to be installed,
-and no authority is believed but the server itself.
+Each process that knows the token also knows the certificate, because Spark tasks carry both.
+Therefore, operators install nothing, and executors trust no certificate authority except the server
+itself.
 """
 
 from __future__ import annotations
@@ -16,21 +18,23 @@ from cryptography.x509.oid import NameOID
 
 from beam_runner_runtime.channel.place import SERVER_NAME
 
-# Nobody but this server is believed, for as long as it runs; and clocks of machines differ.
+# A long validity is safe, because executors trust this certificate only while the server runs. The
+# margin before
+# the start time tolerates clock differences between machines.
 _BEFORE = datetime.timedelta(days=365)
 _AFTER = datetime.timedelta(days=3650)
 
 
 @attrs.frozen
 class Identity:
-    """A key and its certificate, both as PEM."""
+    """Private key and certificate, both in PEM format."""
 
     key: bytes = attrs.field(repr=False)
     certificate: bytes = attrs.field(repr=False)
 
 
 def make_identity() -> Identity:
-    """A new one; takes some milliseconds."""
+    """Returns a new key and certificate. Takes a few milliseconds."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
     now = datetime.datetime.now(datetime.UTC)

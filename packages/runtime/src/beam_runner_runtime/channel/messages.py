@@ -1,7 +1,7 @@
-"""The messages of the channel: what the server and worker processes tell each other.
+"""Messages of the channel between the server and its worker processes.
 
-Nobody reads a byte of a peer that has not shown a token of the server's before. What workers send is no pickle, see
-``channel.wire``; what the server sends them is one, since both are this package in the same version.
+The server reads no byte of a peer before the peer presents a valid token. Messages from workers
+aren't pickled, see ``channel.wire``. Messages to workers are, because both sides run this version.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from beam_runner_runtime.clock import ProcessingClock
 
 @attrs.frozen
 class Endpoint:
-    """Where the server's channel is, what opens it, and the only certificate that is believed (PEM), if it has one."""
+    """Address of the server's channel, access token, and trusted certificate (PEM; empty without encryption)."""
 
     address: str
     token: str = attrs.field(repr=False)
     certificate: str = attrs.field(default="", repr=False)
 
 
-# From a worker process to the server.
+# Messages from a worker process to the server.
 
 
 @attrs.frozen
 class Hello:
-    """A process begins to work for a job; always the first message.
+    """First message of a process that starts to work for a job.
 
     Attributes:
-        birth: tells it from others with its number (``channel.births``); empty if that is not known.
+        birth: identity that no other process shares (``channel.births``); empty if unknown.
     """
 
     job_id: str
@@ -52,29 +52,29 @@ class Hello:
 
     @property
     def folder(self) -> str:
-        """Where in the job's folder the process may keep what goes with it."""
+        """Name of the process's subfolder in the job's folder."""
         return f"process-{self.host}-{self.pid}"
 
 
 @attrs.frozen
 class LaneOpened:
-    """A lane is ready for its first bundle in this process; it is told nothing before that."""
+    """Report that a lane in this process is ready. The server sends the first bundle after it."""
 
     lane: int
 
 
 @attrs.frozen
 class BundleProgressed:
-    """How far the lane's running bundle is.
+    """Progress of the lane's running bundle.
 
     Attributes:
-        fraction: of its input that is done, from 0 to 1.
-        elapsed: milliseconds since it began.
-        metrics: so far.
-        waits: whether its user code leaves time to others in its interpreter; None if that is not
-            known.
-        lingers: it has put out something, and mostly waits for more to come.
-        starts: it waits for its SDK harness, which is still being started; nothing else is known of it.
+        fraction: completed fraction of the input, from 0 to 1.
+        elapsed: milliseconds since the start of the bundle.
+        metrics: metrics up to now.
+        waits: whether user code releases its interpreter to other threads; None if unknown.
+        lingers: whether the bundle has emitted output and mostly waits for more input.
+        starts: whether the bundle waits for its SDK harness to start; the other fields then have no
+            meaning.
     """
 
     attempt: Attempt
@@ -88,15 +88,14 @@ class BundleProgressed:
 
 @attrs.frozen
 class BundleReply:
-    """A bundle is processed, and all it has written is closed: the server may commit it.
-
-    What the server commits it by is this record, as an entry of the job's journal.
+    """Report of a processed bundle with closed output files. The server appends this record to the
+    journal to commit it.
 
     Attributes:
-        done: the engine's event.
-        state: what became of its shard's state; None if the stage keeps none.
-        metrics: of this bundle alone.
-        place: the lane that ran the bundle, which the server adds; None in journals of earlier versions.
+        done: event for the engine's scheduler.
+        state: new state of the bundle's key shard; None if the stage is stateless.
+        metrics: metrics of this bundle alone.
+        place: lane that ran the bundle, added by the server; None in journals of earlier versions.
     """
 
     done: BundleDone
@@ -106,21 +105,21 @@ class BundleReply:
 
     @property
     def attempt(self) -> Attempt:
-        """Which attempt at which bundle that was."""
+        """Attempt that processed the bundle."""
         return Attempt(self.done.bundle, self.done.attempt)
 
 
 Entry: TypeAlias = Event | BundleReply
-"""What the journal of a job consists of, in order: events of the engine, commits among them."""
+"""Entry of a job's journal: an event of the engine or a commit. The order of entries matters."""
 
 
 @attrs.frozen
 class LoopProgress:
-    """What has happened in the loop inside a task, to be committed together; the loop goes on.
+    """Entries of the running loop inside a task, for one atomic commit. The loop continues.
 
     Attributes:
-        loop: its number.
-        entries: in order, since the last of these messages.
+        loop: number of the loop.
+        entries: entries since the last message of this type, in order.
     """
 
     loop: int
@@ -129,13 +128,13 @@ class LoopProgress:
 
 @attrs.frozen
 class LoopReply:
-    """The loop inside a task was left; what has happened in it is to be committed together.
+    """Report that the loop inside a task has ended, with its last entries for one atomic commit.
 
     Attributes:
-        loop: its number.
-        entries: in order, since the last :class:`LoopProgress`.
-        running: the bundle that goes on in this process, as any bundle of a lane does.
-        outgrown: it was left because what there is to do is better done by several lanes.
+        loop: number of the loop.
+        entries: entries since the last :class:`LoopProgress`, in order.
+        running: attempt that continues in this process as an ordinary bundle of a lane.
+        outgrown: whether the loop ended because several lanes do the remaining work faster.
     """
 
     loop: int
@@ -146,13 +145,13 @@ class LoopReply:
 
 @attrs.frozen
 class LoopBroke:
-    """The loop inside a task has ended by an error, and runs nothing any more.
+    """Report that the loop inside a task failed and stopped.
 
-    Nothing counts that has happened in it since the last :class:`LoopProgress`.
+    The server discards all results of the loop since the last :class:`LoopProgress`.
 
     Attributes:
-        loop: its number.
-        reason: the error.
+        loop: number of the loop.
+        reason: error text.
     """
 
     loop: int
@@ -161,11 +160,12 @@ class LoopBroke:
 
 @attrs.frozen
 class NeighbourAwaited:
-    """The process waits for a neighbour that is away, and keeps what it has done.
+    """Report that the process waits for an unavailable external system, and keeps its results
+    meanwhile.
 
     Attributes:
-        neighbour: the neighbour; empty if the process waits no longer.
-        reason: the cause of the latest failure.
+        neighbour: name of the external system; empty if the wait is over.
+        reason: cause of the latest failure.
     """
 
     neighbour: str = attrs.field(default="", converter=sanitize_text)
@@ -174,28 +174,28 @@ class NeighbourAwaited:
 
 @attrs.frozen
 class SplitReply:
-    """The answer to a :class:`SplitRequest`."""
+    """Response to a :class:`SplitRequest`."""
 
     done: SplitDone
 
 
 @attrs.frozen
 class Logged:
-    """What user code and SDKs have logged."""
+    """Log records of user code and SDKs."""
 
     records: tuple[LogRecord, ...]
 
 
 @attrs.frozen
 class ExternalWorkerStarted:
-    """A worker pool outside was asked for an SDK harness, which must be stopped with the job."""
+    """Report that an external worker pool started an SDK harness. The runner must stop the harness with the job."""
 
     endpoint: str
     worker_id: str
 
 
 class Doing(enum.Enum):
-    """What a worker process does."""
+    """Activity of a worker process."""
 
     IDLE = "waits for an order"
     ORDER = "works on an order"
@@ -206,11 +206,11 @@ class Doing(enum.Enum):
 
 @attrs.frozen
 class Beat:
-    """The process can still speak: said from time to time, as long as any of its Python code runs.
+    """Heartbeat, sent at intervals while the process can run Python code.
 
     Attributes:
-        doing: what it does.
-        begun: how many bundles of a stage it has begun in all, for the stages of which that has changed.
+        doing: current activity.
+        begun: number of bundles started per stage, in total, for the stages whose number changed.
     """
 
     doing: Doing = Doing.IDLE
@@ -219,7 +219,7 @@ class Beat:
 
 @attrs.frozen
 class Stacks:
-    """The answer to a :class:`DumpStacks`."""
+    """Response to a :class:`DumpStacks`."""
 
     request: int
     threads: tuple[ThreadStack, ...]
@@ -227,10 +227,10 @@ class Stacks:
 
 @attrs.frozen
 class Closed:
-    """All DoFns are torn down, and there is nothing more to say; the process waits for Goodbye.
+    """Last message of a process: all DoFns are torn down, and the process waits for Goodbye.
 
     Attributes:
-        begun: how many bundles of each stage it has begun in all.
+        begun: number of bundles started per stage, in total.
     """
 
     begun: tuple[tuple[str, int], ...] = ()
@@ -256,17 +256,17 @@ FromWorker = (
 )
 
 
-# From the server to a worker process.
+# Messages from the server to a worker process.
 
 
 @attrs.frozen
 class RunBundle:
-    """Process a bundle and answer with a :class:`BundleReply` or a :class:`BundleBroke`.
+    """Order to process a bundle and to reply with a :class:`BundleReply` or a :class:`BundleBroke`.
 
     Attributes:
-        bundle: what the scheduler opened; the refs of its data are ``RowsRef``.
-        name: unique to this attempt, whoever runs it when: what it writes is named after it.
-        state: the segments of its shard's state, oldest first.
+        bundle: bundle from the scheduler; the references to its data are ``RowsRef``.
+        name: unique name of this attempt, and prefix of its output files.
+        state: state segments of the bundle's key shard, oldest first.
     """
 
     bundle: Bundle
@@ -275,19 +275,19 @@ class RunBundle:
 
     @property
     def attempt(self) -> Attempt:
-        """Which attempt at the bundle it is."""
+        """Attempt that the order belongs to."""
         return Attempt.of(self.bundle)
 
 
 @attrs.frozen
 class RunLoop:
-    """Drive the job from here for a while, and answer with a :class:`LoopReply`.
+    """Order to run the job's scheduler in a task and to reply with a :class:`LoopReply`.
 
     Attributes:
-        loop: its number.
-        name: unique to this loop: what its bundles write is named after it.
-        scheduler: the job's scheduler, pickled, which rules from now on until the reply.
-        segments: the state of every key shard, by stage and shard.
+        loop: number of the loop.
+        name: unique name of this loop, and prefix of the output files of its bundles.
+        scheduler: pickled scheduler of the job, which the task owns until its reply.
+        segments: state segments of each key shard, by stage and shard.
     """
 
     loop: int
@@ -298,15 +298,15 @@ class RunLoop:
 
 @attrs.frozen
 class LeaveLoop:
-    """Leave the loop as soon as the bundle that runs in it is known to the server."""
+    """Order to leave the loop as soon as the server knows the bundle that runs in it."""
 
 
 @attrs.frozen
 class SplitRequest:
-    """Split the running bundle and answer with a :class:`SplitReply`, whatever became of it.
+    """Request to split the running bundle. A :class:`SplitReply` always follows, even without a split.
 
     Attributes:
-        keep: the fraction of the remainder that the bundle keeps.
+        keep: fraction of the remainder that stays with the bundle.
     """
 
     attempt: Attempt
@@ -315,46 +315,46 @@ class SplitRequest:
 
 @attrs.frozen
 class DumpStacks:
-    """Tell what all threads do; answered with :class:`Stacks`, whatever else the process does."""
+    """Request for the stacks of all threads. :class:`Stacks` follows, even if the process is busy."""
 
     request: int
 
 
 @attrs.frozen
 class Finalize:
-    """Run the finalization callbacks of committed bundles that this process has run."""
+    """Order to run the finalization callbacks of committed bundles that this process ran."""
 
     bundles: tuple[Attempt, ...]
 
 
 @attrs.frozen
 class CloseLane:
-    """Leave the lane once idle: the Spark task ends; the process stays."""
+    """Order to leave the lane once idle. The Spark task ends, and the process stays."""
 
 
 @attrs.frozen
 class TearDown:
-    """No bundle follows: tear down, while Spark ends the lanes."""
+    """Order to tear down DoFns while Spark ends the lanes. No bundle follows."""
 
 
 @attrs.frozen
 class EndJob:
-    """Tear down, if that is not done, then say so."""
+    """Order to tear down DoFns, unless done already, and to reply with `Closed`."""
 
 
 @attrs.frozen
 class GiveUp:
-    """Go no further with the bundle that runs: what comes of it is not wanted any more."""
+    """Order to abandon the running bundle, whose result isn't needed."""
 
 
 @attrs.frozen
 class ExitNow:
-    """Exit at once, whatever user code is doing; what it does in another's process is given up."""
+    """Order to exit at once, even during user code. Work in SDK harnesses is abandoned."""
 
 
 @attrs.frozen
 class Goodbye:
-    """All was heard: exit. The stream stays open, so that its end is the end of the process."""
+    """Order to exit after `Closed`. The stream stays open until the process exits."""
 
 
 FromServer = (
@@ -373,21 +373,21 @@ FromServer = (
 )
 
 
-# What a worker process asks for.
+# Data that worker processes request.
 
 
 @attrs.frozen
 class JobWork:
-    """All that a process must know of a job: asked for once, when it begins to work for it.
+    """Plan and settings of a job, requested once by each process when it starts to work for the job.
 
     Attributes:
-        plan: the job's.
-        shards: how many key shards there are.
-        store: where the job's files lie.
-        hides_elements: whether errors must not show the element that was processed.
-        now: the job's processing time (ms).
-        folder: the job's folder on the server's machine.
-        checks_watermarks: whether bundles fail where a watermark overtakes data.
+        plan: plan of the job.
+        shards: number of key shards.
+        store: location of the job's files.
+        hides_elements: whether errors must not show the processed element.
+        now: processing time of the job (ms).
+        folder: folder of the job on the server's machine.
+        checks_watermarks: whether a bundle fails if a watermark overtakes data.
     """
 
     plan: JobPlan

@@ -1,4 +1,4 @@
-"""Where the server's end of the channel listens, and what executors call it."""
+"""Listening address of the channel server, and the address that executors use."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from beam_runner_model.errors import Unavailable
 
 LOOPBACK = "127.0.0.1"
 SERVER_NAME = "beam-spark-channel"
-"""Whom the server's certificate is for, whatever it is called on the network."""
+"""Host name in the server's certificate, independent of its network name."""
 
 
 class ChannelError(Unavailable):
-    """The channel can't be there for executors; one sentence that says why, and what to do."""
+    """Error that makes the channel unavailable to executors. Its text is one sentence with the cause and the fix."""
 
 
 @attrs.frozen
 class ChannelPlace:
-    """Where the channel is.
+    """Addresses of the channel.
 
     Attributes:
-        host: the name or address to listen at.
-        port: likewise; 0 is a free one.
-        advertised_host: the name or address at which executors reach it; empty for the one above.
-        advertised_port: likewise; 0 for the one that it listens at.
+        host: host name or address to listen at.
+        port: port to listen at; 0 selects a free port.
+        advertised_host: host name or address that executors use; empty for `host`.
+        advertised_port: port that executors use; 0 for the listening port.
     """
 
     host: str = LOOPBACK
@@ -34,21 +34,21 @@ class ChannelPlace:
 
     @property
     def is_private(self) -> bool:
-        """Whether no other machine can come between the two ends."""
+        """Whether both ends of the channel are on the loopback interface, out of reach of other machines."""
         return is_loopback(self.host) and is_loopback(self.advertised_host or self.host)
 
     @property
     def binding(self) -> str:
-        """What is listened at."""
+        """Address to listen at, as `HOST:PORT`."""
         return join(self.host, self.port)
 
     def address(self, port: int) -> str:
-        """What executors call it, if it listens at this port."""
+        """Returns the address that executors use if the server listens at `port`."""
         return join(self.advertised_host or self.host, self.advertised_port or port)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address means the machine itself."""
+    """Returns whether a host name or address is a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -58,7 +58,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_every_address(host: str) -> bool:
-    """Whether who listens at it listens at all addresses of the machine."""
+    """Returns whether a host is the unspecified address, which listens at all addresses of the machine."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_unspecified
     except ValueError:
@@ -66,15 +66,15 @@ def is_every_address(host: str) -> bool:
 
 
 def join(host: str, port: int) -> str:
-    """Both in one, as gRPC writes it: an address of IPv6 is in brackets."""
+    """Returns host and port in the syntax of gRPC, with IPv6 addresses in brackets."""
     return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
 
 
 def parse_advertised(text: str) -> tuple[str, int]:
-    """Host and port of ``HOST`` or ``HOST:PORT``; the port is 0 if there is none.
+    """Returns host and port of ``HOST`` or ``HOST:PORT``. The port is 0 if missing.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: If the text has another form.
     """
     host, colon, port = text.rpartition(":")
     if not colon or (":" in host and not host.endswith("]")) or text.endswith("]"):

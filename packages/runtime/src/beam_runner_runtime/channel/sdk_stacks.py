@@ -1,4 +1,4 @@
-"""What SDK harnesses say of their threads, read from the texts of Beam's SDKs for Python and Go."""
+"""Parser of the thread dumps that Beam's SDK harnesses for Python and Go return as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beam_runner_model.observation import StackFrame, ThreadStack
 from beam_runner_worker.fnapi.server import FnApiServer
 from beam_runner_worker.fnapi.status import SdkStatus
 
-_ANSWER_SECONDS = 2.0  # less than a job waits for its processes
+_ANSWER_SECONDS = 2.0  # shorter than a job's wait for its processes
 _MOST_THREADS = 50
 _MOST_FRAMES = 60
 _LONGEST_LINE = 300
@@ -24,12 +24,12 @@ _GO_FRAME = re.compile(r"^\t(?P<file>\S.*):(?P<line>\d+)(?: \+0x[0-9a-f]+)?$")
 
 
 def stacks_of_sdks(server: FnApiServer | None) -> tuple[ThreadStack, ...]:
-    """The threads of the harnesses of a server, if there is one; waits for them, seconds at most."""
+    """Returns the threads of the harnesses of `server`. Waits for the harnesses for up to 2 s."""
     return () if server is None else sdk_stacks(server.status(_ANSWER_SECONDS))
 
 
 def sdk_stacks(statuses: Iterable[SdkStatus]) -> tuple[ThreadStack, ...]:
-    """The threads of all harnesses; of texts in another form none."""
+    """Returns the threads of all harnesses. Skips dumps in an unknown format."""
     host = socket.gethostname()
     return tuple(
         ThreadStack(host, status.process or 0, name, frames[-_MOST_FRAMES:], status.environment)
@@ -39,7 +39,7 @@ def sdk_stacks(statuses: Iterable[SdkStatus]) -> tuple[ThreadStack, ...]:
 
 
 def _threads(text: str) -> Iterator[tuple[str, tuple[StackFrame, ...]]]:
-    """Name and frames of each thread, the innermost frame last."""
+    """Yields the name and the frames of each thread, with the innermost frame last."""
     name, frames, turned = "", list[StackFrame](), False
     before = ""
     for line in text.splitlines():
@@ -56,7 +56,7 @@ def _threads(text: str) -> Iterator[tuple[str, tuple[StackFrame, ...]]]:
         elif found := _PYTHON_FRAME.match(line):
             frames.append(StackFrame(found["file"], int(found["line"]), found["function"]))
         elif turned and (found := _GO_FRAME.match(line)):
-            # As in `main.run(0x1, ...)`; the line that started it has no arguments.
+            # A frame looks like `main.run(0x1, ...)`. The `created by` line has no arguments.
             started = before.startswith("created by ")
             function = before.removeprefix("created by ") if started else before.rpartition("(")[0]
             frames.append(StackFrame(found["file"], int(found["line"]), function))

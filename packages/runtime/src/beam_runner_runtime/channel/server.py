@@ -1,4 +1,4 @@
-"""The server's end of the channel."""
+"""Server side of the channel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.shutdown.states import WorkerState
 
 if TYPE_CHECKING:
-    # Workers import this module, and need nothing of what makes certificates.
+    # Workers import this module, and must not load the libraries that create certificates.
     from beam_runner_runtime.channel.identity import Identity
 
 SERVICE = "beam_spark_executor.Channel"
@@ -47,28 +47,28 @@ _PING_MS = round(LIMITS.keepalive_answer_seconds * 1000)
 OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # A host that vanishes closes no connection: it is noticed by its silence.
+    # A lost host closes no connection. Keepalive pings detect the loss.
     ("grpc.keepalive_time_ms", round(LIMITS.keepalive_seconds * 1000)),
     ("grpc.keepalive_timeout_ms", _PING_MS),
-    # Without it gRPC waits a minute for a ping's answer, whatever the line above says.
+    # Without this option, gRPC waits one minute for the answer to a ping, despite the line above.
     ("grpc.http2.ping_timeout_ms", _PING_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
 )
-"""Of both ends of the channel."""
+"""gRPC options for both sides of the channel."""
 _MAX_STREAMS = 2000
 _ABOUT_SHUTDOWN = ShutdownMessage.__members__
 _LOGGER = logging.getLogger(__name__)
 
 
 class WorkerLink:
-    """One attached worker process, as the server sees it.
+    """Attached worker process, as the server sees it.
 
     Attributes:
-        heard: when (``time.monotonic``) it said something last.
-        doing: what it says that it does.
-        doing_since: since when it has said so.
+        heard: time of the last message (``time.monotonic``).
+        doing: activity that the process reported last.
+        doing_since: time of the first report of this activity.
     """
 
     def __init__(self, hello: Hello) -> None:
@@ -80,19 +80,19 @@ class WorkerLink:
 
     @property
     def name(self) -> str:
-        """The process, for people."""
+        """Process id and host for log messages."""
         return f"worker process {self.hello.pid} on {self.hello.host}"
 
     @property
     def state(self) -> WorkerState:
-        """The state of the process, by the messages so far."""
+        """State of the process, derived from the messages so far."""
         return self._life.state
 
     def send(self, command: FromServer) -> None:
-        """Sends a command; does nothing if the process is gone.
+        """Sends a command. Does nothing if the process is gone.
 
-        One that is told to `ExitNow` is killed if it does not do so, provided that it runs on this
-        machine: user code in C may keep it from hearing anything.
+        User code in C can prevent a process from handling `ExitNow`. A process on this machine that
+        doesn't exit after `ExitNow` is therefore killed after a delay.
         """
         if isinstance(command, RunBundle | RunLoop):
             self._life.take(Event.WORK_SENT)
@@ -105,12 +105,12 @@ class WorkerLink:
             killer.start()
 
     def closed(self) -> None:
-        """Takes note of `Closed`, and lets the process exit."""
+        """Records `Closed`, and lets the process exit."""
         self._life.take(ShutdownMessage.Closed)
         self.send(Goodbye())
 
     def gone(self) -> None:
-        """Takes note that the process exited or can't be reached; logs a process that was to go on."""
+        """Records the exit or loss of the process. Reports an unexpected loss."""
         before = self._life.take(Event.EXITED)
         if before not in (WorkerState.CLOSED, WorkerState.ABORTING):
             notice(Detector.CHANNEL, f"{self.name}, {before.name}")
@@ -121,12 +121,12 @@ class WorkerLink:
             self.kill()
 
     def beats(self, beat: Beat) -> None:
-        """It has said what it does."""
+        """Records the activity in a heartbeat."""
         if beat.doing is not self.doing:
             self.doing, self.doing_since = beat.doing, time.monotonic()
 
     def kill(self) -> None:
-        """Kills the process from outside, if it still is there and on this machine."""
+        """Kills the process, if it still exists on this machine."""
         kill(self.hello.pid, self.hello.birth)
 
     def close(self) -> None:
@@ -134,41 +134,42 @@ class WorkerLink:
         self._commands.put(None)
 
     def commands(self) -> Iterator[bytes]:
-        """The encoded commands, until closed."""
+        """Yields the encoded commands until the stream is closed."""
         while (command := self._commands.get()) is not None:
             yield pickle.dumps(command)
 
 
 class JobPeer(Protocol):
-    """What the channel asks of a running job, from threads of the channel."""
+    """Interface of a running job for the channel, called from threads of the channel."""
 
     def job_work(self) -> JobWork:
-        """All that a process must know of the job."""
+        """Returns the plan and settings of the job."""
 
     def artifact(self, sha256: str) -> Iterator[bytes]:
-        """A staged file in pieces."""
+        """Yields the chunks of a staged file."""
 
     def attached(self, link: WorkerLink) -> None:
-        """A worker process has begun to work for the job."""
+        """Called when a worker process has attached to the job."""
 
     def received(self, link: WorkerLink, message: FromWorker) -> None:
-        """A worker process says something."""
+        """Called for each message of a worker process."""
 
     def detached(self, link: WorkerLink) -> None:
-        """The stream of a worker process has ended: it exited or was killed."""
+        """Called when the stream of a worker process has ended, because the process exited or was killed."""
 
 
 class ChannelServer:
-    """Serves the channel for all jobs on one port.
+    """Server that provides the channel for all jobs on one port.
 
     Args:
-        place: where to listen, and what executors call that.
-        find_job: the job with an id, or None.
-        stand_by_order: what the task that stands by under a number is to do; may take a while.
-        identity: by which executors know it; without one nothing is encrypted.
+        place: listening address, and the address that executors use.
+        find_job: function that returns the job with an id, or None.
+        stand_by_order: function that returns the order for a stand-by task, by its number; can
+            block.
+        identity: key and certificate of the server; None disables encryption.
 
     Raises:
-        ChannelError: it can't listen there.
+        ChannelError: If the server can't listen at the address.
     """
 
     def __init__(
@@ -181,19 +182,19 @@ class ChannelServer:
         self._find_job = find_job
         self._stand_by_order = stand_by_order
         tokens = Tokens()
-        # An open stream occupies a thread for as long as its process lives.
+        # An open stream occupies a thread until its process exits.
         self._threads = ThreadPoolExecutor(_MAX_STREAMS, thread_name_prefix="channel")
         self._server = grpc.server(
             self._threads,
             interceptors=(_TokenCheck(tokens),),
-            # Else two servers at one port would get each other's calls.
+            # With port reuse, two servers at one port would receive each other's calls.
             options=(*OPTIONS, ("grpc.so_reuseport", 0)),
         )
         self._server.add_generic_rpc_handlers((self._handlers(),))
         address = place.address(self._listen(place, identity))
         certificate = "" if identity is None else identity.certificate.decode()
         self.endpoints = Endpoints(address, tokens, certificate)
-        """Where it is, for each who may call it."""
+        """Factory of the endpoints of this server."""
 
     def _listen(self, place: ChannelPlace, identity: Identity | None) -> int:
         try:
@@ -203,16 +204,17 @@ class ChannelServer:
             return self._server.add_secure_port(place.binding, grpc.ssl_server_credentials(pair))
         except RuntimeError as error:
             raise ChannelError(
-                f"the channel for executors can't listen at {place.binding}: the port is taken, or the address is not"
-                " this machine's; --channel-host and --channel-port name others"
+                f"Can't listen for executors at {place.binding}: the port is taken, or"
+                " the address belongs to another machine. Change --channel-host or"
+                " --channel-port"
             ) from error
 
     def start(self) -> None:
-        """Begins to serve."""
+        """Starts to accept calls."""
         self._server.start()
 
     def stop(self) -> None:
-        """Ends all streams."""
+        """Stops the server and ends all streams."""
         self._server.stop(grace=0.5).wait(LIMITS.channel_stop_seconds)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -233,14 +235,15 @@ class ChannelServer:
         opens = self.endpoints.tokens.opened_by(_shown(context.invocation_metadata()))
         if opens != wanted:
             context.abort(
-                grpc.StatusCode.PERMISSION_DENIED, f"this token opens {opens}, not {wanted}"
+                grpc.StatusCode.PERMISSION_DENIED,
+                f"the token grants access to {opens}, not to {wanted}",
             )
 
     def _job(self, job_id: str, context: grpc.ServicerContext) -> JobPeer:
         self._check(to_job(job_id), context)
         job = self._find_job(job_id)
         if job is None:
-            context.abort(grpc.StatusCode.NOT_FOUND, f"no job {job_id!r} is running here")
+            context.abort(grpc.StatusCode.NOT_FOUND, f"job {job_id!r} isn't running on this server")
         assert job is not None
         return job
 
@@ -284,14 +287,18 @@ class ChannelServer:
                 if isinstance(message, Closed):
                     link.closed()
         except grpc.RpcError:
-            _LOGGER.debug("worker process %s is gone", link.hello.pid)
+            _LOGGER.debug("the stream of worker process %s is closed", link.hello.pid)
         except FormError as error:
-            _LOGGER.warning("worker process %s is given up, it sends %s", link.hello.pid, error)
+            _LOGGER.warning(
+                "closing the stream of worker process %s, which sent an invalid message: %s",
+                link.hello.pid,
+                error,
+            )
         finally:
             link.gone()
             job.detached(link)
             link.close()
-            # What can't be reached any more is not to go on: its descriptors may be broken.
+            # Kill an unreachable process, because its file descriptors may be broken.
             link.kill()
 
 
@@ -308,16 +315,16 @@ def _hello(encoded: bytes, context: grpc.ServicerContext) -> Hello:
         hello = decode_message(encoded)
         if isinstance(hello, Hello):
             return hello
-        raise FormError("a worker process says hello first")
+        raise FormError("the first message of a worker process must be Hello")
     except FormError as error:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         raise
 
 
 class _TokenCheck(grpc.ServerInterceptor):
-    """Refuses every call without one of the server's tokens before a byte of it is read.
+    """Interceptor that rejects each call without a valid token before the server reads the request.
 
-    What the token opens is compared with what is asked for when that is known.
+    The handler of the call compares the scope of the token with the requested job.
     """
 
     def __init__(self, tokens: Tokens) -> None:
@@ -336,7 +343,7 @@ class _TokenCheck(grpc.ServerInterceptor):
 
 
 def _shown(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
-    """The token that came with a call, or what else did; empty if nothing."""
+    """Returns the token in the metadata of a call, or the value of another scheme. Returns "" without credentials."""
     return str(dict(metadata or ()).get("authorization", "")).removeprefix("Bearer ")
 
 
@@ -344,5 +351,6 @@ def _refuse(requests: Any, context: grpc.ServicerContext) -> None:
     context.abort(grpc.StatusCode.UNAUTHENTICATED, "the channel's token is missing or wrong")
 
 
-# As a stream, whatever was called: the request of a unary call would be read first.
+# Reject all calls with a stream handler, because gRPC reads the request of a unary call before its
+# handler runs.
 _REFUSAL = grpc.stream_stream_rpc_method_handler(_refuse)

@@ -1,4 +1,4 @@
-"""What the threads of this process do at this moment."""
+"""Stacks of the threads of this process."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _LONGEST_LINE = 300
 
 
 def threads() -> tuple[ThreadStack, ...]:
-    """The stacks of all threads but the one that asks; the main thread first.
+    """Returns the stacks of all threads except the calling thread, with the main thread first.
 
-    Reads source files; to be called where somebody waits for it, and not beside hot code.
+    Reads source files, so call this function only on request, and never in performance-critical
+    code.
     """
     named = {thread.ident: thread.name for thread in threading.enumerate()}
     own, main = threading.get_ident(), threading.main_thread().ident

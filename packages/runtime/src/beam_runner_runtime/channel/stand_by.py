@@ -1,4 +1,4 @@
-"""What the server tells a worker process that stands by for the next job's first lane."""
+"""Orders of the server for a stand-by worker process, which waits for the first lane of the next job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_runner_runtime.channel.messages import Endpoint
 
 @attrs.frozen
 class ServeLane:
-    """Work for a job from now on, beginning with this lane."""
+    """Order to work for a job, starting with this lane."""
 
     job_id: str
     lane: int
@@ -19,7 +19,7 @@ class ServeLane:
 
 @attrs.frozen
 class LaneRef:
-    """A lane of a job, and the server to ask for its bundles: what a process is told that is to serve it."""
+    """Lane of a job, and the endpoint from which the process gets the bundles of the lane."""
 
     endpoint: Endpoint
     job_id: str
@@ -28,8 +28,8 @@ class LaneRef:
 
 @attrs.frozen
 class StandDown:
-    """Nobody needs the process: its task ends."""
+    """Order to end the stand-by task, because no job needs the process."""
 
 
 StandByOrder: TypeAlias = ServeLane | StandDown | None
-"""None if nothing is decided yet: then the process asks again."""
+"""Order for a stand-by process; None if the server hasn't decided yet, and the process must ask again."""

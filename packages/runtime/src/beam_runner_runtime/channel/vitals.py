@@ -1,8 +1,8 @@
-"""Signs of life of a worker process that need neither the channel nor Python's lock to be read.
+"""Liveness data of a worker process, readable without the channel and without Python's GIL.
 
-A page of a file in the process's own folder, mapped into its memory: how often one of its threads has
-come round, and the stage that it works on. So a process whose channel is broken can be told from one
-in which code in C holds Python's lock, and what that runs can be named.
+The data is one page of a file in the process's folder, mapped into memory. The page contains a
+heartbeat counter and the id of the current stage. With this page, the server distinguishes a broken
+channel from C code that holds the GIL, and can name the stage of that code.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _STAGE = struct.Struct("<512s")
 
 @attrs.frozen
 class Vitals:
-    """What a process has left behind last.
+    """Last data that a process wrote to its page.
 
     Attributes:
-        beats: how often it has come round.
-        stage: the id of the stage that it works on, or worked on last; empty if none.
+        beats: number of heartbeats.
+        stage: id of the current or last stage; empty before the first bundle.
     """
 
     beats: int
@@ -33,35 +33,36 @@ class Vitals:
 
 
 class VitalsWriter:
-    """The process's end.
+    """Writer of the liveness data, in the worker process.
 
     Args:
-        folder: the process's own, made if it is not there.
+        folder: folder of the process, created if missing.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         with (folder / _FILE).open("w+b") as file:
-            # A page without its place on the disk can't be written to once the disk is full.
+            # Allocate the page on disk now: a write to an unallocated page fails if the disk is
+            # full later.
             file.write(bytes(_SIZE))
             file.flush()
             self._page = mmap.mmap(file.fileno(), _SIZE)
         self._beats = 0
-        # User code may replace what is looked up later.
+        # Bind the function now, because user code can replace it in its module later.
         self._pack = _BEATS.pack_into
 
     def beat(self) -> None:
-        """The process has come round."""
+        """Increments the heartbeat counter."""
         self._beats += 1
         self._pack(self._page, 0, self._beats)
 
     def works_on(self, stage: str) -> None:
-        """A stage's bundle begins."""
+        """Records the stage of a bundle that starts."""
         _STAGE.pack_into(self._page, _BEATS.size, stage.encode()[: _STAGE.size])
 
 
 def read_vitals(folder: Path) -> Vitals | None:
-    """What the process with that folder has left behind; None if it has nothing there."""
+    """Returns the last liveness data in a process's folder, or None if the folder has no valid data."""
     try:
         page = (folder / _FILE).read_bytes()
         (beats,), (stage,) = _BEATS.unpack_from(page), _STAGE.unpack_from(page, _BEATS.size)

@@ -1,6 +1,8 @@
-"""What worker processes send, as bytes: reading it runs no code, whatever user code has made of its process.
+"""Encoding of messages from worker processes. Decoding runs no code, even if user code manipulates its
+process.
 
-Both ends are this package in the same version, so a message does not tell its layout, as what is kept does.
+Both sides run the same version of this package. Therefore, a message doesn't contain its layout,
+unlike persisted data.
 """
 
 from __future__ import annotations
@@ -27,41 +29,41 @@ _REGISTRY = Registry({**_MESSAGES, **FORMS}, SHARED, CONSTANTS)
 
 
 def encode_message(message: FromWorker) -> bytes:
-    """A message of a worker process as bytes."""
+    """Encodes a message of a worker process."""
     return _REGISTRY.encode(message)
 
 
 def decode_message(encoded: bytes) -> FromWorker:
-    """What `encode_message` gave.
+    """Decodes a message from `encode_message`.
 
     Raises:
-        FormError: it is none of the messages that worker processes send.
+        FormError: If the data isn't a message of a worker process.
     """
     message = _REGISTRY.decode(encoded, _REGISTRY.layout)
     if not isinstance(message, FromWorker):
-        raise FormError(f"worker processes send no {type(message).__name__}")
+        raise FormError(f"unexpected message {type(message).__name__} from a worker process")
     return message
 
 
 def encode_request(*values: str | int) -> bytes:
-    """What a worker process asks for: the id of a job, say."""
+    """Encodes the arguments of a request, such as a job id."""
     encoded: bytes = msgpack.packb(values)
     return encoded
 
 
 def decode_request(encoded: bytes, *types: type) -> tuple[Any, ...]:
-    """What `encode_request` gave.
+    """Decodes the arguments from `encode_request`.
 
     Args:
-        types: of its values.
+        types: expected types of the arguments.
 
     Raises:
-        FormError: it is something else.
+        FormError: If the data isn't a request with arguments of these types.
     """
     try:
         values = msgpack.unpackb(encoded, use_list=False)
     except (ValueError, TypeError) as error:
-        raise FormError(f"no request: {error}") from error
+        raise FormError(f"invalid request from a worker process: {error}") from error
     if not isinstance(values, tuple) or [type(value) for value in values] != list(types):
-        raise FormError("no request")
+        raise FormError("invalid arguments in the request of a worker process")
     return values

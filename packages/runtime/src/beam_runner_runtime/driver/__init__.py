@@ -1,1 +1,1 @@
-"""The server's side of a running job: it has bundles run on lanes, and replies become committed results."""
+"""Server side of a running job. The driver runs bundles on lanes and commits their results."""

@@ -1,4 +1,4 @@
-"""Whether all who know which bundles are open agree: the ledger, the lanes with their waiting bundles, and the sections."""
+"""Consistency check of the open bundles between the ledger, the lanes with their waiting bundles, and the sections."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from beam_runner_runtime.driver.coordinator import Coordinator
 
 
 class Incoherent(AssertionError):
-    """Two parts of a job's driver contradict each other; the text says which bundles they disagree on."""
+    """Contradiction between two parts of a job's driver. The text names the affected bundles."""
 
 
 def lost_bundles(coordinator: Coordinator) -> list[Bundle]:
-    """Returns the open bundles that neither run nor wait to run."""
+    """Returns the open bundles that neither run nor wait for a lane."""
     if not coordinator.is_settled:
         return []
     held = coordinator.lanes.held()
@@ -23,10 +23,12 @@ def lost_bundles(coordinator: Coordinator) -> list[Bundle]:
 
 
 def check(coordinator: Coordinator) -> None:
-    """Compares what the parts of the driver know, between two steps of it. Takes time linear in the open bundles.
+    """Checks that each open bundle is in exactly one place, between two steps of the driver.
+
+    Takes time linear in the number of open bundles.
 
     Raises:
-        Incoherent: an open bundle is nowhere, or an attempt is in two places.
+        Incoherent: If an open bundle is in no place, or an attempt is in two places.
     """
     if not coordinator.is_settled or coordinator.ledger.end is not None:
         return

@@ -1,27 +1,28 @@
-"""The condition of a running job, for people: watermarks, backlog and commit lag of its stages as
-metrics, and messages when nothing moves, and when an attempt failed that is followed by another.
+"""Monitoring of a running job: metrics for its stages, and messages about stalls and retried failures.
 
-| metric | unit | what |
+| metric | unit | value |
 |---|---|---|
-| ``beam_spark:stage:input_watermark:v1`` | ms | the stage's input watermark |
-| ``beam_spark:stage:output_watermark:v1`` | ms | its output watermark |
-| ``beam_spark:stage:backlog_bytes:v1`` | bytes | what waits for the stage and is in no bundle |
-| ``beam_spark:stage:open_bundles:v1`` | bundles | those of the stage that run, or wait for their turn |
-| ``beam_spark:stage:paused_bundles:v1`` | bundles | those of which an attempt failed, and the next one begins later |
-| ``beam_spark:stage:commit_lag:v1`` | ms | for how long the oldest of these has not been |
-| ``beam_spark:stage:transforms:v1`` | names | the transforms in the stage |
-| ``beam_spark:stage:bundles_begun:v1`` | attempts | how often worker processes have begun one of its bundles, as they have told this server |
-| ``beam_spark:stage:bundles_committed:v1`` | bundles | how many of the stage were committed |
-| ``beam_spark:stage:bundles_failed:v1`` | attempts | how many attempts at its bundles failed |
-| ``beam_spark:stage:bundles_retried:v1`` | attempts | how many of its bundles were given out again |
-| ``beam_spark:stage:bundles_interrupted:v1`` | attempts | how many attempts ended because a neighbour was unavailable |
-| ``beam_spark:stage:dropped_values:v1`` | values | those that came too late for their windows, or after the last firing of their trigger; comes with the bundles |
-| ``beam_spark:stage:began:v1`` | ms | when it was first at work (wall clock) |
-| ``beam_spark:stage:last_at_work:v1`` | ms | when it was last |
-| ``beam_spark:stage:bundle_msecs:v1`` | ms | how long each of its bundles took that was committed; comes with the bundles |
+| ``beam_spark:stage:input_watermark:v1`` | ms | input watermark of the stage |
+| ``beam_spark:stage:output_watermark:v1`` | ms | output watermark of the stage |
+| ``beam_spark:stage:backlog_bytes:v1`` | bytes | data that waits for the stage and isn't in a bundle |
+| ``beam_spark:stage:open_bundles:v1`` | bundles | bundles of the stage that run or wait for a lane |
+| ``beam_spark:stage:paused_bundles:v1`` | bundles | bundles that wait for their next attempt after a failure |
+| ``beam_spark:stage:commit_lag:v1`` | ms | age of the oldest uncommitted bundle |
+| ``beam_spark:stage:transforms:v1`` | names | transforms in the stage |
+| ``beam_spark:stage:bundles_begun:v1`` | attempts | attempts that worker processes started, as reported to this server |
+| ``beam_spark:stage:bundles_committed:v1`` | bundles | committed bundles |
+| ``beam_spark:stage:bundles_failed:v1`` | attempts | failed attempts |
+| ``beam_spark:stage:bundles_retried:v1`` | attempts | attempts after the first attempt of a bundle |
+| ``beam_spark:stage:bundles_interrupted:v1`` | attempts | attempts that ended because an external system was unavailable |
+| ``beam_spark:stage:dropped_values:v1`` | values | values that arrived too late for their window, or after the last firing of their trigger; reported by bundles |
+| ``beam_spark:stage:began:v1`` | ms | wall-clock time of the stage's first activity |
+| ``beam_spark:stage:last_at_work:v1`` | ms | wall-clock time of the stage's latest activity |
+| ``beam_spark:stage:bundle_msecs:v1`` | ms | duration of each committed bundle; reported by bundles |
 
-Those from ``transforms`` on are there of jobs that have ended, too. Each has the label ``STAGE``, and as ``PTRANSFORM`` the stage's name, by which Beam's clients know it. The job itself has
-``beam_spark:job:losses:v1``: how many of its worker processes have ended without being asked to, and how many loops inside tasks broke off, as far as this server knows.
+The metrics from ``transforms`` on stay available after the end of the job. Each metric has the
+label ``STAGE``. The label ``PTRANSFORM`` contains the stage's name, so that Beam's clients can find
+it. The job has one metric, ``beam_spark:job:losses:v1``: the number of worker processes that exited
+unexpectedly, plus the number of failed loops inside tasks, since this server started.
 """
 
 from __future__ import annotations
@@ -52,23 +53,22 @@ from beam_runner_runtime.driver.stage_history import StageHistory
 from beam_runner_runtime.driver.waiting import job_waits, neighbour_wait, waits_for_clock
 from beam_runner_runtime.shutdown.limits import LIMITS
 
-"""How old the metrics of stages are at most, apart from a loop inside a task."""
 LOSSES = "beam_spark:job:losses:v1"
 STILL_SECONDS = 5.0
-"""After this long without a move people are told why; then after twice as long, and so on."""
+"""Seconds without progress before the first message about the cause. The interval doubles after each message."""
 
 
 @attrs.frozen
 class _Seen:
-    """What the last look has found; metrics are made of it only when somebody asks for them.
+    """Observations of the last check. Metrics are computed from them on request.
 
     Attributes:
-        time: of the look (ms).
-        stages: what each stage was at.
-        opened: by stage, when (ms) the oldest of its open bundles was opened.
-        tallies: by stage, how many of its bundles came to what.
-        sections: by stage, how many attempts at sections have ended.
-        broken_loops: how many loops inside tasks broke off.
+        time: processing time of the check (ms); 0 before the first check.
+        stages: report of each stage.
+        opened: creation time (ms) of the oldest open bundle, by stage.
+        tallies: counts of committed, failed, retried and interrupted bundles, by stage.
+        sections: number of finished section attempts, by stage.
+        broken_loops: number of failed loops inside tasks.
     """
 
     time: int = 0
@@ -80,11 +80,11 @@ class _Seen:
 
 
 class ProcessesSeen(Protocol):
-    """The worker processes of a job, as far as its condition depends on them.
+    """Worker processes of a job, limited to the data that its condition depends on.
 
     Attributes:
-        begun: by stage, how many bundles they have told to have begun.
-        lost: how many of them have ended without being asked to.
+        begun: number of bundles that the processes started, by stage.
+        lost: number of processes that exited unexpectedly.
     """
 
     @property
@@ -94,20 +94,21 @@ class ProcessesSeen(Protocol):
     def lost(self) -> int: ...
 
     def look(self) -> Sequence[Silence]:
-        """Returns those that can't speak."""
+        """Returns the unresponsive processes."""
 
 
 class JobCondition:
-    """``metrics`` may be called from any thread, ``look`` from the job's own.
+    """Monitor of one job. Any thread can call ``metrics``, but only the job's thread can call
+    ``look``.
 
     Args:
-        plan: the job's.
-        reporter: who is told that nothing moves.
-        processes: the job's worker processes.
+        plan: plan of the job.
+        reporter: receiver of the messages.
+        processes: worker processes of the job.
 
     Attributes:
-        waits: what the job waited for at the last look, as far as somebody wanted to know.
-        still: for how many seconds nothing had moved then; 0 below `STILL_SECONDS`.
+        waits: causes of waiting at the last check that needed them.
+        still: seconds without progress at that check; 0 below `STILL_SECONDS`.
     """
 
     def __init__(self, plan: JobPlan, reporter: RunReporter, processes: ProcessesSeen) -> None:
@@ -126,7 +127,7 @@ class JobCondition:
         self.still = 0.0
 
     def metrics(self) -> tuple[MetricCell, ...]:
-        """Those of all stages, as of the last look; of a job that has ended what became of them."""
+        """Returns the metrics of all stages as of the last check. After the end of the job, returns only totals."""
         seen = self._seen
         if not seen.time:
             return ()
@@ -145,9 +146,12 @@ class JobCondition:
         )
 
     def look(self, ledger: Ledger, coordinator: Coordinator, *, asked: bool = False) -> None:
-        """Looks at a job after something may have happened; does nothing if it has just looked.
+        """Checks the job after an event, but at most once per `LIMITS.condition_look_seconds`.
 
-        ``asked``: somebody wants to know more than costs nothing to see.
+        Args:
+            ledger: ledger of the job.
+            coordinator: coordinator of the job.
+            asked: whether a client observes the job, so that the costly part of the check must run.
         """
         moment = time.monotonic()
         if moment < self._looked + LIMITS.condition_look_seconds and ledger.end is None:
@@ -161,7 +165,7 @@ class JobCondition:
             sections=dict(coordinator.sections.begun),
             broken_loops=coordinator.broken_loops,
         )
-        # The failure that ends a job is told with its end.
+        # Skip the failure that ends the job, because the end of the job reports it.
         if not isinstance(ledger.end, FailJob):
             for line in self._failures.look(ledger, now, skips=first):
                 self._reporter.message(line.importance, line.text, record=line.record)
@@ -213,7 +217,7 @@ class JobCondition:
             yield MetricCell(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
 
     def _totals(self, stage: str, seen: _Seen, begun: int) -> Iterator[MetricCell]:
-        """What has become of a stage's bundles."""
+        """Yields the metrics of a stage that stay available after the end of the job."""
         labels = self._labels(stage)
         names = tuple(labels["PTRANSFORM"].split(" + "))
         urn = "beam_spark:stage:transforms:v1"
@@ -234,7 +238,7 @@ class JobCondition:
         return {"STAGE": stage, "PTRANSFORM": self._plan.stages[stage].spec.name}
 
     def tell_outage(self, outage: Outage | None) -> None:
-        """Tells what the whole job waits for, when the outage begins and less often as it lasts."""
+        """Reports an outage that blocks the complete job, first at its start and then at doubling intervals."""
         begins = outage is not None and (self._outage is None or self._outage.since != outage.since)
         self._outage = outage
         if outage is None:
@@ -247,7 +251,7 @@ class JobCondition:
 
 
 def _texts(texts: Sequence[str]) -> bytes:
-    """Texts as the metric's type has them: their number, then each with its length."""
+    """Encodes strings for the metric type: their number, then each string with a length prefix."""
     encoded = [text.encode() for text in texts]
     parts = (encode_varint(len(text)) + text for text in encoded)
     return encode_count(len(encoded)) + b"".join(parts)

@@ -1,7 +1,7 @@
-"""The coordinator of one job: the host, in the server, of what drives the job by journal, lanes and sections.
+"""Coordinator of one job in the server. It connects the engine to journal, lanes and sections.
 
-An entry is on record once it is in the journal, which is the commit, and worked into the ledger. While
-the loop inside a task has the scheduler, what happens waits until the loop gives it back.
+The coordinator appends an entry to the journal to commit it, and then applies it to the ledger.
+While the loop inside a task owns the scheduler, new events wait until the loop returns it.
 """
 
 from __future__ import annotations
@@ -67,27 +67,27 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Coordinator:
-    """All methods belong to the job's own thread.
+    """Coordinator of one job. Only the job's thread can call its methods.
 
     Args:
-        ledger: what is committed so far; its open bundles are run first.
-        journal: where it is written down.
-        metrics: adds up what is committed and tried.
-        start_lane: has a lane started.
-        host: has sections run.
-        on_section_end: told from other threads what came of one, for `section_ended`.
-        slots: of the cluster.
-        settings: what the job is run with.
+        ledger: committed state of the job, whose open bundles run first.
+        journal: journal of the job.
+        metrics: sum of committed and attempted metrics.
+        start_lane: function that starts a lane.
+        host: runner of sections.
+        on_section_end: callback, on any thread, that leads to a call of `section_ended`.
+        slots: slots of the cluster.
+        settings: settings of the job.
 
     Attributes:
-        ledger: what is committed.
-        clock: the job's processing time.
-        lanes: where bundles run.
-        sections: that run.
-        moved: when (``time.monotonic``) a bundle was committed last, or came further.
-        broken_loops: how many loops inside tasks broke off.
-        outages: what worker processes wait for.
-        lane_failures: the lanes that could not be had.
+        ledger: committed state of the job.
+        clock: processing time of the job.
+        lanes: lanes of the job.
+        sections: running sections.
+        moved: time (``time.monotonic``) of the latest commit or progress.
+        broken_loops: number of failed loops inside tasks.
+        outages: outages that worker processes wait for.
+        lane_failures: failed starts of lanes.
     """
 
     def __init__(
@@ -144,12 +144,12 @@ class Coordinator:
         self._kills = KillWatch()
 
     def begin(self) -> None:
-        """Goes on from what is committed."""
+        """Resumes the job from its committed state."""
         self.open(self.ledger.open_bundles)
 
     @property
     def seconds_to_alarm(self) -> float | None:
-        """How long until `work` is needed though nothing happens; None if not at all."""
+        """Seconds until `work` must run without a new event; None if no call is necessary."""
         if self._loop.is_out:
             return None
         wait = self._driver.time_until_wake(self.clock.now())
@@ -157,7 +157,7 @@ class Coordinator:
         return min((alarm for alarm in alarms if alarm is not None), default=None)
 
     def heard(self, link: WorkerLink, message: FromWorker) -> None:
-        """A worker process has said something."""
+        """Handles a message of a worker process."""
         match message:
             case LaneOpened(lane):
                 self.lane_failures.end()
@@ -196,59 +196,59 @@ class Coordinator:
                 self.outages.told(link, message, time.monotonic())
 
     def lost(self, link: WorkerLink) -> None:
-        """A worker process has ended."""
+        """Handles the exit of a worker process."""
         self._litter.process_lost(link.hello)
         self.outages.gone(link)
         process = LostProcess(link.hello.host, link.hello.pid)
         self.lose(self.lanes.lost(link), process.text, process)
 
     def lane_ended(self, number: int, error: str) -> None:
-        """A lane has ended, with an error or without."""
+        """Handles the end of a lane. `error` is empty after a normal end."""
         self.lose(self.lanes.ended(number), f"its lane failed: {error}")
         if not error:
             return
-        _LOGGER.warning("job %s: a lane failed: %s", self._job_id, error)
+        _LOGGER.warning("job %s: lane failed: %s", self._job_id, error)
         pause = self.lane_failures.add(error, time.monotonic())
         if pause is None:
-            reason = f"worker processes could not be had, the last time because: {error}"
+            reason = f"failed to start worker processes; the last error: {error}"
             self._end(Abort(reason, EndingKind.PROCESSES))
         else:
             self.lanes.start_none(pause)
 
     def section_ended(self, end: SectionEnd) -> None:
-        """What came of an attempt at a section is known."""
+        """Handles the result of a section attempt."""
         self._waiting.append(self.sections.ended(end))
 
     def cancel(self) -> None:
-        """Somebody wants the job to end now."""
+        """Cancels the job."""
         self._end(Cancel())
 
     def drain(self) -> None:
-        """Somebody wants the job's sources to end."""
+        """Drains the job: its sources end."""
         if self._loop.is_out and not self.lanes.leave_loop():
-            # It is about to begin, and what is open needs it; the drain waits a second for its end.
+            # The loop starts soon and needs the open bundles. The drain waits 1 s for its end.
             self.lanes.run_loop()
         self._waiting.append(Drain())
 
     def _end(self, event: Abort | Cancel) -> None:
-        """The end waits for the loop only until its process is gone."""
+        """Ends the job. Waits for the loop only until the process of the loop is gone."""
         if self._loop.is_out and not self.lanes.abort_loop():
             self._loop.end()
         self._waiting.append(event)
 
     def suspend(self) -> None:
-        """The server stops: no more is begun, what runs may end, and what the loop has done so far is asked for."""
+        """Suspends the job at shutdown: starts no bundle, lets bundles finish, and leaves the loop."""
         if self._loop.is_out and not self.lanes.leave_loop():
             self._loop.end()
         self._suspended = True
 
     @property
     def is_suspended(self) -> bool:
-        """Whether nothing is awaited any more after a `suspend`: no loop, and no bundle that runs in a lane."""
+        """Whether a `suspend` is complete: no loop is active, and no bundle runs in a lane."""
         return self._suspended and not self._loop.is_out and not any(self.lanes.busy())
 
     def work(self) -> None:
-        """Commits what has happened, and has run what can run."""
+        """Commits the events since the last call, and starts all bundles that can run."""
         if not self._loop.is_out:
             for attempt in self.lanes.take_giving_way():
                 self._waiting.append(GiveWay(attempt.bundle, attempt.attempt))
@@ -260,12 +260,12 @@ class Coordinator:
             self.lanes.resize(cores, cores * TUNING.lanes_per_core)
         if not self._suspended:
             self.lanes.dispatch()
-        # Spark does not pre-empt: what a lane keeps, no task of a section can have.
+        # Spark doesn't preempt tasks, so an idle lane blocks a slot that a section's task needs.
         self.lanes.close_idle(at_once=self.sections.alive)
         self._litter.remove(self.ledger.files)
 
     def lose(self, loss: Loss, reason: str, process: LostProcess | None = None) -> None:
-        """What ran in a lane is gone, and nothing of it was committed; `process` is what it was lost with."""
+        """Handles the loss of uncommitted work in a lane. `process` is the lost process."""
         reason += self._kills.hint() if loss.loop or loss.bundle is not None else ""
         if loss.loop and self._loop.is_out:
             self.take_loop_back(reason)
@@ -275,31 +275,31 @@ class Coordinator:
 
     @property
     def is_loop_lost(self) -> bool:
-        """Whether the loop is out, and no lane has it."""
+        """Whether the loop owns the scheduler, but no lane runs the loop."""
         return self._loop.is_out and not self.lanes.have_loop
 
     @property
     def is_settled(self) -> bool:
-        """Whether all open bundles are in lanes and sections, and not a loop's, or about to be worked in."""
+        """Whether each open bundle is in a lane or a section: no loop is active, no event waits."""
         return not (self._loop.is_out or self._waiting or self._suspended)
 
     def take_loop_back(self, reason: str) -> None:
-        """The scheduler is the server's again; the bundles of the loop run again, on lanes."""
+        """Returns the scheduler from the loop to the server. The loop's bundles run again."""
         self.broken_loops += 1
         self._loop.end_broken(time.monotonic())
         self._litter.loop_lost(self._loop.number)
-        _LOGGER.warning("job %s: its loop broke off: %s", self._job_id, reason)
+        _LOGGER.warning("job %s: loop failed, and its bundles run again: %s", self._job_id, reason)
         self._waiting.append(AttemptsLost())
 
-    # What the driver asks for.
+    # Methods that the engine's driver calls.
 
     @property
     def next_wake(self) -> int | None:
-        """The processing time (ms) of the next tick that is needed."""
+        """Processing time (ms) of the next required scheduler tick."""
         return self.ledger.next_wake
 
     def record(self, entries: Sequence[Entry]) -> list[Command]:
-        """Makes entries durable, and works them in."""
+        """Appends entries to the journal, and applies them to the ledger."""
         self._journal.append((encode_entries(entries),))
         commands: list[Command] = []
         for entry in entries:
@@ -325,13 +325,13 @@ class Coordinator:
         return commands
 
     def open(self, bundles: Sequence[Bundle]) -> None:
-        """Has bundles run: by the loop inside a task where all that there is to do is small."""
+        """Starts bundles: in the loop inside a task if all work is small, otherwise in lanes or sections."""
         if not bundles or self._suspended:
             return
         now = time.monotonic()
         if (
             are_small(bundles, self._settings.loop_bytes)
-            # In the loop bundles follow each other before any of them is committed.
+            # The loop runs successive bundles before it commits the first of them.
             and not self.ledger.plan.needs_stable_input
             and not self.ledger.plan.has_tables
             and self.lanes.is_quiet
@@ -344,7 +344,7 @@ class Coordinator:
             self.place(bundles)
 
     def split(self, bundle: int, attempt: int, fraction: float) -> None:
-        """Asks the process that runs a bundle; where none does nothing is split."""
+        """Requests a split of a running bundle. Records an empty split if the bundle doesn't run."""
         link = self.lanes.link_of(Attempt(bundle, attempt))
         if link is not None:
             link.send(SplitRequest(Attempt(bundle, attempt), fraction))
@@ -352,41 +352,41 @@ class Coordinator:
             self._waiting.append(SplitDone(bundle, attempt))
 
     def stop(self, bundles: Sequence[tuple[int, int]]) -> None:
-        """Forgets bundles that wait; those that run end with the job."""
+        """Removes waiting bundles. Running bundles end with the job."""
         self.lanes.forget([Attempt(*bundle) for bundle in bundles])
 
     def finalize(self, bundles: Sequence[int]) -> None:
-        """Has the callbacks of committed bundles run where the bundles ran."""
+        """Runs the finalization callbacks of committed bundles in the bundles' processes."""
         self._finalizers.run(bundles)
 
     def place(self, bundles: Sequence[Bundle]) -> None:
-        """Has bundles run, in lanes or as sections."""
+        """Starts bundles on lanes or in sections."""
         mine = self.sections.are_for
         self.lanes.run([bundle for bundle in bundles if not mine(bundle)])
         self.sections.run([bundle for bundle in bundles if mine(bundle)])
 
     def _loop_told(self, link: WorkerLink, progress: LoopProgress) -> None:
-        """What has happened in the loop is committed while it goes on."""
+        """Commits the latest entries of the running loop."""
         if self._loop.is_held_by(progress.loop):
             self._driver.execute(self._record_of_the_loop(link, progress.entries))
 
     def _record_of_the_loop(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
-        """Commits what a loop has done; the bundles that were opened on the way are its own."""
+        """Commits entries of a loop. Drops commands to open bundles, because the loop runs them."""
         self._finalizers.remember_all(link, entries)
         commands = self.record(self.lanes.placed(link, entries))
         return [c for c in commands if not isinstance(c, OpenBundles)]
 
     def _loop_broke(self, link: WorkerLink, broken: LoopBroke) -> None:
-        """The process lives on, but nothing counts that its loop has done since its last progress."""
+        """Handles a failed loop in a live process. Its uncommitted results are lost."""
         if self._loop.is_held_by(broken.loop):
             self.lanes.loop_left(link, None)
             self.take_loop_back(broken.reason)
 
     def _loop_left(self, link: WorkerLink, reply: LoopReply) -> None:
-        """The scheduler is the server's again; what came meanwhile is worked in after this."""
+        """Handles the end of a loop: the server owns the scheduler again, and commits the results."""
         if not self._loop.is_held_by(reply.loop):
             return
-        _LOGGER.debug("job %s: loop %s ends", self._job_id, reply.loop)
+        _LOGGER.debug("job %s: loop %s ended", self._job_id, reply.loop)
         if reply.outgrown:
             self._loop.end_outgrown(time.monotonic())
         else:
@@ -395,6 +395,6 @@ class Coordinator:
         running = reply.running
         self.lanes.loop_left(link, None if running is None else self.ledger.bundle(running))
         self._driver.execute(commands)
-        # Also those that the loop was given and did not come to.
+        # Include the bundles of the loop that it didn't start.
         open_bundles = self.ledger.open_bundles
         self.open([b for b in open_bundles if Attempt(b.number, b.attempt) != running])

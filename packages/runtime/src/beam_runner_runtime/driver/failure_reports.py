@@ -1,4 +1,4 @@
-"""Failed bundles and absent neighbours, as records and as messages of the job."""
+"""Records and messages about failed bundles and unavailable external systems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beam_runner_runtime.driver.waiting import neighbour_wait
 from beam_runner_runtime.sections.plan import stages_of
 
 MOST_MESSAGES = 20
-"""Of one look at a job: many bundles may fail at a time, and for the same reason."""
+"""Maximum number of messages per check. Many bundles can fail at the same time for the same reason."""
 _MOST_RECORDS = 50
 _CAUSES = {
     FailureKind.USER: FailureCause.USER_CODE,
@@ -30,10 +30,10 @@ _CAUSES = {
 
 
 class FailureMessages:
-    """Makes a message for each failure once.
+    """Producer of exactly one message for each failure.
 
     Args:
-        plan: the job's.
+        plan: plan of the job.
     """
 
     def __init__(self, plan: JobPlan) -> None:
@@ -41,12 +41,12 @@ class FailureMessages:
         self._told: set[tuple[int, int]] = set()
 
     def look(self, ledger: Ledger, now: int, *, skips: bool) -> list[MessageLine]:
-        """Returns messages for the failures since the last look, at processing time `now` (ms).
+        """Returns messages for the failures since the last check.
 
         Args:
-            ledger: what is committed.
-            now: the processing time.
-            skips: whether an earlier server has told of all failures that are known by now.
+            ledger: committed state of the job.
+            now: processing time (ms).
+            skips: whether to skip all known failures, because an earlier server reported them.
         """
         retries = {retry.bundle.number: retry for retry in ledger.retries()}
         failures = [retry.last for retry in retries.values()]
@@ -66,25 +66,27 @@ class FailureMessages:
             record = failure_of(last, attempts=last.attempt)
         else:
             record = failed_bundle(retry, self._plan, now)
-        # The whole cause has the element and the traceback, too.
+        # The full cause already contains the element and the traceback.
         text = render(attrs.evolve(record, error=last.cause, element=""))
         return MessageLine(Importance.WARNING, text, record=record)
 
 
 class OutageMessages:
-    """Makes a message when worker processes begin to wait for a neighbour, and one when the wait is over."""
+    """Producer of a message when worker processes start to wait for an external system, and of another
+    after the wait.
+    """
 
     def __init__(self) -> None:
         self._told: dict[str, float] = {}
 
     def look(self, outages: Iterable[Outage], now: float) -> list[str]:
-        """Returns messages for what has changed since the last look, at `now` (``time.monotonic``)."""
+        """Returns messages for the changes since the last check, at time `now` (``time.monotonic``)."""
         away = {one.away.neighbour: one for one in outages}
         over = [name for name in self._told if name not in away]
         new = [name for name in away if name not in self._told]
         texts = [render(neighbour_wait(away[name], 0)) for name in new]
         texts += [
-            f"the job waits no longer for {name}, after {now - self._told[name]:.0f} s"
+            f"the job no longer waits for {name}, after {now - self._told[name]:.0f} s"
             for name in over
         ]
         self._told = {name: one.since for name, one in away.items()}
@@ -92,13 +94,13 @@ class OutageMessages:
 
 
 def failed_bundles(ledger: Ledger, plan: JobPlan, now: int) -> tuple[FailedBundle, ...]:
-    """Returns the records of failed bundles at processing time `now` (ms), those first that failed most often."""
+    """Returns the records of failed bundles at processing time `now` (ms), most attempts first."""
     retries = sorted(ledger.retries(), key=lambda retry: -retry.attempts)
     return tuple(failed_bundle(retry, plan, now) for retry in retries[:_MOST_RECORDS])
 
 
 def failed_bundle(retry: Retry, plan: JobPlan, now: int) -> FailedBundle:
-    """Returns the record of a bundle that is tried again, at processing time `now` (ms)."""
+    """Returns the record of a retried bundle at processing time `now` (ms)."""
     since = retry.outage_since
     names = (plan.stages[stage].spec.name for stage in stages_of(retry.bundle))
     return attrs.evolve(
@@ -111,7 +113,7 @@ def failed_bundle(retry: Retry, plan: JobPlan, now: int) -> FailedBundle:
 
 
 def failure_of(last: BundleFailed, *, attempts: int, stage: str = "") -> FailedBundle:
-    """Returns the record of the latest failure of a bundle, without what follows from it."""
+    """Returns the record of a bundle's latest failure, without data about the next attempt."""
     detail = last.detail
     step = detail if isinstance(detail, FailedStep) else None
     process = detail if isinstance(detail, LostProcess) else LostProcess()

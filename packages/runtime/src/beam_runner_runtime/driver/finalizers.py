@@ -1,4 +1,4 @@
-"""Which processes have the finalization callbacks of bundles whose commit is awaited."""
+"""Finalization callbacks of uncommitted bundles, with the processes that hold the callbacks."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from beam_runner_runtime.channel.server import WorkerLink
 
 
 class Finalizers:
-    """Belongs to the job's own thread."""
+    """Map of bundles to their processes. Only the job's thread can use it."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[WorkerLink, Attempt]] = {}
 
     def remember(self, link: WorkerLink, reply: BundleReply) -> None:
-        """A process has processed a bundle, and keeps its callbacks if it has any."""
+        """Records the process that ran a bundle, if the bundle has callbacks."""
         if reply.done.finalize:
             self._known[reply.done.bundle] = (link, reply.attempt)
 
     def remember_all(self, link: WorkerLink, entries: Iterable[Entry]) -> None:
-        """A process has processed the bundles among some entries."""
+        """Records the process that ran the bundles among `entries`."""
         for entry in entries:
             if isinstance(entry, BundleReply):
                 self.remember(link, entry)
 
     def run(self, bundles: Iterable[int]) -> None:
-        """Has the callbacks of committed bundles run where the bundles ran; with their process they are gone."""
+        """Runs the callbacks of committed bundles in their processes. Callbacks of lost processes are lost."""
         for number in bundles:
             known = self._known.pop(number, None)
             if known is not None:

@@ -1,4 +1,4 @@
-"""What can happen to a running job, as its own thread hears of it."""
+"""Events of a running job, for the job's thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_runner_runtime.sections.ends import SectionEnd
 
 @attrs.frozen
 class Said:
-    """A worker process has said something."""
+    """Message of a worker process."""
 
     link: WorkerLink
     message: FromWorker
@@ -20,14 +20,14 @@ class Said:
 
 @attrs.frozen
 class Lost:
-    """A worker process has ended."""
+    """Exit or loss of a worker process."""
 
     link: WorkerLink
 
 
 @attrs.frozen
 class LaneEnded:
-    """A lane has ended, with an error or without."""
+    """End of a lane. `error` is empty after a normal end."""
 
     number: int
     error: str
@@ -35,36 +35,38 @@ class LaneEnded:
 
 @attrs.frozen
 class SectionEnded:
-    """An attempt at a section has come to its end."""
+    """End of a section attempt."""
 
     end: SectionEnd
 
 
 @attrs.frozen
 class CancelAsked:
-    """Somebody wants the job to end now."""
+    """Request to cancel the job."""
 
 
 @attrs.frozen
 class DrainAsked:
-    """Somebody wants the job's sources to end."""
+    """Request to drain the job."""
 
 
 @attrs.frozen
 class Suspend:
-    """The server stops; the job is to go on under another one."""
+    """Request to suspend the job at server shutdown. Another server resumes the job."""
 
 
 @attrs.frozen
 class Woken:
-    """It may be the job's turn to begin."""
+    """Signal that the job can check again whether it may start."""
 
 
 Item = Said | Lost | LaneEnded | SectionEnded | CancelAsked | DrainAsked | Suspend | Woken
 
 
 def is_loss(item: Item) -> bool:
-    """Whether something ended that the placement keeps alive."""
+    """Returns whether an item reports the loss of a process, a lane or a section that the placement
+    should keep alive.
+    """
     if isinstance(item, SectionEnded):
         return isinstance(item.end, BundleBroke) and item.end.failure is None
     return isinstance(item, Lost) or (isinstance(item, LaneEnded) and item.error != "")

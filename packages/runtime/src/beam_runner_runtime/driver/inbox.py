@@ -1,4 +1,4 @@
-"""What has happened to a job and waits for the job's thread, in order."""
+"""Queue of the events of a job."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from beam_runner_runtime.driver.happenings import CancelAsked, Item, Suspend
 
 
 class Inbox:
-    """``put`` may be called from any thread, the other methods from the job's own."""
+    """Queue of events. Any thread can call ``put``, but only the job's thread can call the other methods."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._seen: deque[Item] = deque()
 
     def put(self, item: Item) -> None:
-        """Adds what has happened."""
+        """Adds an event."""
         self._queue.put(item)
 
     def next(self, seconds: float) -> Item | None:
-        """Returns the next item, or None if none comes within so many seconds."""
+        """Returns the next event, or None if no event arrives within `seconds`."""
         if self._seen:
             return self._seen.popleft()
         try:
@@ -30,7 +30,7 @@ class Inbox:
             return None
 
     def all(self, seconds: float) -> list[Item]:
-        """Returns all items that are there; waits for the first one so many seconds at most."""
+        """Returns all queued events. Waits up to `seconds` for the first event."""
         first = self.next(seconds)
         items = [] if first is None else [first, *self._seen]
         self._seen.clear()
@@ -42,9 +42,10 @@ class Inbox:
         return items
 
     def is_quiet(self, seconds: float) -> bool:
-        """Waits so many seconds; returns False as soon as the job is to end or to stop.
+        """Waits for `seconds`. Returns False as soon as the queue contains a request to cancel or
+        suspend the job.
 
-        All items stay, in their order.
+        All events stay in the queue, in order.
         """
         until = time.monotonic() + seconds
         while not any(isinstance(item, CancelAsked | Suspend) for item in self._seen):

@@ -1,4 +1,4 @@
-"""A running job: one thread that hears everything that happens to it, from RUNNING to its end."""
+"""Running job, with one thread that handles all its events from RUNNING to the terminal state."""
 
 from __future__ import annotations
 
@@ -67,18 +67,18 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class RunningJob:
-    """A job from RUNNING to its terminal state. Implements the channel's ``JobPeer`` and the Job
+    """Job between RUNNING and its terminal state. Implements the channel's ``JobPeer`` and the Job
     API's ``JobHandle`` and ``JobObserver``.
 
     Args:
-        ledger: what is committed so far.
-        journal: where it is written down.
-        reporter: who is told how it goes.
-        placement: of its worker processes.
-        slots: of the cluster.
-        settings: what it is run with.
-        artifact: reads a staged file by its hash.
-        on_end: called last.
+        ledger: committed state of the job.
+        journal: journal of the job.
+        reporter: receiver of states, messages and logs.
+        placement: placement of the worker processes.
+        slots: slots of the cluster.
+        settings: settings of the job.
+        artifact: function that reads a staged file by its hash.
+        on_end: callback after the end of the job's thread.
     """
 
     def __init__(
@@ -129,36 +129,36 @@ class RunningJob:
 
     @property
     def job_id(self) -> str:
-        """The job's id."""
+        """Id of the job."""
         return self._plan.context.job_id
 
     def start(self) -> None:
-        """Starts the job on a thread of its own."""
+        """Starts the job on a separate thread."""
         self._thread = start_essential(self._run, f"job-{self.job_id}", self._broke)
 
     def join(self, seconds: float) -> bool:
-        """Waits for the end; whether it came within the limit."""
+        """Waits up to `seconds` for the end of the job's thread. Returns whether the thread has ended."""
         if self._thread is None:
             return True
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    # The Job API's handle.
+    # Handle for the Job API.
 
     def cancel(self) -> None:
-        """Stops the job, whatever user code is doing."""
+        """Cancels the job, even during user code."""
         self._inbox.put(CancelAsked())
 
     def drain(self) -> None:
-        """Ends the job's sources; what they have given is processed, and the job ends."""
+        """Ends the job's sources. The job ends after it has processed their output."""
         self._inbox.put(DrainAsked())
 
     def suspend(self) -> None:
-        """Stops the job's work without ending the job: another server goes on with it."""
+        """Stops the job's work but not the job, so that another server can resume the job."""
         self._inbox.put(Suspend())
 
     def metrics(self) -> JobMetrics:
-        """All metrics so far, and those of the stages while it runs."""
+        """Returns all metrics up to now, including the metrics of the stages."""
         if self._last_metrics is not None:
             return self._last_metrics
         self._observing.touch()
@@ -168,38 +168,38 @@ class RunningJob:
         return attrs.evolve(totals, attempted=(*totals.attempted, *self._condition.metrics()))
 
     def execution(self) -> Execution:
-        """What the job does now."""
+        """Returns the current activity of the job."""
         return self._observing.execution()
 
     def series(self) -> tuple[StageSeries, ...]:
-        """How its stages have been getting on."""
+        """Returns the recorded history of the job's stages."""
         return self._condition.history.series()
 
     def stacks(self) -> tuple[ThreadStack, ...]:
-        """What its worker processes do now."""
+        """Returns the current stacks of the worker processes."""
         return self._observing.stacks()
 
-    # The channel's peer.
+    # Peer for the channel.
 
     def job_work(self) -> JobWork:
-        """All that a process must know of the job."""
+        """Returns the plan and settings of the job, for a worker process."""
         return self._settings.work(self._plan, self._ledger.shards, self._coordinator.clock.now())
 
     def artifact(self, sha256: str) -> Iterator[bytes]:
-        """A staged file in pieces."""
+        """Yields the chunks of a staged file."""
         return self._artifact(sha256)
 
     def attached(self, link: WorkerLink) -> None:
-        """A worker process begins."""
+        """Handles a new worker process."""
         self._processes.attached(link)
 
     def detached(self, link: WorkerLink) -> None:
-        """A worker process has ended."""
+        """Handles the exit of a worker process."""
         self._processes.detached(link)
         self._inbox.put(Lost(link))
 
     def received(self, link: WorkerLink, message: FromWorker) -> None:
-        """A worker process says something."""
+        """Handles a message of a worker process."""
         match message:
             case Logged(records):
                 worker = f"{link.hello.host}:{link.hello.pid}"
@@ -212,7 +212,7 @@ class RunningJob:
     def _lane_ended(self, number: int, error: str) -> None:
         self._inbox.put(LaneEnded(number, error))
 
-    # The job's own thread.
+    # Methods of the job's thread.
 
     def _run(self) -> None:
         try:
@@ -222,7 +222,7 @@ class RunningJob:
             self._on_end(self)
 
     def _broke(self, error: BaseException) -> None:
-        """Ends a job whose own thread has ended by an error: nothing else would report its end."""
+        """Ends a job whose thread failed with an error. No other code would report the end."""
         if self._suspended_at is not None:
             return
         reason = f"the server failed: {type(error).__name__}: {error}"
@@ -242,20 +242,22 @@ class RunningJob:
             self._reporter.state(JobState.RUNNING)
             self._work()
         except JournalFenced as fenced:
-            # The job is another server's now: its end is not ours to tell, nor its files to remove.
-            _LOGGER.warning("job %s is given up: %s", self.job_id, fenced)
+            # Another server owns the job now: don't report its end, and don't remove its files.
+            _LOGGER.warning(
+                "stopping job %s, which another server owns now: %s", self.job_id, fenced
+            )
             self._ledger.end, self._suspended_at = None, time.monotonic()
         except JournalUnavailable as away:
             self._end_without_journal(away)
         except Exception as unexpected:
             if not self._ends_with_placement():
-                _LOGGER.exception("job %s failed in the server", self.job_id)
+                _LOGGER.exception("job %s failed because of an error in the server", self.job_id)
                 reason = f"the server failed: {type(unexpected).__name__}: {unexpected}"
                 end = FailJob(reason, kind=EndingKind.SERVER)
                 self._ledger.end = self._ledger.end or end
 
     def _wait_for_turn(self) -> None:
-        """Returns when it is the job's turn to begin, or something is wanted of it."""
+        """Waits until the job may start, or until another event, such as a cancellation, arrives."""
         while not self._slots.take_turn(lambda: self._inbox.put(Woken())):
             item = self._inbox.next(LIMITS.job_turn_seconds)
             if item is not None and not isinstance(item, Woken):
@@ -263,7 +265,7 @@ class RunningJob:
                 return
 
     def _work(self) -> None:
-        """Goes on from what is committed until the job has ended."""
+        """Runs the job from its committed state until it ends."""
         self._coordinator.begin()
         while self._ledger.end is None and not self._is_suspended():
             taken = time.monotonic()
@@ -283,11 +285,11 @@ class RunningJob:
             self._watch.look(self._coordinator, taken)
 
     def _ends_with_placement(self) -> bool:
-        """Whether the placement is gone, with which the server ends: no attempt at a bundle counts then."""
+        """Returns whether the placement is lost, and ends or suspends the job if so."""
         if self._placement.is_alive:
             return False
         if self._settings.resumable:
-            _LOGGER.warning("job %s stops, and is left to the next server", self.job_id)
+            _LOGGER.warning("job %s is suspended until the next server resumes it", self.job_id)
             self._suspended_at = time.monotonic()
         else:
             end = FailJob(self._placement.loss, kind=EndingKind.PLACEMENT)
@@ -295,7 +297,7 @@ class RunningJob:
         return True
 
     def _wait_for_disk(self, outage: Outage) -> bool:
-        """Waits while the journal takes nothing; returns False as soon as the job is to end or to stop."""
+        """Waits while the journal is unavailable. Returns False if the job must end or stop."""
         wait = neighbour_wait(outage, self._coordinator.clock.now())
         self._condition.tell_outage(outage)
         self._observing.awaits(wait)
@@ -303,33 +305,33 @@ class RunningJob:
         return goes_on and self._placement.is_alive
 
     def _end_without_journal(self, away: JournalUnavailable) -> None:
-        """Ends or leaves the job though the journal takes nothing: nothing that came since counts."""
+        """Ends or suspends the job while the journal is unavailable. Uncommitted work is lost."""
         wishes = self._inbox.all(0.0)
         if any(isinstance(item, CancelAsked) for item in wishes):
             self._ledger.end = self._ledger.end or FinishJob(Outcome.CANCELLED)
         elif any(isinstance(item, Suspend) for item in wishes):
             self._suspended_at = time.monotonic()
         elif not self._ends_with_placement():
-            reason = f"the journal of the job can't be written: {away}"
+            reason = f"Can't write the journal of the job: {away}"
             end = FailJob(reason, kind=EndingKind.JOURNAL)
             self._ledger.end = self._ledger.end or end
 
     def _is_suspended(self) -> bool:
-        """Whether the job is to be left, with what was done until then on record, if it came soon."""
+        """Returns whether the suspension is complete, with all results committed, or has timed out."""
         if self._suspended_at is None:
             return False
         late = time.monotonic() > self._suspended_at + LIMITS.suspend_seconds
         return late or self._coordinator.is_suspended
 
     def _insist_on_cancel(self) -> None:
-        """Has the placement end what does not hear that it is to end, wherever that is."""
+        """Cancels all tasks through the placement if a cancelled job doesn't end in time."""
         if self._cancelled_at is None or self._ledger.end is not None:
             return
         if time.monotonic() > self._cancelled_at + LIMITS.cancel_seconds:
             self._placement.cancel()
 
     def _next_items(self) -> list[Item]:
-        """What has come in; waits for the first, at most until something else is due."""
+        """Returns the new events. Waits for the first event, up to the next scheduled work."""
         alarm, longest = self._coordinator.seconds_to_alarm, LIMITS.job_look_seconds
         return self._inbox.all(longest if alarm is None else min(alarm, longest))
 
@@ -354,7 +356,7 @@ class RunningJob:
                 self._life.take(Event.SUSPEND_REQUESTED)
                 self._coordinator.suspend()
 
-    # The end.
+    # End of the job.
 
     def _clean_up(self) -> None:
         end = self._ledger.end
@@ -368,21 +370,22 @@ class RunningJob:
         if in_order:
             self._processes.tear_down()
         if self._placement.is_alive:
-            # What is killed at once can't tell an SDK elsewhere to stop.
+            # Give processes time to stop remote SDK harnesses: a killed process can't stop them.
             grace = LIMITS.give_up_seconds if self._plan.needs_sdks else 0.0
             parts = (self._coordinator, self._placement, self._inbox)
             wind_up(*parts, LIMITS.abort_seconds, cancel=not in_order, grace=grace)
-        # A placement takes a process that is gone before its lane for a crash: it says so, and tries again.
+        # Send this only now: the placement retries a process that exits before its lane.
         for link in busy:
             link.send(ExitNow())
-        # Nothing comes any more that counts; and while processes tear down there is time.
+        # Sum up now: later messages don't count, and processes tear down in parallel.
         totals = self._metrics.totals()
         gone = end_processes(self._processes, self._life)
-        # At their end processes tell how many bundles they have begun.
+        # Processes report their number of started bundles at exit, so add it after their end.
         self._last_metrics = self._with_stages(totals)
         self._placement.close(workers_gone=gone)
         self._slots.forget()
-        # A server that stops takes no end on record: then the next one goes on from the journal.
+        # A server shutdown records no end, so that the next server resumes the job from the
+        # journal.
         if end is not None:
             if kept := self._remains.prepare(end):
                 self._reporter.message(Importance.BASIC, kept)

@@ -1,4 +1,4 @@
-"""The files of a job as the server has them: it reads none, and removes what nothing needs any more."""
+"""Deletion of a job's files that are no longer needed. The server doesn't read these files."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class JobFolder:
-    """The files of one job. Methods that remove raise nothing: what stays goes with the job, or by the next server.
+    """Files of one job. The methods that delete files raise no errors: the end of the job or the next
+    server deletes remaining files.
 
-    A store that is no folder may keep the caller waiting. So a thread of this object's own asks it, for many files
-    at a time.
+    A remote store can block its caller. Therefore, a separate thread calls the store, with many
+    files per call.
 
     Args:
-        spec: where the files lie; none of another job does.
-        own: a folder for what only the server has; by default, and always if the store is a folder, that folder.
+        spec: location of the files; contains no files of other jobs.
+        own: folder for server-only files. If the store is a folder, that folder always replaces it.
 
     Attributes:
-        spec: where the files lie.
-        folder: the folder for what only the server has.
+        spec: location of the files.
+        folder: folder for server-only files.
     """
 
     def __init__(self, spec: StoreSpec, own: Path | None = None) -> None:
@@ -48,40 +49,46 @@ class JobFolder:
         self._thread = start_essential(self._run, "garbage", lambda _: self._start())
 
     def remove(self, names: Iterable[str]) -> None:
-        """Removes files that nothing will read again, some time later."""
+        """Deletes files that are no longer needed, possibly later on another thread."""
         if gone := tuple(names):
             self._later(lambda: gone)
         for name in gone:
             remove_indexes(self.folder, name)
 
     def remove_like(self, pattern: re.Pattern[str], needed: Iterable[str]) -> None:
-        """Removes all files of which the whole name is like a pattern, but none that is needed, some time later."""
+        """Deletes all files whose full name matches a pattern, except needed files, possibly later on
+        another thread.
+        """
         kept = set(needed)
         self._later(lambda: [n for n in self._names() if pattern.fullmatch(n) and n not in kept])
 
     def remove_process(self, folder: str) -> None:
-        """Removes what a process that has ended had for itself alone.
+        """Deletes the folder of an exited process.
 
-        Beside other stores a process has that on its own machine, where the next process removes it.
+        With a remote store, the folder is on the machine of the process, and the next process on it
+        deletes the folder.
         """
         shutil.rmtree(self.folder / folder, ignore_errors=True)
 
     def sweep(self, needed: Iterable[str]) -> None:
-        """Removes all that is not needed, before anything of the job runs: what an earlier server has left."""
+        """Deletes leftovers of an earlier server, which are all files except `needed`, before the job
+        starts or after it ends.
+        """
         kept = set(needed)
-        # Before the job goes on: after that there would be files that nobody knows yet.
+        # Run this before the job resumes: later, the folder also contains uncommitted files that
+        # aren't in `needed`.
         self._delete(lambda: [name for name in self._names() if name not in kept])
-        # Worker processes, which had the folders, have ended with their server.
+        # Delete the folders of worker processes, which exited with their server.
         for folder in self.folder.glob("*/") if self._in_place else (self.folder,):
             shutil.rmtree(folder, ignore_errors=True)
 
     def make_room(self) -> None:
-        """Removes all files if they are on a disk that the server may share with them."""
+        """Deletes all files of a local store, to free space on a disk that the server possibly uses too."""
         if self._in_place:
             self.remove_all()
 
     def remove_all(self) -> None:
-        """Removes everything; returns when that is done, or takes too long."""
+        """Deletes everything. Waits for the deletion in a remote store for up to 20 s."""
         if not self._in_place:
             self._work.put(self._names)
             self._work.put(None)
@@ -89,7 +96,7 @@ class JobFolder:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _names(self) -> Iterable[str]:
-        """Returns the names of the files that bundles write; processes have others in folders of their own."""
+        """Returns the names of files from bundles. Files of processes are in separate folders."""
         if self._in_place:
             return [path.name for path in self.folder.glob("*") if not path.is_dir()]
         return self._store.names()
@@ -110,4 +117,4 @@ class JobFolder:
             if gone:
                 self._store.delete(gone)
         except StoreError as error:
-            _LOGGER.warning("garbage stays for now: %s", error)
+            _LOGGER.warning("Can't delete unneeded files now: %s", error)

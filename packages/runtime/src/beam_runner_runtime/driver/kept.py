@@ -1,7 +1,7 @@
-"""What a job's journal keeps, as bytes: entries, and the ledger's state as a snapshot.
+"""Encoding of a job's journal: entries, and the ledger's state as a snapshot.
 
-A snapshot tells its layout, and the entries after it have the same: a server that goes on with a job of
-another version's begins with a snapshot of its own.
+A snapshot contains its layout, and the entries after it have the same layout. A server that resumes
+a job of another version therefore starts with a new snapshot.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _SIZE_BYTES = 4
 
 @attrs.frozen
 class Tally:
-    """How many bundles of a stage were committed, how many attempts at them failed, and how often one
-    was given out again. An attempt that found a neighbour unavailable isn't counted as failed, but as
-    interrupted.
+    """Counts for one stage: committed bundles, failed attempts, retries and interrupted attempts.
+
+    An attempt that ended because an external system was unavailable counts as interrupted, not as
+    failed.
     """
 
     committed: int = 0
@@ -42,21 +43,21 @@ class Tally:
 
 @attrs.frozen
 class LedgerState:
-    """All of a ledger.
+    """Complete state of a ledger.
 
     Attributes:
-        plan: the job's.
-        shards: how many key shards there are.
-        metrics: of everything committed.
-        scheduler: the engine's state.
-        engine_format: what the engine means by it.
-        open: the bundles that are awaited.
-        uses: how often each file is still needed.
-        segments: the state of each key shard, by stage and shard.
-        garbage: files that nobody needs, and nobody was told of.
-        end: how the job ended, once it has.
-        last_failure: the last attempt at a bundle that failed.
-        tallies: by stage, how many bundles came to what.
+        plan: plan of the job.
+        shards: number of key shards.
+        metrics: sum of all committed metrics.
+        scheduler: state of the engine's scheduler.
+        engine_format: version of the meaning of the scheduler's state.
+        open: open bundles, by number.
+        uses: number of remaining uses of each file.
+        segments: state segments of each key shard, by stage and shard.
+        garbage: unneeded files whose deletion hasn't been requested yet.
+        end: end of the job; None while the job runs.
+        last_failure: last failed attempt at a bundle.
+        tallies: counts of bundles, by stage.
     """
 
     plan: plan.JobPlan
@@ -82,64 +83,64 @@ _OWN: Mapping[str, type] = {
     "LanePlace": LanePlace,
 }
 REGISTRY = Registry({**_OWN, **FORMS}, SHARED, CONSTANTS, REMOVED)
-"""Everything that can be kept, under the names by which other versions find it."""
+"""Registry of all persisted types, under names that are stable across versions."""
 
 
 def encode_entries(entries: Sequence[Entry]) -> bytes:
-    """What happened together, as bytes."""
+    """Encodes entries that are committed together."""
     return b"".join((_ENTRY, REGISTRY.layout.digest, REGISTRY.encode(tuple(entries))))
 
 
 def entries_of(blob: bytes, layout: Layout | None = None) -> tuple[Entry, ...]:
-    """What `encode_entries` gave, by this version if no other layout is named.
+    """Decodes entries from `encode_entries`. Expects the layout of this version by default.
 
     Raises:
-        FormError: it has another layout, or can't be read by this version.
+        FormError: If the entries have another layout, or if this version can't read them.
     """
     layout = layout or REGISTRY.layout
     start = len(_ENTRY) + len(layout.digest)
     if blob[:start] != _ENTRY + layout.digest:
-        raise FormError("an entry has another layout than its snapshot tells")
+        raise FormError("the layout of a journal entry differs from the layout of its snapshot")
     entries: tuple[Entry, ...] = REGISTRY.decode(blob[start:], layout)
     return entries
 
 
 def encode_ledger(ledger: LedgerState) -> bytes:
-    """A whole ledger, as bytes."""
+    """Encodes a complete ledger."""
     layout = REGISTRY.layout.encoded
     size = len(layout).to_bytes(_SIZE_BYTES)
     return b"".join((_SNAPSHOT, size, layout, REGISTRY.encode(ledger)))
 
 
 class Kept:
-    """What was kept of a job, by this version or another.
+    """Decoded journal of a job, written by this version or another version.
 
     Args:
-        snapshot: what `encode_ledger` gave.
+        snapshot: snapshot from `encode_ledger`.
 
     Raises:
-        FormError: it can't be read by this version.
+        FormError: If this version can't read the snapshot.
     """
 
     def __init__(self, snapshot: bytes) -> None:
         if not snapshot.startswith(_SNAPSHOT):
-            raise FormError("it is in the form of another version")
+            raise FormError("the snapshot has the format of another version")
         start = len(_SNAPSHOT) + _SIZE_BYTES
         end = start + int.from_bytes(snapshot[len(_SNAPSHOT) : start])
         self._layout = Layout.decoded(snapshot[start:end])
         self.ledger: LedgerState = REGISTRY.decode(snapshot[end:], self._layout)
         if self.ledger.engine_format != FORMAT:
-            raise FormError("its scheduler means something else by the same words")
+            raise FormError("the scheduler state has the format of another version")
 
     @property
     def is_of_this_version(self) -> bool:
-        """Whether entries can be added to it."""
+        """Whether the layout equals the layout of this version, so that entries can be appended."""
         return self._layout == REGISTRY.layout
 
     def entries(self, blob: bytes) -> tuple[Entry, ...]:
-        """What `encode_entries` gave after that snapshot.
+        """Decodes entries that follow the snapshot.
 
         Raises:
-            FormError: it can't be read by this version.
+            FormError: If this version can't read the entries.
         """
         return entries_of(blob, self._layout)

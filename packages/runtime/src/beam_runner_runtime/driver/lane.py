@@ -1,4 +1,4 @@
-"""One lane, as the server sees it: a place in a process. Times are those of ``time.monotonic``."""
+"""Lane from the server's perspective: a slot in a process. Times are from ``time.monotonic``."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from beam_runner_runtime.channel.server import WorkerLink
 
 @attrs.define(eq=False)
 class Lane(Slot):
-    """A lane; ``link`` is the process it runs in, None while it is being started."""
+    """Lane of a job. ``link`` is the process of the lane, and None while the lane starts."""
 
     number: int
     link: WorkerLink | None = None
 
     @property
     def is_starting(self) -> bool:
-        """Whether it is being started."""
+        """Whether the lane still starts."""
         return self.link is None
 
     def is_at(self, attempt: Attempt) -> bool:
-        """Whether it runs this attempt at a bundle."""
+        """Returns whether the lane runs this attempt."""
         return self.runs(attempt.bundle, attempt.attempt)
 
     def send(self, command: FromServer) -> None:
-        """Tells its process something; it has one."""
+        """Sends a command to the lane's process. The lane must have a process."""
         assert self.link is not None
         self.link.send(command)

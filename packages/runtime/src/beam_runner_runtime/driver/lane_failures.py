@@ -1,4 +1,4 @@
-"""Lanes that could not be had, one after the other: when the next one is started, and when the job gives up."""
+"""Consecutive failures to start a lane, which decide about the next start and about the failure of the job."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _NEIGHBOUR = "the placement of worker processes"
 
 
 class LaneFailures:
-    """Counts the lanes that failed since the last one that opened. Times are those of ``time.monotonic``.
+    """Counter of lane failures since the last successful start. Times are from ``time.monotonic``.
 
     Args:
-        is_patient: whether the job waits without limit, with growing pauses; else a job gives up soon,
-            and tries again at once until then.
+        is_patient: whether the job retries without limit, with growing pauses. Otherwise, the job
+            retries at once, and fails after `TUNING.lane_failures` failures.
 
     Attributes:
-        outage: the outage that the failures come to; None if the last lane opened.
+        outage: current outage of the placement; None after a successful start.
     """
 
     def __init__(self, is_patient: bool) -> None:
@@ -29,7 +29,7 @@ class LaneFailures:
         self.outage: Outage | None = None
 
     def add(self, error: str, now: float) -> float | None:
-        """Counts a failure; returns the seconds until lanes may start again, None if the job gives up."""
+        """Counts a failure. Returns the seconds until the next start, or None if the job must fail."""
         self._count += 1
         if not self._is_patient:
             return None if self._count >= TUNING.lane_failures else 0.0
@@ -39,5 +39,5 @@ class LaneFailures:
         return pause
 
     def end(self) -> None:
-        """A lane has opened."""
+        """Resets the count after a successful start."""
         self._count, self.outage = 0, None

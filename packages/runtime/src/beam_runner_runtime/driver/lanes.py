@@ -1,6 +1,7 @@
-"""The lanes of one job: worker processes that serve bundles, opened as work waits, closed when idle.
+"""Lanes of one job: slots in worker processes that run bundles. Lanes open for waiting bundles and
+close when idle.
 
-All methods belong to the job's own thread. Times are those of ``time.monotonic``.
+Only the job's thread can call the methods. Times are from ``time.monotonic``.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _PATIENCE = BlockedTimes(TUNING.blocked_seconds, TUNING.preparing_seconds, TUNIN
 
 @attrs.frozen
 class Loss:
-    """What went with a process, or with a lane.
+    """Work that was lost with a process or a lane.
 
     Attributes:
-        bundle: that ran there, if one did.
+        bundle: bundle that ran there, if any.
         loop: whether the loop inside a task ran there.
     """
 
@@ -50,20 +51,21 @@ class Loss:
 
 
 class Lanes:
-    """Gives bundles to lanes: which one next, in how many, and who gives way to it the engine says.
+    """Assignment of bundles to lanes. The engine decides about order, parallelism and yielding.
 
     Args:
-        start: has the lane with this number started.
-        order: makes the order to run a bundle.
-        loop_order: makes the order to run the loop inside a task.
-        cores: how many bundles can use a core at the same time.
-        most: how many lanes there may be.
-        slots: of the cluster, which other jobs want too.
-        is_source: whether a bundle is of a source that would go on for long, and gives way.
-        takes_turns: bundles side by side only take turns at one interpreter.
+        start: function that starts the lane with this number.
+        order: function that returns the order to run a bundle.
+        loop_order: function that returns the order to run the loop inside a task.
+        cores: number of bundles that can use a core at the same time.
+        most: maximum number of lanes.
+        slots: slots of the cluster, shared with other jobs.
+        is_source: function that returns whether a bundle belongs to a long-running source, which
+            yields to others.
+        takes_turns: whether parallel bundles share one interpreter, and so run no faster.
 
     Attributes:
-        alive: the numbers of all lanes that were started and have not ended.
+        alive: numbers of all started lanes that haven't ended.
     """
 
     def __init__(
@@ -93,56 +95,56 @@ class Lanes:
         self.alive: set[int] = set()
 
     def run(self, bundles: Iterable[Bundle]) -> None:
-        """Has bundles run, in their order, as lanes become free."""
+        """Queues bundles, and runs them in order as lanes become free."""
         self._waiting.add(bundles, time.monotonic())
         self.dispatch()
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing runs and nothing waits."""
+        """Whether no bundle runs or waits."""
         return not (
             self._waiting or self._loop_waits or any(lane.is_busy for lane in self._lanes.values())
         )
 
     @property
     def without_place(self) -> int:
-        """How many bundles wait, if not all lanes have begun that it was asked for."""
+        """Number of bundles that wait for a lane while requested lanes still start; 0 if no lane starts."""
         starting = any(lane.is_starting for lane in self._lanes.values())
         return len(self._waiting) + self._loop_waits if starting else 0
 
     def resize(self, cores: int, most: int) -> None:
-        """The cluster has so many cores now; lanes that are too many stay until they are idle."""
+        """Sets the number of cores and the maximum number of lanes. Surplus lanes stay until they are idle."""
         self._parallelism = attrs.evolve(self._parallelism, cores=cores, most=most)
 
     def start_none(self, seconds: float) -> None:
-        """Starts no lane for so many seconds: the last one could not be had."""
+        """Starts no lane for `seconds`, because the last start failed."""
         self._not_before = time.monotonic() + seconds
 
     def run_loop(self) -> None:
-        """Has the loop run in a lane, once nothing else does."""
+        """Runs the loop in a lane as soon as no bundle runs."""
         self._loop_waits = True
         self.dispatch()
 
     def loop_left(self, link: WorkerLink, running: Bundle | None) -> None:
-        """The loop was left; the bundle that goes on in its lane, if any."""
+        """Handles the end of a loop. `running` is the bundle that continues in its lane, if any."""
         lane = self._by_link.get(link)
         if lane is not None:
             lane.loop = False
             lane.begin(running, time.monotonic())
 
     def abort_loop(self) -> bool:
-        """Ends the process that runs the loop; whether one does, else it will not be run."""
+        """Ends the process that runs the loop. Returns False if no process runs it; the loop then never starts."""
         return self._tell_loop(ExitNow())
 
     def leave_loop(self) -> bool:
-        """Asks for the loop to be left; whether one runs, else it will not be run."""
+        """Requests the end of the loop. Returns False if no process runs it; the loop then never starts."""
         return self._tell_loop(LeaveLoop())
 
     def opened(self, number: int, link: WorkerLink) -> Loss:
-        """A lane has begun in a process; one that nobody wants any more is closed at once.
+        """Handles a lane that opened in a process. Closes the lane at once if it isn't needed anymore.
 
-        Tells what the lane had run in an earlier process: the lane may be tried again before that
-        process is known to be lost.
+        Returns the work of the lane in an earlier process. The placement can retry a lane before
+        the server notices the loss of its process.
         """
         self._slots.opened(number)
         lane = self._lanes.get(number)
@@ -158,9 +160,10 @@ class Lanes:
     def progressed(
         self, link: WorkerLink, attempt: Attempt, fraction: float, *, waits: bool | None = None
     ) -> bool:
-        """The bundle of a lane tells how far it is; whether that is further than before.
+        """Records the progress of a lane's bundle. Returns whether the bundle has advanced.
 
-        ``waits``: whether it leaves time to others in its interpreter; None if that is not known.
+        ``waits`` tells whether user code releases its interpreter to other threads; None if
+        unknown.
         """
         lane = self._lane_at(link, attempt)
         if lane is None:
@@ -169,21 +172,21 @@ class Lanes:
         return lane.record_progress(fraction, waits, time.monotonic(), takes_turns=takes_turns)
 
     def starts(self, link: WorkerLink, attempt: Attempt) -> None:
-        """The bundle of a lane waits for its SDK harness, which is still being started."""
+        """Records that the bundle of a lane waits for its SDK harness to start."""
         if lane := self._lane_at(link, attempt):
             lane.prepares = True
 
     def finished(self, link: WorkerLink, attempt: Attempt) -> None:
-        """A lane has answered for its bundle, and takes the next."""
+        """Records the end of a lane's bundle, so that the lane can take the next bundle."""
         if lane := self._lane_at(link, attempt):
             lane.running = None
             lane.changed = time.monotonic()
 
     def lost(self, link: WorkerLink) -> Loss:
-        """A process has ended, or is not to be reached; its lane is given up.
+        """Handles an exited or unreachable process: abandons its lane, and returns the lost work.
 
-        Another one is opened where it is needed: it would be tried again, but the placement may not see
-        that the process is lost. If it does, the lane is closed as soon as it opens.
+        The placement retries the lane only if it notices the loss too. Therefore, another lane
+        opens if necessary, and a retried lane closes as soon as it opens.
         """
         lane = self._by_link.get(link)
         if lane is None:
@@ -192,14 +195,14 @@ class Lanes:
         return self._take(lane)
 
     def give_up(self, link: WorkerLink) -> Loss:
-        """Has a process end, and gives its lane up at once."""
+        """Ends a process, abandons its lane at once, and returns the lost work."""
         link.send(ExitNow())
         return self.lost(link)
 
     def ended(self, number: int) -> Loss:
-        """A lane has ended, as it was told, or because it failed too often.
+        """Handles the end of a lane, on request or after too many failures, and returns the lost work.
 
-        It may tell so before the process is known to be lost.
+        This call can come before the server notices the loss of the process.
         """
         self.alive.discard(number)
         self._slots.ended(number)
@@ -207,7 +210,7 @@ class Lanes:
         return Loss() if lane is None else self._take(lane)
 
     def claims(self) -> list[tuple[WorkerLink, Claim]]:
-        """What is said to run, by process."""
+        """Returns the bundles and loops that should run, by process."""
         found = []
         for link, lane in self._by_link.items():
             if lane.is_busy:
@@ -217,30 +220,30 @@ class Lanes:
 
     @property
     def have_loop(self) -> bool:
-        """Whether the loop runs in a lane, or is about to."""
+        """Whether the loop runs in a lane or waits for a lane."""
         return self._loop_waits or any(lane.loop for lane in self._lanes.values())
 
     def held(self) -> set[Attempt]:
-        """What runs, and what waits for a lane."""
+        """Returns the attempts that run in a lane or wait for a lane."""
         running = (lane.running for lane in self._lanes.values() if lane.running is not None)
         return {Attempt.of(one) for one in (*running, *self._waiting)}
 
     def busy(self) -> Iterator[Lane]:
-        """The lanes in which something runs."""
+        """Returns the lanes that run a bundle or the loop."""
         return (lane for lane in self._lanes.values() if lane.is_busy)
 
     def link_of(self, attempt: Attempt) -> WorkerLink | None:
-        """The process that runs a bundle."""
+        """Returns the process that runs an attempt, or None."""
         return next((lane.link for lane in self._lanes.values() if lane.is_at(attempt)), None)
 
     def place_of(self, link: WorkerLink) -> LanePlace | None:
-        """The lane in a process; None if it has none."""
+        """Returns the lane of a process, or None if the process has no lane."""
         lane = self._by_link.get(link)
         hello = link.hello
         return None if lane is None else LanePlace(lane.number, hello.host, hello.pid)
 
     def placed(self, link: WorkerLink, entries: Iterable[Entry]) -> list[Entry]:
-        """Returns entries of a process, with its lane in commits and in failures of user code."""
+        """Returns entries of a process, with its lane added to commits and to failures of user code."""
         place = self.place_of(link)
         found: list[Entry] = []
         for entry in entries:
@@ -251,12 +254,12 @@ class Lanes:
         return found
 
     def forget(self, attempts: Iterable[Attempt]) -> None:
-        """Forgets bundles that wait; those that run end with what `close` tells."""
+        """Removes waiting attempts. Running attempts end with the processes that `close` returns."""
         for attempt in attempts:
             self._waiting.discard(attempt.bundle, attempt.attempt)
 
     def dispatch(self) -> None:
-        """Gives waiting bundles to idle lanes, and has more lanes opened if that does not do."""
+        """Assigns waiting bundles to idle lanes, and opens more lanes if necessary."""
         if self._slots.is_wanted:
             self._make_room()
         idle = [lane for lane in self._lanes.values() if lane.is_idle]
@@ -281,12 +284,12 @@ class Lanes:
 
     @property
     def seconds_to_give_way(self) -> float | None:
-        """How long until `take_giving_way` has something to tell; None if not at all."""
+        """Seconds until `take_giving_way` returns a source; None if no source must yield."""
         until = min((self._turn_ends(lane) for lane in self._in_the_way()), default=None)
         return None if until is None else max(0.0, until - time.monotonic())
 
     def take_giving_way(self) -> list[Attempt]:
-        """The bundles of sources that are to end, for others to run; tells each once."""
+        """Returns the source bundles that must end so that other bundles can run. Returns each bundle once."""
         now = time.monotonic()
         lanes = [lane for lane in self._in_the_way() if self._turn_ends(lane) <= now]
         for lane in lanes:
@@ -295,21 +298,21 @@ class Lanes:
         return [Attempt.of(bundle) for bundle in running]
 
     def stays(self, attempt: Attempt) -> None:
-        """A bundle gave nothing away when it was asked: it is asked again a turn later."""
+        """Handles a source bundle that couldn't split. The bundle gets the next request after another turn."""
         for lane in self._lanes.values():
             if lane.is_at(attempt):
                 lane.giving_way = False
 
     def close_idle(self, *, at_once: bool = False) -> None:
-        """Closes lanes that had nothing to do for a while, or have nothing to do now."""
+        """Closes lanes that are idle for `TUNING.lane_idle_seconds`, or all idle lanes if `at_once` is true."""
         limit = time.monotonic() - (0.0 if at_once else TUNING.lane_idle_seconds)
         for lane in find_idle_slots(self._lanes.values(), limit):
             self._close(lane)
 
     def close(self) -> list[WorkerLink]:
-        """Closes all lanes that are idle, those that are just starting too; forgets what waits.
+        """Closes all idle lanes, abandons lanes that still start, and removes all waiting bundles.
 
-        Tells the processes in which something still runs: their lanes do not end by that.
+        Returns the processes that still run a bundle or the loop. Their lanes stay open.
         """
         self._waiting.clear()
         self._loop_waits = False
@@ -322,11 +325,11 @@ class Lanes:
 
     @property
     def are_busy(self) -> bool:
-        """Whether after a `close` none are alive but those in which something still runs."""
+        """Whether, after `close`, the only remaining lanes are those that run a bundle or the loop."""
         return self.alive <= self._lanes.keys()
 
     def _lane_at(self, link: WorkerLink, attempt: Attempt) -> Lane | None:
-        """The lane of a process, if it is at that attempt."""
+        """Returns the lane of a process if the lane runs this attempt."""
         lane = self._by_link.get(link)
         return lane if lane is not None and lane.is_at(attempt) else None
 
@@ -338,7 +341,7 @@ class Lanes:
         return bool(loops)
 
     def _make_room(self) -> None:
-        """Gives up a lane to another job, or asks for the end of what keeps it."""
+        """Closes an idle lane for another job, or requests the end of the loop that occupies it."""
         lane = select_slot_to_release(self._lanes.values())
         if lane is not None and lane.loop:
             lane.giving_way = True
@@ -348,7 +351,7 @@ class Lanes:
             self._slots.gave()
 
     def _take(self, lane: Lane) -> Loss:
-        """Takes the process away from a lane."""
+        """Detaches a lane from its process, and returns the work of the lane."""
         loss = Loss(lane.running, lane.loop)
         if lane.link is not None:
             self._by_link.pop(lane.link, None)
@@ -361,20 +364,20 @@ class Lanes:
         self._take(lane)
 
     def _turn_ends(self, lane: Lane) -> float:
-        """Until when a source keeps its lane: on a crowded machine, where a turn costs more, for longer."""
+        """Returns the time until which a source keeps its lane. The turn is longer on an overloaded machine."""
         return compute_turn_end(lane, self._slowness.turn(TUNING.yield_seconds))
 
     def _in_the_way(self) -> list[Lane]:
         return select_yielding_slots(self._lanes.values(), self._waiting, self._may_begin)
 
     def _may_begin(self) -> int:
-        """How many more bundles may begin now."""
+        """Returns the number of additional bundles that may start now."""
         return self._parallelism.count_startable(
             self._lanes.values(), len(self._waiting), time.monotonic()
         )
 
     def _lacking(self) -> int:
-        """How many more lanes what waits is worth."""
+        """Returns the number of additional lanes that the waiting bundles justify."""
         if not self._slots.may_ask or time.monotonic() < self._not_before:
             return 0
         return self._parallelism.count_missing_slots(

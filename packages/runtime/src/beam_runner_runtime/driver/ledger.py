@@ -1,7 +1,7 @@
-"""The ledger of a job: all that is committed, as a pure function of the job's journal.
+"""Ledger of a job: the complete committed state, computed as a pure function of the job's journal.
 
-The same entries always make the same ledger, and give the same commands on the way. So a server
-that was lost is replaced by one that reads the journal again.
+The same entries always produce the same ledger and the same commands. Therefore, another server can
+replace a lost server by replaying the journal.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ from beam_runner_runtime.sections.plan import stages_of
 
 
 class Ledger:
-    """The scheduler of a job, and what its commits have left: files, state and metrics.
+    """Scheduler of a job, with the files, state and metrics of its commits.
 
     Args:
-        plan: the job's.
-        shards: how many key shards its stages have; fixed for the job's life.
-        limits: how far the scheduler goes.
-        policy: how work is split.
-        section_policy: whether sections are run as one; None if none are.
+        plan: plan of the job.
+        shards: number of key shards of each stage; fixed for the lifetime of the job.
+        limits: limits of the scheduler.
+        policy: policy that splits work into bundles.
+        section_policy: policy that selects sections; None disables sections.
 
     Attributes:
-        metrics: of everything committed.
-        tallies: by stage, how many bundles came to what.
-        end: how the job ended, once it has.
-        last_failure: the last attempt at a bundle that failed.
-        watch: looks at what is worked in, to debug the runner; None if nobody does.
+        metrics: sum of all committed metrics.
+        tallies: counts of bundles, by stage.
+        end: end of the job; None while the job runs.
+        last_failure: last failed attempt at a bundle.
+        watch: debugging check of watermarks for each event; None if disabled.
     """
 
     watch: WatermarkChecker | None = None
@@ -89,12 +89,12 @@ class Ledger:
         self._garbage: list[str] = []
 
     def apply(self, entry: Entry) -> tuple[Command, ...]:
-        """Works in an entry, and returns what is to be done now.
+        """Applies an entry, and returns the commands that follow from it.
 
-        A commit of a bundle that is not open at that attempt changes nothing.
+        The commit of an attempt that isn't open changes nothing.
 
         Raises:
-            IllegalEvent: the scheduler does not allow the event; nothing has changed.
+            IllegalEvent: If the scheduler rejects the event; the ledger is then unchanged.
         """
         if isinstance(entry, BundleReply):
             return self._commit(entry)
@@ -102,22 +102,24 @@ class Ledger:
 
     @property
     def open_bundles(self) -> tuple[Bundle, ...]:
-        """The bundles that are to be run, each at its latest attempt."""
+        """Open bundles that must run, each with its latest attempt."""
         return self._scheduler.open_bundles
 
     @property
     def now(self) -> int:
-        """The processing time (ms) that it was told last."""
+        """Latest processing time (ms) that the scheduler received."""
         return self._scheduler.now
 
     @property
     def next_wake(self) -> int | None:
-        """The processing time (ms) of the next tick that is needed."""
+        """Processing time (ms) of the next required tick; None if no tick is required."""
         return self._scheduler.next_wake
 
     @property
     def limits(self) -> Limits:
-        """How far the scheduler goes; may be set between entries, and a snapshot must follow then."""
+        """Limits of the scheduler. A snapshot must follow each change, and changes are possible only
+        between entries.
+        """
         return self._scheduler.state.limits
 
     @limits.setter
@@ -127,23 +129,23 @@ class Ledger:
 
     @property
     def next_bundle(self) -> int:
-        """The number of the next bundle."""
+        """Number of the next bundle."""
         return self._scheduler.state.next_bundle
 
     def reports(self) -> Iterator[StageReport]:
-        """What every stage is at."""
+        """Yields a status report for each stage."""
         return map(self._scheduler.report, self.plan.stages)
 
     def waits(self) -> tuple[Wait, ...]:
-        """What every stage waits for that is not complete."""
+        """Returns the conditions that incomplete stages wait for."""
         return self._scheduler.waits()
 
     def retries(self) -> tuple[Retry, ...]:
-        """The open bundles of which an attempt failed, oldest first."""
+        """Returns the open bundles with a failed attempt, oldest first."""
         return self._scheduler.retries()
 
     def opened(self) -> dict[str, int]:
-        """By stage, when (ms, in processing time) the oldest of its open bundles was opened, paused ones included."""
+        """Returns the processing time (ms) at which the oldest open or paused bundle of each stage was opened."""
         oldest: dict[str, int] = {}
         for bundle in (*self._open.values(), *self._scheduler.paused_bundles):
             for stage in stages_of(bundle):
@@ -153,42 +155,42 @@ class Ledger:
         return oldest
 
     def scheduler_snapshot(self) -> bytes:
-        """The scheduler alone, pickled for the loop inside a task."""
+        """Returns the pickled scheduler, for the loop inside a task."""
         return pickle.dumps(self._scheduler)
 
     def all_segments(self) -> dict[tuple[str, int], tuple[Segment, ...]]:
-        """The state of every key shard that has any, by stage and shard."""
+        """Returns the state segments of all key shards with state, by stage and shard."""
         return dict(self._segments)
 
     def bundle(self, attempt: Attempt) -> Bundle:
-        """An open bundle; KeyError if it is not open."""
+        """Returns an open bundle. Raises KeyError if the bundle isn't open."""
         return self._open[attempt.bundle]
 
     def segments(self, bundle: Bundle) -> tuple[Segment, ...]:
-        """The state that a bundle finds."""
+        """Returns the state segments that a bundle reads."""
         if bundle.shard is None:
             return ()
         return self._segments.get((bundle.stage, bundle.shard), ())
 
     def is_open(self, attempt: Attempt) -> bool:
-        """Whether this attempt at a bundle is awaited."""
+        """Returns whether the ledger waits for the result of this attempt."""
         known = self._open.get(attempt.bundle)
         return self.end is None and known is not None and known.attempt == attempt.attempt
 
     def take_garbage(self) -> list[str]:
-        """Files (relative to the job's folder) that nothing will read again; tells each once."""
+        """Returns files (relative to the job's folder) that are no longer needed. Returns each file once."""
         garbage, self._garbage = self._garbage, []
         return garbage
 
     def files(self) -> Iterator[str]:
-        """All files (relative to the job's folder) that are still needed."""
+        """Yields all files (relative to the job's folder) that are still needed."""
         yield from self._uses
         for segments in self._segments.values():
             for segment in segments:
                 yield segment.path
 
     def snapshot(self) -> bytes:
-        """The whole ledger, for `Kept`."""
+        """Encodes the complete ledger as a snapshot, which `Kept` decodes."""
         state = LedgerState(
             plan=self.plan,
             shards=self.shards,
@@ -207,7 +209,7 @@ class Ledger:
 
     @classmethod
     def of_state(cls, state: LedgerState) -> Ledger:
-        """The ledger that this was all of."""
+        """Returns the ledger with this state."""
         ledger = cls.__new__(cls)
         ledger.plan, ledger.shards = state.plan, state.shards
         ledger.metrics = Totals()
@@ -226,7 +228,8 @@ class Ledger:
             return ()
         bundle = self._open.pop(done.bundle)
         if entry.state is not None and bundle.shard is not None:
-            # Before the event: the last commit of a stage releases the stage's state.
+            # Replace the state before the event, because the last commit of a stage releases the
+            # stage's state.
             self._replace_state((bundle.stage, bundle.shard), entry.state.segments)
         self.metrics.add(entry.metrics)
         self._count(bundle, "committed")
@@ -236,14 +239,14 @@ class Ledger:
         match event:
             case BundleFailed(number, attempt) if self.is_open(Attempt(number, attempt)):
                 self.last_failure = event
-                # The next attempt is open once a command says so: a pause may come first.
+                # A later command opens the next attempt, possibly after a pause.
                 bundle = self._open.pop(number)
                 away = event.kind is FailureKind.UNAVAILABLE
                 self._count(bundle, "interrupted" if away else "failed")
             case SectionRefused(number, attempt) if self.is_open(Attempt(number, attempt)):
                 section = self._open.pop(number)
                 if event.ran:
-                    # Its user code runs again in bundles, so this attempt came to nothing.
+                    # The stages' user code runs again in bundles, so this attempt has no result.
                     cause = f"a section is run as bundles instead: {event.reason}"
                     self.last_failure = BundleFailed(number, attempt, cause, FailureKind.OUTSIDE)
                     self._count(section, "failed")
@@ -275,7 +278,7 @@ class Ledger:
         return commands
 
     def _count(self, bundle: Bundle, what: str) -> None:
-        """Counts a bundle in one of the counts of `Tally`."""
+        """Increments one count in the `Tally` of each of the bundle's stages."""
         for stage in stages_of(bundle):
             tally = self.tallies.get(stage, Tally())
             self.tallies[stage] = attrs.evolve(tally, **{what: getattr(tally, what) + 1})
@@ -285,12 +288,12 @@ class Ledger:
             self._uses[data.ref.path] = self._uses.get(data.ref.path, 0) + 1
 
     def _keep_new(self, data: Data) -> None:
-        """Counts the file of a residual, unless it is what the bundle had read."""
+        """Counts the file of a residual, unless the bundle itself had read the file."""
         if isinstance(data.ref, FileRows) and data.ref.path not in self._uses:
             self._keep(data)
 
     def _release(self, data: Data) -> None:
-        """Counts down the file's uses; what a split has cut from a piece was never counted."""
+        """Decrements the uses of a file. Parts of a split piece were never counted."""
         ref = data.ref
         if not isinstance(ref, FileRows) or ref.first or ref.last is not None:
             return

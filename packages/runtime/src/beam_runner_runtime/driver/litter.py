@@ -1,4 +1,4 @@
-"""What failed attempts, lost tasks and lost processes have left in the job's folder: removed once nobody writes on."""
+"""Deletion of orphan files in the job's folder, which failed attempts, lost tasks and lost processes left behind."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from beam_runner_runtime.channel.messages import Hello
 from beam_runner_runtime.driver.job_folder import JobFolder
 
 QUIET_SECONDS = 30.0
-"""An attempt that was cut off from the server has written its last by then."""
+"""Delay before the deletion. By then, an attempt that lost its connection to the server has stopped writing."""
 
 
 class Litter:
-    """Files that no commit will ever name. Costs nothing while nothing fails.
+    """Orphan files that no commit will reference. Costs nothing without failures.
 
     Args:
-        files: the job's.
-        epoch: of the server: files of earlier ones were looked through when it began.
+        files: files of the job.
+        epoch: epoch of the server, which has already deleted the orphan files of earlier epochs at
+            its start.
     """
 
     def __init__(self, files: JobFolder, epoch: int) -> None:
@@ -30,25 +31,29 @@ class Litter:
         self._folders: deque[tuple[float, str]] = deque()
 
     def attempt_failed(self, attempt: Attempt) -> None:
-        """An attempt at a bundle came to nothing, in a lane of its own or left over by a loop."""
+        """Schedules the files of a failed attempt, which ran in a lane or in a loop."""
         self._add(rf"(-loop\d+)?-{attempt.bundle}-{attempt.attempt}")
 
     def section_committed(self, attempt: Attempt) -> None:
-        """A section was committed, of which Spark may have run some tasks more than once; the ledger hears of it before anything is removed."""
+        """Schedules the unused files of a committed section, because Spark can run a task more than
+        once.
+
+        The ledger must apply the commit before the deletion.
+        """
         self._add(f"-{attempt.bundle}-{attempt.attempt}")
 
     def loop_lost(self, loop: int) -> None:
-        """A loop inside a task broke off."""
+        """Schedules the uncommitted files of a failed loop inside a task."""
         self._add(f"-loop{loop}")
 
     def process_lost(self, hello: Hello) -> None:
-        """A worker process has ended, in whatever way."""
+        """Schedules the folder of an exited or lost worker process."""
         self._folders.append((time.monotonic() + QUIET_SECONDS, hello.folder))
 
     def remove(self, needed: Callable[[], Iterable[str]]) -> None:
-        """Removes what is old enough, but none of the files that are ``needed``.
+        """Deletes the scheduled files whose delay is over, except the ``needed`` files.
 
-        A loop that was lost may have had a part of what it did committed before.
+        The needed files include files that a lost loop had already committed.
         """
         now = time.monotonic()
         while self._folders and self._folders[0][0] <= now:

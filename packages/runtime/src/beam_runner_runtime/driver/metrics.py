@@ -1,4 +1,4 @@
-"""A job's metrics: committed ones come with the commits, attempted ones as bundles run."""
+"""Metrics of a job. Commits contain the committed values, and progress messages the attempted values."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from beam_runner_runtime.channel.attempts import Attempt
 
 
 class MetricsTally:
-    """Adds up monitoring infos; all methods may be called from any thread.
+    """Sum of monitoring infos. Any thread can call the methods.
 
-    Committed: of bundles that were committed, each exactly once. Attempted: those, and all that
-    attempts still running, or ended without a commit, said last.
+    Committed metrics contain each committed bundle exactly once. Attempted metrics also contain the
+    latest values of attempts that still run or that failed.
 
     Args:
-        committed: the totals of what was committed so far.
+        committed: totals of the commits so far.
     """
 
     def __init__(self, committed: Iterable[MonitoringInfo] = ()) -> None:
@@ -32,24 +32,24 @@ class MetricsTally:
     def progressed(
         self, attempt: Attempt, metrics: tuple[MonitoringInfo, ...], process: str = ""
     ) -> None:
-        """A running bundle says how far it is; of a section each process that works on it does."""
+        """Records the latest metrics of a running bundle. A section reports separately for each of its processes."""
         with self._lock:
             self._attempts.setdefault(attempt, {})[process] = metrics
 
     def committed(self, attempt: Attempt, metrics: Iterable[MonitoringInfo]) -> None:
-        """A bundle was committed: what it said on the way counts no more."""
+        """Adds the metrics of a committed bundle, and removes its earlier progress."""
         with self._lock:
             self._committed.add(metrics)
             self._attempts.pop(attempt, None)
 
     def failed(self, attempt: Attempt) -> None:
-        """An attempt came to nothing: what it said last stays attempted."""
+        """Records the latest metrics of a failed attempt as attempted metrics."""
         with self._lock:
             for infos in self._attempts.pop(attempt, {}).values():
                 self._given_up.add(infos)
 
     def totals(self) -> JobMetrics:
-        """All metrics so far."""
+        """Returns all metrics up to now."""
         with self._lock:
             committed = self._committed.infos()
             attempted = Totals()

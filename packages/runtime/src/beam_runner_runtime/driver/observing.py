@@ -1,7 +1,7 @@
-"""What a job tells those who look at it now: its bundles that run, and what its workers' threads do.
+"""Observation of a running job by clients: running bundles, and stacks of worker threads.
 
-Nothing here costs anything while nobody asks: the job's own thread is asked to look, and does so in its
-next round.
+Observation costs nothing without a client. After a request, the job's thread takes a snapshot in
+its next round.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ from beam_runner_runtime.sections.running import Sections
 from beam_runner_runtime.shutdown.limits import LIMITS
 
 ASKED_SECONDS = 10.0
-"""For how long after a question a job looks at itself, for the next one."""
+"""Seconds after a request during which the job's thread updates the snapshot for further requests."""
 _STACKS_SECONDS = 3.0
 
 
 class JobObserving:
-    """``look`` belongs to the job's own thread; all else may be called from any.
+    """Snapshots of a running job. Only the job's thread can call ``look``; any thread can call the
+    other methods.
 
     Args:
-        plan: the job's.
-        links: its worker processes.
-        interface: finds the address of Spark's own pages; empty where it has none.
+        plan: plan of the job.
+        links: function that returns the worker processes of the job.
+        interface: function that returns the address of Spark's web UI; empty if Spark has no web
+            UI.
     """
 
     def __init__(
@@ -58,25 +60,25 @@ class JobObserving:
 
     @property
     def is_asked(self) -> bool:
-        """Whether somebody has asked for anything lately."""
+        """Whether a client sent a request in the last `ASKED_SECONDS`."""
         return time.monotonic() < self._asked + ASKED_SECONDS
 
     def touch(self) -> None:
-        """Somebody asks."""
+        """Records a client's request."""
         self._asked = time.monotonic()
 
     def execution(self) -> Execution:
-        """What the job did at the last look."""
+        """Returns the activity of the job at the latest snapshot."""
         self.touch()
         return self._seen
 
     def look(self, coordinator: Coordinator, waits: tuple[Wait, ...], still: float) -> None:
-        """Sees what runs.
+        """Takes a snapshot of the running bundles.
 
         Args:
-            coordinator: of the job.
-            waits: what the job waits for.
-            still: for how many seconds nothing has moved.
+            coordinator: coordinator of the job.
+            waits: conditions that the job waits for.
+            still: seconds without progress.
         """
         now = time.monotonic()
         found = []
@@ -113,7 +115,7 @@ class JobObserving:
         )
 
     def awaits(self, wait: Wait | None) -> None:
-        """Shows what keeps the job's own thread from looking, until the next look; None shows nothing more."""
+        """Shows a condition that blocks the job's thread, until the next snapshot. None removes the condition."""
         waits = () if wait is None else (wait,)
         if waits or self._is_kept:
             self._seen = attrs.evolve(self._seen, waits=waits)
@@ -138,7 +140,7 @@ class JobObserving:
             )
 
     def stacks(self) -> tuple[ThreadStack, ...]:
-        """What the threads of all worker processes do now; of those that answer within seconds."""
+        """Returns the stacks of the threads of all worker processes that respond within 3 s."""
         links = tuple(self._links())
         with self._answered:
             self._request += 1
@@ -147,11 +149,12 @@ class JobObserving:
                 link.send(DumpStacks(self._request))
             self._answered.wait_for(lambda: len(self._stacks) == len(links), _STACKS_SECONDS)
             found = (stack for link in links for stack in self._stacks.get(link, ()))
-            # Several workers may be served by one program, whose threads each of them tells of.
+            # Workers can share one SDK process, and each of them reports the threads of that
+            # process.
             return tuple(dict.fromkeys(found))
 
     def answered(self, link: WorkerLink, stacks: Stacks) -> None:
-        """A worker process has told what its threads do."""
+        """Handles the response of a worker process with its stacks."""
         with self._answered:
             if stacks.request == self._request:
                 self._stacks[link] = stacks.threads
@@ -159,13 +162,13 @@ class JobObserving:
 
 
 def _where(lane: Lane, *, embedded: bool) -> BundlePlace:
-    """What runs the user code of the bundle in a lane."""
+    """Returns the place that runs the user code of a lane's bundle."""
     if embedded:
         return BundlePlace.PROCESS
     return BundlePlace.STARTING_HARNESS if lane.prepares else BundlePlace.HARNESS
 
 
 def _silence(link: WorkerLink, now: float) -> float:
-    """For how long a process can't speak; 0 if it can."""
+    """Returns the seconds since the last message of an unresponsive process, or 0 if the process responds."""
     silent = now - link.heard
     return round(silent, 1) if silent > LIMITS.silent_seconds else 0.0

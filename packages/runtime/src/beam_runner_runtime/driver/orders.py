@@ -1,4 +1,4 @@
-"""The orders that a job's worker processes get: what to run, with the state that is committed by then."""
+"""Orders to worker processes, with the state committed at that time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from beam_runner_runtime.driver.settings import JobSettings
 
 @attrs.frozen
 class Orders:
-    """Makes the orders of one job.
+    """Factory of the orders of one job.
 
     Attributes:
-        ledger: what is committed.
-        clock: the job's processing time.
-        settings: what the job is run with.
+        ledger: committed state of the job.
+        clock: processing time of the job.
+        settings: settings of the job.
     """
 
     ledger: Ledger
@@ -40,5 +40,5 @@ class Orders:
         )
 
     def work(self) -> JobWork:
-        """Returns all that a process must know of the job."""
+        """Returns the plan and settings that a worker process needs for the job."""
         return self.settings.work(self.ledger.plan, self.ledger.shards, self.clock.now())

@@ -1,4 +1,4 @@
-"""The journal of a running job, which waits while the journal's disk is full or away."""
+"""Journal of a running job that waits and retries while its disk is full or unavailable."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.frozen
 class Outage:
-    """A neighbour that the whole job waits for.
+    """Outage of an external system that the complete job waits for.
 
     Attributes:
-        away: the neighbour, and why it is unavailable.
-        since: when the outage began; like `next_try`, of ``time.monotonic``.
-        next_try: when the runner tries again.
+        away: external system, with the cause of the outage.
+        since: start of the outage, from ``time.monotonic``.
+        next_try: time of the next attempt, from ``time.monotonic``.
     """
 
     away: NeighbourUnavailable
@@ -32,12 +32,12 @@ class Outage:
 
 
 class PatientJournal:
-    """For one thread at a time.
+    """Journal with retries. Only one thread at a time can use it.
 
     Args:
-        journal: the job's.
-        limit: how many seconds an outage may last; None is without limit.
-        wait: is given an outage before each pause, and waits for its end; returns whether to try again.
+        journal: journal of the job.
+        limit: maximum duration of an outage in seconds; None is without limit.
+        wait: function that waits before the next attempt, and returns whether to make the attempt.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class PatientJournal:
         self._wait = wait
 
     def append(self, entries: Sequence[bytes]) -> None:
-        """Commits all ``entries``, as soon as the disk takes them.
+        """Commits all ``entries``. Retries while the disk is unavailable.
 
         Raises:
-            JournalUnavailable: the outage lasts too long, or the job is to end; it isn't known whether
-                the entries are there.
-            JournalError: see `Journal`.
+            JournalUnavailable: If the outage exceeds the limit, or if `wait` returns False. The
+                journal may contain the entries or not.
+            JournalError: See `Journal`.
         """
         began, failures = 0.0, 0
         while True:
@@ -70,8 +70,8 @@ class PatientJournal:
                     raise
 
     def snapshot(self, state: bytes) -> None:
-        """Keeps ``state`` in place of the entries so far, unless the disk doesn't take it: the entries stay then."""
+        """Replaces the entries with the snapshot ``state``. The entries stay if the disk is unavailable."""
         try:
             self._journal.snapshot(state)
         except JournalUnavailable as error:
-            _LOGGER.warning("job %s: no snapshot for now: %s", self._journal.job_id, error)
+            _LOGGER.warning("Can't write a snapshot of job %s now: %s", self._journal.job_id, error)

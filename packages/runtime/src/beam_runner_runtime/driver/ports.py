@@ -1,7 +1,7 @@
-"""What the driver asks of whatever runs worker processes: how many there may be, and to start, watch and cancel them.
+"""Interfaces between the driver and the system that runs worker processes, such as Spark.
 
-A process that a placement has started serves one lane after the other with what
-`beam_runner_runtime.bundles.binding.bind` returns, and never works for two jobs.
+A placement runs `beam_runner_runtime.bundles.binding.bind` in its processes. A process serves one
+lane after another, and never works for two jobs.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from beam_runner_runtime.sections.ports import SectionHost
 
 
 class RunReporter(Protocol):
-    """Where a job reports what becomes of it. Methods may be called from any thread, and never wait for readers."""
+    """Receiver of a job's state changes and messages. Any thread can call the methods, and no method
+    waits for clients.
+    """
 
     def state(
         self, state: JobState, reason: str | None = None, record: MessageRecord = None
     ) -> bool:
-        """Reports that the job entered `state`; returns whether it has entered it now.
+        """Reports that the job entered `state`. Returns whether the report changed the state.
 
-        A report that lost a race changes nothing: the job is in that state or in a terminal one already, or a
-        server that keeps its jobs is stopping. Then whatever it takes to resume the job must stay.
+        A report changes nothing if the job is already in this state or in a terminal state. A
+        report also changes nothing while a server that keeps its jobs stops. In these cases, keep
+        the data that is necessary to resume the job.
 
         Args:
-            state: the state that the job entered. After a terminal one nothing of the job may run.
-            reason: the last error that a client reads; given with FAILED.
-            record: what the reason tells, for programs.
+            state: new state of the job. After a terminal state, no code of the job may run.
+            reason: last error, for clients; required for FAILED.
+            record: machine-readable form of `reason`.
         """
 
     def message(
@@ -44,82 +47,89 @@ class RunReporter(Protocol):
         """Adds a line to the job's messages.
 
         Args:
-            importance: how important it is.
-            text: the line.
-            transform: the full name of what it is about.
-            record: what the line tells, for programs.
+            importance: importance of the line.
+            text: text of the line.
+            transform: full name of the transform that the line refers to.
+            record: machine-readable form of the line.
         """
 
     def log(self, lines: Iterable[MessageLine]) -> None:
-        """Adds many lines, each as `message` does, at a tenth of the cost."""
+        """Adds many lines to the job's messages, at a tenth of the cost of `message` per line."""
 
 
 class JobPlacement(SectionHost, Protocol):
-    """The worker processes of one job. Methods belong to the job's own thread, but ``is_alive`` to any."""
+    """Worker processes of one job. Any thread can read ``is_alive``, but only the job's thread can use
+    the other members.
+    """
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is anything to run on; costs about a millisecond."""
+        """Whether the placement can still run processes. Costs about 1 ms."""
 
     @property
     def loss(self) -> str:
-        """What to say of the job if nothing is there any more and nobody has stopped it."""
+        """Error text for a job whose placement is lost."""
 
     @property
     def interface(self) -> str:
-        """The address of its own pages about what runs; empty where it has none."""
+        """Address of the placement's web UI; empty if the placement has no web UI."""
 
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
-        """Has a process of this job alone serve a lane, as soon as there is a slot; returns at once.
+        """Requests a slot for a lane in a process of this job, and returns at once.
 
-        Where the process is lost, the lane may be tried again in another one. ``on_end`` is called once, on any
-        thread, with the lane's number when it has ended: with an error in a few words if that could not be
-        done, else with nothing.
+        The placement can retry the lane in another process if a process is lost. After the lane
+        ends, the placement calls ``on_end`` exactly once, on any thread, with the lane's number and
+        a short error text. The text is empty after a normal end.
         """
 
     def cancel(self) -> None:
-        """Ends all lanes that are there now, whatever their processes do, and no other job's; returns at once."""
+        """Cancels all current lanes of this job, even during user code, and returns at once. Other
+        jobs keep their lanes.
+        """
 
     def close(self, *, workers_gone: bool) -> None:
-        """The job has no lanes any more; says whether all of its processes have ended, too."""
+        """Releases the placement after the end of all lanes. `workers_gone` tells whether all processes have exited."""
 
 
 class Placement(Protocol):
-    """Where worker processes run, for as long as a server lives. Methods may be called from any thread."""
+    """System that runs worker processes for the lifetime of a server. Any thread can call the methods."""
 
     @property
     def cores(self) -> int:
-        """How many bundles can use a core at once, as it is now; costs about a millisecond, and not at each call."""
+        """Current number of bundles that can use a core at the same time. Costs about 1 ms per
+        refresh; the value is cached.
+        """
 
     @property
     def slots(self) -> int | None:
-        """How many lanes may run at once; None if nobody knows beforehand."""
+        """Number of lanes that can run at the same time; None if unknown."""
 
     @property
     def has_tables(self) -> bool:
-        """Whether it can read and write Spark's tables."""
+        """Whether the placement can read and write Spark tables."""
 
     def attach(self, endpoints: Endpoints) -> None:
-        """From now on processes reach this one there, and may ask for `order`."""
+        """Sets the endpoints at which processes reach this server and can call `order`."""
 
     def try_out(self, needs: Needs) -> frozenset[str]:
-        """Has processes try what bundles will need, where they may lack it.
+        """Checks in worker processes that the requirements of bundles are met on each host.
 
         Returns:
-            The names of the hosts on which that was done.
+            Names of the checked hosts.
 
         Raises:
-            Unavailable: something is not there; says where, what, and what to do.
+            Unavailable: If a requirement isn't met. The text names the host, the requirement and
+                the fix.
         """
 
     def order(self, number: int) -> StandByOrder:
-        """What the process is to do that stands by under a number; may take half a minute. None: it is to ask again."""
+        """Returns the order for a stand-by process. Can block for 30 s. None means that the process must ask again."""
 
     def job(self, job_id: str, name: str) -> JobPlacement:
-        """The processes of a job; ``name`` is for people."""
+        """Returns the placement of one job. ``name`` is the display name."""
 
     def job_ended(self) -> None:
-        """A job has ended; what it took may be got ready for the next one."""
+        """Called when a job has ended. The placement can prepare the job's resources for the next job."""
 
     def stand_down(self) -> None:
-        """No job comes any more: sends processes away that stand by, and waits a moment for that."""
+        """Ends all stand-by processes at shutdown, and waits briefly for their exit."""

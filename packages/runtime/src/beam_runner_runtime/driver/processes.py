@@ -1,7 +1,8 @@
-"""The Python worker processes of one job: known while attached, ended with the job.
+"""Python worker processes of one job, from their attachment to the end of the job.
 
-One that says nothing any more is looked at from outside. If its channel is broken it is killed, for its
-bundle to be tried again; if code in C holds Python's lock, or it was stopped, it may go on one day.
+The server inspects an unresponsive process through its vitals file. If only the channel is broken,
+the server kills the process, and the bundle runs again. If C code holds Python's GIL, or if the
+process is stopped, the server waits.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.frozen
 class Silence:
-    """A process that can't speak.
+    """Unresponsive process.
 
     Attributes:
-        hello: what it said first.
-        seconds: for how long.
-        stage: the id of the stage that it works on; empty if that is not known.
+        hello: first message of the process.
+        seconds: seconds since the last message.
+        stage: id of the stage that the process works on; empty if unknown.
     """
 
     hello: Hello
@@ -50,10 +51,11 @@ class Silence:
 
 
 class JobProcesses:
-    """All methods may be called from any thread, but `look` from one.
+    """Worker processes of one job. Any thread can call the methods, but only one thread can call
+    `look`.
 
     Args:
-        folder: the job's, in which each process has its own.
+        folder: folder of the job, with one subfolder for each process.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -70,14 +72,14 @@ class JobProcesses:
         self._aborted = False
 
     def attached(self, link: WorkerLink) -> None:
-        """A process begins; one that comes after the job's end is sent away at once."""
+        """Adds a process. Ends the process at once if the job has already ended."""
         with self._changed:
             self._links.add(link)
             if self._ended:
                 link.send(ExitNow())
 
     def detached(self, link: WorkerLink) -> None:
-        """A process has ended."""
+        """Removes an exited process."""
         with self._changed:
             self._links.discard(link)
             self._begun_by_gone.update(self._begun.pop(link, {}))
@@ -89,7 +91,7 @@ class JobProcesses:
 
     @property
     def begun(self) -> Counter[str]:
-        """By stage, how many bundles all processes have told to have begun."""
+        """Number of bundles that all processes started, as reported, by stage."""
         with self._changed:
             total = Counter(self._begun_by_gone)
             for counts in self._begun.values():
@@ -98,17 +100,17 @@ class JobProcesses:
 
     @property
     def lost(self) -> int:
-        """How many processes have ended without being asked to."""
+        """Number of processes that exited unexpectedly."""
         with self._changed:
             return self._lost
 
     def links(self) -> tuple[WorkerLink, ...]:
-        """Those that are attached."""
+        """Returns the attached processes."""
         with self._changed:
             return tuple(self._links)
 
     def heard(self, link: WorkerLink, message: FromWorker) -> bool:
-        """A process says something; whether that was about the process itself, and for nobody else."""
+        """Handles a message about the process itself. Returns False for all other messages."""
         with self._changed:
             match message:
                 case ExternalWorkerStarted():
@@ -123,7 +125,9 @@ class JobProcesses:
         return True
 
     def look(self) -> list[Silence]:
-        """Those that can't speak; kills those whose channel is broken. Costs nothing if all do."""
+        """Returns the unresponsive processes, and kills processes with a broken channel. Costs nothing
+        if all respond.
+        """
         now = time.monotonic()
         with self._changed:
             silent = [link for link in self._links if now - link.heard > LIMITS.silent_seconds]
@@ -135,21 +139,24 @@ class JobProcesses:
             if vitals is not None:
                 first = self._beats.setdefault(link, vitals.beats)
                 if (vitals.beats - first) * LIMITS.beat_seconds > LIMITS.mute_seconds:
-                    _LOGGER.warning("Python worker %s has lost its channel", link.hello.pid)
+                    _LOGGER.warning(
+                        "killing Python worker %s, which lost its channel to the server",
+                        link.hello.pid,
+                    )
                     notice(Detector.VITALS, link.name)
                     link.kill()
         return found
 
     def tear_down(self) -> None:
-        """Has all processes tear down already, before they are to end: nothing more is to run."""
+        """Orders all processes to tear down early, because no bundle follows."""
         with self._changed:
             self._tell(TearDown())
 
     def end(self, *, abort: bool, seconds: float) -> bool:
-        """Ends all processes: torn down in order, or at once.
+        """Ends all processes, with an orderly teardown or at once.
 
         Returns:
-            Whether all of them have ended within the limit.
+            Whether all processes exited within `seconds`.
         """
         with self._changed:
             self._ended = True
@@ -168,7 +175,7 @@ class JobProcesses:
             gone = self._changed.wait_for(lambda: not self._links, seconds)
             for link in self._links:
                 _LOGGER.warning(
-                    "Python worker %s on %s did not end within %.0f s",
+                    "Python worker %s on %s didn't exit within %.0f s",
                     link.hello.pid,
                     link.hello.host,
                     seconds,
@@ -176,7 +183,7 @@ class JobProcesses:
             return gone
 
     def _stop_external_workers(self) -> None:
-        """Stops the harnesses outside; their process may have been killed before it could."""
+        """Stops the external SDK harnesses, because a killed process couldn't stop them itself."""
         with self._changed:
             started = [worker for workers in self._external.values() for worker in workers]
             self._external.clear()

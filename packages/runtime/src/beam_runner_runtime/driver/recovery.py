@@ -1,4 +1,4 @@
-"""What becomes of a job whose server has ended: its ledger, made again from its journal."""
+"""Recovery of a job after the loss of its server: replay of the journal."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from beam_runner_runtime.driver.ledger import Ledger
 
 
 def recover(journal: Journal, limits: Callable[[Ledger], Limits] | None = None) -> Ledger:
-    """The ledger that a job's journal makes, in which all bundles that were lost with the earlier server are tried again.
+    """Returns the ledger from a job's journal. Retries all bundles that were lost with the earlier
+    server.
 
-    A snapshot takes that on record: the entries that follow are of these attempts.
+    A new snapshot records the retries, because the entries that follow belong to the new attempts.
 
     Args:
-        journal: the job's.
-        limits: gives new limits for what comes, if another version began the job.
+        journal: journal of the job.
+        limits: function that returns new limits if another version started the job; None keeps the
+            limits.
 
     Raises:
-        FormError: another version wrote it, and this one can't read it.
+        FormError: If another version wrote the journal, and this version can't read it.
     """
     recovered = journal.recover()
     kept = Kept(recovered.snapshot or b"")
@@ -31,7 +33,7 @@ def recover(journal: Journal, limits: Callable[[Ledger], Limits] | None = None) 
         for entry in kept.entries(blob):
             ledger.apply(entry)
     if limits is not None and not kept.is_of_this_version:
-        # After all entries: those were worked in by the old limits.
+        # Set the limits after all entries, because the old limits applied to these entries.
         ledger.limits = limits(ledger)
     ledger.apply(AttemptsLost())
     journal.snapshot(ledger.snapshot())

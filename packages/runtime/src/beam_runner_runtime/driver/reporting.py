@@ -1,4 +1,4 @@
-"""What a job tells people: log records as messages, and why it failed."""
+"""Texts about a job for people: log records as messages, and the cause of a failure."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _IMPORTANCE = {
     Severity.ERROR: Importance.ERROR,
     Severity.CRITICAL: Importance.ERROR,
 }
-# Beam's registries of transforms and coders are dictionaries of this name.
+# Name of the dictionaries with Beam's registered transforms and coders.
 _REGISTRY = "_known_urns["
 _KEY_ERROR = re.compile(r"KeyError: '([^'\n]*)'")
 
 
 def report_logs(reporter: RunReporter, records: Iterable[LogRecord], worker: str) -> None:
-    """Puts log records of user code and SDKs into the job's log; `worker` is the process they came from."""
+    """Adds log records of user code and SDKs to the job's log. `worker` is the process that sent them."""
     reporter.log([_line(record, worker) for record in records])
 
 
@@ -42,9 +42,10 @@ def _line(record: LogRecord, worker: str) -> MessageLine:
 
 
 def _importance(record: LogRecord) -> Importance:
-    """How important a record is; Python's client shows BASIC as INFO, and DETAILED as DEBUG.
+    """Returns the importance of a record. Beam's Python client shows BASIC as INFO, and DETAILED as
+    DEBUG.
 
-    What a transform says at INFO is for the user; what an SDK says of itself is a detail.
+    INFO records of a transform are for the user. INFO records of the SDK itself are details.
     """
     if record.severity is Severity.INFO and record.transform_id:
         return Importance.BASIC
@@ -54,13 +55,13 @@ def _importance(record: LogRecord) -> Importance:
 def ending_of(
     end: FailJob, last: BundleFailed | None, plan: JobPlan, waits: Callable[[], tuple[Wait, ...]]
 ) -> Ending:
-    """Returns why a job failed.
+    """Returns a record with the cause of a job's failure.
 
     Args:
-        end: how the engine put it.
-        last: the last attempt at a bundle that failed.
-        plan: tells what is in a stage.
-        waits: returns what the job waits for at its end.
+        end: end of the job from the engine.
+        last: last failed attempt at a bundle.
+        plan: plan of the job, with the steps of each stage.
+        waits: function that returns the conditions that the job waited for at its end.
     """
     reason = end_text(end, last, plan).partition("\n")[0]
     if end.kind is EndingKind.STUCK:
@@ -73,45 +74,47 @@ def ending_of(
 
 
 def _is_of_bundle(end: FailJob) -> bool:
-    """Whether a bundle ended a job; ends that earlier versions recorded have no kind."""
+    """Returns whether a bundle ended the job. Ends in journals of earlier versions have no kind."""
     return end.stage is not None and end.kind in (EndingKind.BUNDLE, EndingKind.OTHER)
 
 
 def end_text(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
-    """Why a job failed.
+    """Returns the text about a job's failure.
 
     Args:
-        end: how the engine put it.
-        last: the last attempt at a bundle that failed.
-        plan: tells what is in a stage.
+        end: end of the job from the engine.
+        last: last failed attempt at a bundle.
+        plan: plan of the job, with the steps of each stage.
     """
     if end.stage is None or last is None or not _is_of_bundle(end):
         return end.reason
     attempts = end.attempts or len(end.causes)
-    tried = "" if attempts == 1 else f" (attempt {attempts}, the last)"
+    tried = "" if attempts == 1 else f" (attempt {attempts} of {attempts})"
     name = plan.stages[end.stage].spec.title
     if last.kind is FailureKind.USER or isinstance(last.detail, FailedStep):
         summary, _, trace = last.cause.partition("\n")
         return f"{_of_unknown(last.cause)}{summary}{tried}\n{trace}".rstrip()
     if last.kind is FailureKind.PERMANENT:
-        return f"'{name}' can't go on: {last.cause}"
+        return f"'{name}' failed with a permanent error: {last.cause}"
     if last.kind is FailureKind.UNAVAILABLE:
         return (
-            f"'{name}' waited for {last.neighbour} as long as a bounded job waits (--outage-limit of the"
-            f" server): {last.cause}"
+            f"'{name}' waited for {last.neighbour} longer than --outage-limit of the"
+            f" server permits: {last.cause}"
         )
     return (
-        f"'{name}' was tried {attempts} times and failed each time from outside of user "
-        f"code, the last time because: {_of_unknown(last.cause)}{last.cause}"
+        f"'{name}' failed {attempts} times outside of user code; the last error:"
+        f" {_of_unknown(last.cause)}{last.cause}"
     )
 
 
 def _of_unknown(cause: str) -> str:
-    """What a bare KeyError means by which Python's SDK tells that it does not know a URN; else nothing."""
+    """Returns an explanation of a bare KeyError about a URN that the Python SDK doesn't know. Returns
+    "" for other causes.
+    """
     unknown = _KEY_ERROR.search(cause.partition(_REGISTRY)[2])
     if unknown is None:
         return ""
     return (
-        f"the SDK does not know {unknown[1]!r}, which the pipeline gives it to run or to decode; was it made by "
-        "another version of Beam? "
+        f"the SDK doesn't know {unknown[1]!r}, a URN in the pipeline; check that the"
+        " pipeline and the SDK have the same version of Beam: "
     )

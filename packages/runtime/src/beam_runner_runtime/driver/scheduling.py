@@ -1,4 +1,4 @@
-"""The plan as the scheduler sees it: stages, collections, scripted sources, and the first data."""
+"""Conversion of a plan to the scheduler's graph: stages, collections, scripted sources, and initial data."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ _KINDS = {BufferKind.GROUPED: StageKind.GROUPING, BufferKind.KEYED: StageKind.ST
 
 
 def graph_of(plan: JobPlan, *, sections: bool = False) -> GraphSpec:
-    """The graph of a plan: a stage for each stage, a collection for each buffer.
+    """Returns the scheduler's graph of a plan, with a stage for each stage and a collection for each
+    buffer.
 
-    An impulse stage reads a root collection of its own. A buffer that nobody writes, such as a
-    Flatten of nothing, is a root without data.
+    An impulse stage reads a separate root collection. A buffer without a writer, such as an empty
+    Flatten, is a root without data.
 
     Args:
-        plan: the job's.
-        sections: whether stages that can be run together are told to span.
+        plan: plan of the job.
+        sections: whether to mark stages that can run together in a section.
     """
     spans = _spanning(plan) if sections else frozenset()
     scripted = {buffer_id for stream in plan.test_streams for buffer_id in stream.buffers}
@@ -55,7 +56,7 @@ def graph_of(plan: JobPlan, *, sections: bool = False) -> GraphSpec:
 
 
 def roots_of(plan: JobPlan) -> tuple[Output, ...]:
-    """The data that the job starts with: the one element of every impulse."""
+    """Returns the initial data of the job: one element for each impulse."""
     return tuple(
         Output(_input_of(stage), _elements(_input_of(stage), 1, stage.impulse, MIN_TIMESTAMP))
         for stage in plan.stages.values()
@@ -64,7 +65,7 @@ def roots_of(plan: JobPlan) -> tuple[Output, ...]:
 
 
 def _input_of(stage: StagePlan) -> str:
-    """The collection of a stage's main input."""
+    """Returns the collection of a stage's main input."""
     return f"impulse:{stage.stage_id}" if stage.input_buffer is None else stage.input_buffer
 
 
@@ -91,7 +92,9 @@ def _stage(plan: JobPlan, stage: StagePlan, spans: Container[str]) -> StageSpec:
 
 
 def _spanning(plan: JobPlan) -> frozenset[str]:
-    """The stages that can be part of a section, which has all its input before it begins, and is run whole."""
+    """Returns the stages that can be part of a section. A section needs complete input before its
+    start, and runs as a unit.
+    """
     if plan.streaming or plan.test_streams or plan.one_interpreter:
         return frozenset()
     return frozenset(s.stage_id for s in plan.stages.values() if _spans(plan, s))

@@ -1,4 +1,4 @@
-"""What a job is run with, all its life."""
+"""Settings of a job for its complete lifetime."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from beam_runner_runtime.tuning import TUNING
 
 @attrs.frozen
 class JobSettings:
-    """What a job is run with.
+    """Settings of one job.
 
     Attributes:
-        files: the job's files.
-        epoch: of the server.
-        cores: how many bundles can use a core at once.
-        most_lanes: how many bundles may run at once, blocked ones included.
-        loop_bytes: the loop inside a task is for bundles whose inputs are together no larger.
-        resumable: another server can go on with the job if this one can't.
-        hides_elements: errors must not show the element that was processed.
-        checks_watermarks: whether the job fails where a watermark overtakes data.
-        keep_seconds: how long the state of a stream that failed or was cancelled is kept; 0 keeps none.
+        files: files of the job.
+        epoch: epoch of the server.
+        cores: number of bundles that can use a core at the same time.
+        most_lanes: maximum number of running bundles, including blocked bundles.
+        loop_bytes: maximum total input size of bundles for the loop inside a task.
+        resumable: whether another server can resume the job.
+        hides_elements: whether errors must not show the processed element.
+        checks_watermarks: whether the job fails if a watermark overtakes data.
+        keep_seconds: retention time in seconds for the state of failed or cancelled streams; 0
+            disables retention.
     """
 
     files: JobFolder
@@ -37,7 +38,7 @@ class JobSettings:
     keep_seconds: float = 0.0
 
     def work(self, plan: JobPlan, shards: int, now: int) -> JobWork:
-        """All that a worker process must know of the job, at this processing time (ms)."""
+        """Returns the plan and settings for a worker process, at processing time `now` (ms)."""
         return JobWork(
             plan,
             shards,

@@ -1,7 +1,8 @@
-"""The cluster's slots, and turns to begin, of all jobs of a server: whose they are the engine says.
+"""Slots of the cluster and start permissions, shared by all jobs of a server. The engine decides which
+job gets them.
 
-Spark gives a free slot to the job that runs the least. But lanes are kept for bundle after bundle, so
-where all slots are taken somebody has to give one up.
+Spark gives a free slot to the job with the fewest tasks. But a lane keeps its slot for many
+bundles. Therefore, a job must release a slot if all slots are in use and another job waits.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from beam_runner_runtime.tuning import TUNING
 
 
 class Slots:
-    """What all jobs of a server share; each sees it as `JobSlots`.
+    """Slots shared by all jobs of a server. Each job uses them through `JobSlots`.
 
     Args:
-        total: how many slots there are; None if that is not known.
-        cores: how many cores there are now; None if that never changes.
+        total: number of slots; None if unknown.
+        cores: function that returns the current number of cores, or None if the number never
+            changes.
 
     Attributes:
-        lock: held by whoever uses anything else here.
-        wakes: what is to be called when it is worth asking again for a turn, by job.
+        lock: lock that protects the other attributes.
+        wakes: callbacks for jobs that can ask again for permission to start, by job id.
     """
 
     def __init__(
@@ -41,17 +43,18 @@ class Slots:
 
 
 class JobSlots:
-    """The slots as one job sees them. All methods may be called from any thread."""
+    """Slots from the perspective of one job. Any thread can call the methods."""
 
     def __init__(self, slots: Slots, job_id: str) -> None:
         self._slots = slots
         self._job_id = job_id
 
     def take_turn(self, wake: Callable[[], None]) -> bool:
-        """Whether the job may begin; one that may not is to ask again.
+        """Returns whether the job may start now. If not, the job must ask again.
 
         Args:
-            wake: called when the end of another job makes it worth asking; may be called in vain.
+            wake: callback after the end of another job, when a new request is worthwhile; spurious
+                calls are possible.
         """
         with self._slots.lock:
             may_begin = self._slots.turns.try_start(self._job_id, time.monotonic())
@@ -60,27 +63,27 @@ class JobSlots:
             return may_begin
 
     def started(self, lane: int) -> None:
-        """A lane was asked for."""
+        """Records a request for a lane."""
         with self._slots.lock:
             self._slots.places.record_request(self._job_id, lane, time.monotonic())
 
     def opened(self, lane: int) -> None:
-        """A lane has a slot."""
+        """Records that a lane has a slot."""
         with self._slots.lock:
             self._slots.places.record_slot(self._job_id, lane)
 
     def ended(self, lane: int) -> None:
-        """A lane has left, or will never come; it may be told more than once."""
+        """Records that a lane has released its slot or will never get a slot. Repeated calls have no effect."""
         with self._slots.lock:
             self._slots.places.remove_slot(self._job_id, lane)
 
     def gave(self) -> None:
-        """One of the lanes is to leave for another job."""
+        """Records that a lane of this job is about to release its slot for another job."""
         with self._slots.lock:
             self._slots.places.record_release(self._job_id, time.monotonic())
 
     def forget(self) -> None:
-        """The job has ended."""
+        """Releases all slots of an ended job, and wakes jobs that can start now."""
         slots = self._slots
         with slots.lock:
             slots.places.forget(self._job_id)
@@ -92,23 +95,23 @@ class JobSlots:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether another job should get one of the lanes' places."""
+        """Whether this job must release a slot for another job."""
         with self._slots.lock:
             return self._slots.places.owes_slot(self._job_id, time.monotonic())
 
     @property
     def may_ask(self) -> bool:
-        """Whether the job may ask for more lanes; see :meth:`SlotSharing.can_request`."""
+        """Whether the job may request more lanes; see :meth:`SlotSharing.can_request`."""
         with self._slots.lock:
             return self._slots.places.can_request(self._job_id)
 
     @property
     def spare(self) -> float:
-        """How many slots of the cluster no job has or waits for."""
+        """Number of slots that no job uses or has requested."""
         with self._slots.lock:
             return self._slots.total - self._slots.places.taken
 
     @property
     def cores(self) -> int | None:
-        """How many cores the cluster has now; None if as many as ever."""
+        """Current number of cores in the cluster; None if the number never changes."""
         return self._slots.cores()

@@ -1,7 +1,7 @@
-"""What became of a job's stages so far: when each began and was last at work, and how it went since.
+"""History of a job's stages: first and latest activity, and a time series of their progress.
 
-One point each ten seconds, for the last hour: a few microseconds for a stage, whether somebody looks or
-not, so that who begins to look sees what was before.
+The series has one point each 10 s for the last hour. A point costs a few microseconds per stage.
+The history is recorded even without a client, so that a new client can see the past hour.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _POINTS = 360
 
 @attrs.define
 class StageTimes:
-    """When a stage began to run, and was last seen at work (wall-clock ms)."""
+    """Times of a stage's first and latest observed activity (wall-clock ms)."""
 
     began: int
     last: int
 
 
 class StageHistory:
-    """`look` belongs to the job's own thread, `series` and `times` to any."""
+    """History of the stages. Only the job's thread can call `look`; any thread can use `series` and `times`."""
 
     def __init__(self) -> None:
         self.times: dict[str, StageTimes] = {}
@@ -39,7 +39,7 @@ class StageHistory:
     def look(
         self, now: float, reports: Iterable[StageReport], tallies: Mapping[str, Tally]
     ) -> None:
-        """Sees how the stages are getting on; `now` is wall-clock seconds."""
+        """Records the progress of the stages at wall-clock time `now` (seconds)."""
         is_due = now >= self._next_point
         if is_due:
             self._next_point = now + POINT_SECONDS
@@ -62,7 +62,7 @@ class StageHistory:
                 )
 
     def series(self) -> tuple[StageSeries, ...]:
-        """All points of all stages, oldest first."""
+        """Returns the time series of all stages, oldest point first."""
         return tuple(
             StageSeries(stage, tuple(points.copy())) for stage, points in dict(self._points).items()
         )

@@ -1,4 +1,4 @@
-"""The story of one bundle, found by replaying the journal of its job."""
+"""History of one bundle, reconstructed by a replay of the job's journal."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _ENDS = {
 
 
 def story(journal: Journal, bundle: int) -> BundleStory:
-    """Returns everything that a journal says about a bundle. Reads all of the journal into memory.
+    """Returns the complete history of a bundle in a journal. Reads the complete journal into memory.
 
-    May be called on any thread, also while the job appends to the journal.
+    Any thread can call this function, even while the job appends to the journal.
 
     Args:
-        journal: of the job.
-        bundle: the number of the bundle.
+        journal: journal of the job.
+        bundle: number of the bundle.
 
     Raises:
         JournalError: If the journal can't be read.
@@ -53,7 +53,7 @@ def story(journal: Journal, bundle: int) -> BundleStory:
 
 
 class _Teller:
-    """Replays entries, and collects what happens to one bundle."""
+    """Replay of journal entries that collects the events of one bundle."""
 
     def __init__(self, ledger: Ledger, number: int, first: int) -> None:
         self._ledger = ledger
@@ -68,7 +68,7 @@ class _Teller:
             self._add(StoryKind.SNAPSHOT, first, self._bundle.attempt, reads=self._reads())
 
     def apply(self, entry: int, event: Entry) -> None:
-        """Works in an event of an entry."""
+        """Applies an event of a journal entry."""
         before = self._bundle
         counts = before is not None and self._counts(event)
         commands = self._ledger.apply(event)
@@ -78,7 +78,7 @@ class _Teller:
             self._add_command(entry, command)
 
     def told(self) -> BundleStory:
-        """Returns the story."""
+        """Returns the history of the bundle."""
         bundle, ledger = self._bundle, self._ledger
         if bundle is None:
             is_old = 0 <= self._number < self._known_before
@@ -99,7 +99,7 @@ class _Teller:
         )
 
     def _counts(self, event: Entry) -> bool:
-        """Whether an event is about the present attempt at the bundle."""
+        """Returns whether an event belongs to the current attempt at the bundle."""
         match event:
             case BundleReply():
                 return event.attempt.bundle == self._number and self._ledger.is_open(event.attempt)

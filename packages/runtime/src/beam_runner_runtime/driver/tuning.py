@@ -1,4 +1,4 @@
-"""How a job is cut into bundles and shards: by its plan, unless its options say it."""
+"""Defaults for the division of a job into bundles and shards, derived from the plan and the job's options."""
 
 from __future__ import annotations
 
@@ -16,26 +16,31 @@ _SHARDS_ENOUGH = 64
 _JOINT_BYTES_IN_TURNS = 8 << 20
 _STREAMING_CHECKPOINT_MS = 500
 _LARGE_BYTES = 256 << 20
-"""From about here on two machines are done sooner by Spark's shuffle than by a store: see ADR 0021."""
+"""Approximate size above which Spark's shuffle outperforms a store on a two-machine cluster, see ADR 0021."""
 _MOST_EXCHANGES = 4
 _MOST_EXCHANGES_OF_ALL = 100
-"""Where what a section ends with has no place to go, it had better be the whole job."""
+"""Limit if bundles share no data store. A section can't write its output anywhere, so it should cover
+the complete job.
+"""
 
 
 _STREAM_PAUSES = Pauses(1_000, 120_000)
-"""Short enough that a stream catches up soon after user code is well again, and long enough that a bundle which
-fails for days costs next to nothing."""
+"""Pauses between retries of a stream. A short pause lets the stream recover soon after user code works
+again. A long pause limits the cost of a bundle that fails for days.
+"""
 _LEAST_OUTSIDE_ATTEMPTS = 4
 
 
 @attrs.frozen
 class RetrySettings:
-    """How often a server has failed bundles run again.
+    """Retry limits of a server for failed bundles.
 
     Attributes:
-        task_attempts: most attempts at a bundle of a bounded job whose user code raises.
-        stream_attempts: most attempts at a bundle of a stream; None is without limit.
-        outage_seconds: how long a bounded job waits for an unavailable neighbour; None is without limit.
+        task_attempts: maximum number of attempts at a bundle of a bounded job if user code raises
+            an exception.
+        stream_attempts: maximum number of attempts at a bundle of a stream; None is without limit.
+        outage_seconds: maximum wait in seconds of a bounded job for an external system; None is
+            without limit.
     """
 
     task_attempts: int = 1
@@ -45,13 +50,14 @@ class RetrySettings:
 
 @attrs.frozen
 class JobTuning:
-    """How a job is cut.
+    """Division of a job into bundles and shards.
 
     Attributes:
-        shards: how many key shards its stages have.
-        limits: of bundles.
-        policy: of splits.
-        section_policy: whether sections are run as Spark's own jobs; None if the job has none.
+        shards: number of key shards of each stage.
+        limits: limits of the scheduler.
+        policy: policy that splits work into bundles.
+        section_policy: policy that selects sections to run as Spark jobs; None if the job has no
+            sections.
     """
 
     shards: int
@@ -70,16 +76,16 @@ def tuning_of(
     shares_data: bool = True,
     on_cluster: bool = False,
 ) -> JobTuning:
-    """How a new job is cut.
+    """Returns the division of a new job.
 
     Args:
-        plan: the job's.
-        cores: of the whole cluster.
-        retries: how often the server has failed bundles run again.
-        wishes: of the job, which win.
-        bulk: whether the server has bounded work carried by Spark's own jobs.
-        shares_data: whether there is a place for data between stages that all bundles reach.
-        on_cluster: whether bundles run on other machines than the server.
+        plan: plan of the job.
+        cores: number of cores of the cluster.
+        retries: retry limits of the server.
+        wishes: options of the job, which override the defaults.
+        bulk: whether the server runs bounded work as Spark jobs.
+        shares_data: whether all bundles can reach a common data store.
+        on_cluster: whether bundles run on machines other than the server.
     """
     limits = Limits(
         parallelism=cores * TUNING.lanes_per_core,
@@ -90,7 +96,8 @@ def tuning_of(
     if plan.streaming:
         policy = DefaultPolicy(checkpoint_after=_STREAMING_CHECKPOINT_MS, halves_restrictions=False)
     elif plan.takes_turns:
-        # An SDK's bundle costs up to 0.2 s at its end, where a sampling thread is waited for.
+        # The end of an SDK's bundle costs up to 0.2 s, because the harness joins its sampling
+        # thread.
         policy = DefaultPolicy(spreads=False)
         limits = attrs.evolve(limits, joint_bytes=_JOINT_BYTES_IN_TURNS)
     if wishes.checkpoint_interval is not None:
@@ -104,10 +111,10 @@ def tuning_of(
 def with_retries(
     limits: Limits, plan: JobPlan, retries: RetrySettings, wishes: JobWishes
 ) -> Limits:
-    """Returns limits with those for failed bundles.
+    """Returns `limits` with retry limits for failed bundles.
 
-    An endless job is patient: it waits for what may become right, since nobody could run it again
-    from its beginning. All others end soon, so that whoever waits for the end learns of the failure.
+    A stream waits until a failure is repaired, because a user can't rerun it from its beginning. A
+    bounded job fails soon, so that a waiting client learns of the failure.
     """
     if not plan.is_endless:
         seconds = retries.outage_seconds
@@ -127,7 +134,7 @@ def with_retries(
 
 
 def _section_policy(bulk: Bulk, *, shares_data: bool, on_cluster: bool) -> SectionPolicy | None:
-    """None where no stage is to wait for a section."""
+    """Returns the policy that selects sections, or None if no stage should wait for a section."""
     if bulk is Bulk.ALWAYS or (bulk is Bulk.AUTO and not shares_data):
         return DefaultSectionPolicy()
     if bulk is Bulk.AUTO and on_cluster:
@@ -136,12 +143,12 @@ def _section_policy(bulk: Bulk, *, shares_data: bool, on_cluster: bool) -> Secti
 
 
 def shards_for(cores: int, *, few: bool) -> int:
-    """How many key shards the stages of a job have.
+    """Returns the number of key shards of a job's stages.
 
-    Many small shards are grouped faster than few large ones, which do not fit into caches, or not
-    into memory; and where they are very small, they share a bundle. A ``few`` are enough for a
-    stream, where each shard has bundles of its own, and for one interpreter, to which each bundle is
-    a cost. On many cores there are many in any case.
+    Grouping of many small shards is faster, because a large shard exceeds the CPU caches or the
+    memory. Very small shards share a bundle. ``few`` selects the minimum number. The minimum
+    suffices for a stream, in which each shard has separate bundles. It also suffices for a single
+    interpreter, in which each bundle adds a cost. With many cores, the number is large anyway.
     """
     least = cores * _LEAST_SHARDS_PER_CORE
     most = least if few else min(cores * _MOST_SHARDS_PER_CORE, _SHARDS_ENOUGH)

@@ -1,4 +1,4 @@
-"""What the parts of a job wait for, as records with the names that people gave."""
+"""Conditions that the parts of a job wait for, as records with the users' step names."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from beam_runner_runtime.driver.processes import Silence
 from beam_runner_runtime.sections.plan import stages_of
 
 _MOST_OF_A_KIND = 3
-"""Of one stage: each key shard may have a timer."""
+"""Maximum number of waits of one kind per stage. For example, each key shard can have a timer."""
 _MOST = 200
 _MOST_STEPS = 6
-"""A stage may be thousands of steps, and have many waits."""
+"""Maximum number of step names per wait. A stage can contain thousands of steps and have many waits."""
 
 
 def job_waits(
     coordinator: Coordinator, plan: JobPlan, silent: Iterable[Silence], waits: Iterable[Wait]
 ) -> tuple[Wait, ...]:
-    """Returns what a job waits for: first what a cluster or a process keeps back, then the stages in their order.
+    """Returns the conditions that a job waits for: first those of the cluster and its processes, then
+    those of the stages.
 
     Args:
-        coordinator: of the job.
-        plan: of the job.
-        silent: the worker processes that don't answer.
-        waits: what its stages wait for, as the scheduler reports it.
+        coordinator: coordinator of the job.
+        plan: plan of the job.
+        silent: unresponsive worker processes.
+        waits: conditions that the stages wait for, from the scheduler.
     """
     found: list[Wait] = []
     counts: Counter[tuple[str, WaitKind]] = Counter()
@@ -44,11 +45,11 @@ def job_waits(
 
 
 def waits_for_clock(ledger: Ledger, waits: Iterable[Wait]) -> bool:
-    """Whether a job is idle because its sources and timers are: that is nothing to report.
+    """Returns whether the job only waits for idle sources and timers, which needs no report.
 
     Args:
-        ledger: of the job.
-        waits: what its stages wait for.
+        ledger: ledger of the job.
+        waits: conditions that the stages wait for.
     """
     return (
         ledger.next_wake is not None
@@ -96,7 +97,7 @@ def _of_runner(
 
 
 def _named(wait: Wait, plan: JobPlan) -> Wait:
-    """Returns a wait with the full names of the steps that wait, and of those that give what is awaited."""
+    """Returns a wait with the full names of the waiting steps and of the steps that they wait for."""
     if not wait.stage or wait.steps:
         return wait
     stage = plan.stages[wait.stage]
@@ -115,6 +116,6 @@ def _named(wait: Wait, plan: JobPlan) -> Wait:
 
 
 def _steps(plan: JobPlan, stages: Iterable[str]) -> tuple[str, ...]:
-    """Returns the full names of the steps in stages; of many the first and the last."""
+    """Returns the full names of the steps in stages. Shortens a long list to the first and the last name."""
     names = [name for stage in stages for name in plan.stages[stage].spec.name.split(" + ")]
     return tuple(names if len(names) <= _MOST_STEPS else (names[0], "...", names[-1]))

@@ -1,4 +1,4 @@
-"""Looks now and then whether somebody is at work on what a job says to run, and recovers if nobody is."""
+"""Periodic check that a process works on each bundle that the server assigned, with recovery if not."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class JobWatch:
-    """The watchdog of one job; belongs to the job's own thread.
+    """Watchdog of one job. Only the job's thread can use it.
 
     Args:
-        job_id: the job's.
-        reporter: is told of a defect.
-        worker_stacks: asks the worker processes what their threads do.
+        job_id: id of the job.
+        reporter: receiver of messages about defects.
+        worker_stacks: function that requests the stacks of the worker processes.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class JobWatch:
         self._bundles_are_lost = Since()
 
     def look(self, coordinator: Coordinator, taken: float) -> None:
-        """Looks, if it is time to; gives up and runs again what nobody is at work on.
+        """Runs the check if it is due. Abandons and reruns bundles that no process works on.
 
-        The job's thread may have waited for minutes since it took in what had come, as for a journal
-        whose store is away. What processes said meanwhile isn't taken in, so that time doesn't count.
+        The job's thread can block for minutes, for example during a journal outage. The messages of
+        that time aren't handled yet, so the time doesn't count.
 
         Args:
-            coordinator: the job's.
-            taken: the time up to which all that came is taken in; of ``time.monotonic``.
+            coordinator: coordinator of the job.
+            taken: time (``time.monotonic``) up to which all messages are handled.
         """
         now, listened = taken, taken - self._busy
         self._busy += time.monotonic() - taken
@@ -63,28 +63,28 @@ class JobWatch:
         limit = LIMITS.watchdog_seconds
         for link in watchdog.defects(coordinator.lanes.claims(), coordinator.moved, now):
             where = f"Python worker {link.hello.pid} on {link.hello.host}"
-            what = f"{where} was given a bundle, but {link.doing.value}"
-            self._tell(what, "the process is replaced, and its bundle runs again")
+            what = f"{where} got a bundle, but {link.doing.value}"
+            self._tell(what, "the server replaces the process and reruns the bundle")
             notice(Detector.WATCHDOG, where)
             loss = coordinator.lanes.give_up(link)
             process = LostProcess(link.hello.host, link.hello.pid)
             coordinator.lose(loss, f"{what} for more than {limit:g} s", process)
         if self._loop_is_lost.seconds(is_so=coordinator.is_loop_lost, now=listened) > limit:
-            self._tell("no process has the loop of this job", "its bundles run again")
-            coordinator.take_loop_back("no process had it")
-        # Bundles are looked for only where nothing moves.
+            self._tell("no process runs the loop of this job", "the server reruns its bundles")
+            coordinator.take_loop_back("no process ran it")
+        # Search for lost bundles only if the job makes no progress.
         lost = lost_bundles(coordinator) if now - coordinator.moved > limit / 2 else []
         if self._bundles_are_lost.seconds(is_so=bool(lost), now=listened) > limit:
-            self._tell(f"no process was given these bundles: {len(lost)}", "they are run now")
+            self._tell(f"open bundles without a process: {len(lost)}", "the server runs them now")
             coordinator.place(lost)
 
     def _tell(self, what: str, then: str) -> None:
         text = (
-            f"{what} for more than {LIMITS.watchdog_seconds:g} s: {then}. This is a defect of the runner;"
-            " the log of the server has the stacks of all threads"
+            f"{what} for more than {LIMITS.watchdog_seconds:g} s: {then}. This is a"
+            " defect of the runner; the server log contains the stacks of all threads"
         )
         self._reporter.message(Importance.WARNING, text)
         found = (*stacks.threads(), *self._worker_stacks())
         _LOGGER.error(
-            "job %s: %s. What all threads do:\n%s", self._job_id, text, stacks.as_text(found)
+            "job %s: %s. Stacks of all threads:\n%s", self._job_id, text, stacks.as_text(found)
         )

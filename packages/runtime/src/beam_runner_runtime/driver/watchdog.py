@@ -1,7 +1,8 @@
-"""The rule of the watchdog: what a server says to run, and nobody is at work on, is a defect of the runner.
+"""Rule of the watchdog: an assigned bundle that no process works on is a defect of the runner.
 
-A process says every two seconds what it does. A bundle that its process is at work on is no defect, however long
-that takes; nor is a process that says nothing, which may be stopped, or in code that holds Python's lock.
+A process reports its activity every 2 s. A bundle with an active process isn't a defect, even if it
+takes long. A process without reports isn't a defect either: it may be stopped, or C code may hold
+Python's GIL.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ Item = TypeVar("Item")
 
 @attrs.frozen
 class Claim:
-    """A bundle or a loop that the server says to run in a process. Times are seconds of one clock.
+    """Bundle or loop that the server assigned to a process. All times are seconds of the same clock.
 
     Attributes:
-        since: the time at which the process was told to run it.
-        doing: what the process says that it is doing.
-        doing_since: the time from which on it has said so.
-        heard: the time at which it said anything last.
+        since: time of the assignment.
+        doing: activity that the process reported last.
+        doing_since: time of the first report of this activity.
+        heard: time of the latest message of the process.
     """
 
     since: float
@@ -35,12 +36,12 @@ class Claim:
 
 
 def is_defect(claim: Claim, moved: float, now: float) -> bool:
-    """Returns whether nobody is at work on a claim, and has not been for `watchdog_seconds`.
+    """Returns whether no process has worked on a claim for `LIMITS.watchdog_seconds`.
 
     Args:
-        claim: the bundle or the loop.
-        moved: the time of the last commit of the job.
-        now: the present time.
+        claim: assigned bundle or loop.
+        moved: time of the job's latest commit.
+        now: current time.
     """
     limit = LIMITS.watchdog_seconds
     if now - claim.heard > LIMITS.watchdog_heard_seconds:
@@ -49,7 +50,7 @@ def is_defect(claim: Claim, moved: float, now: float) -> bool:
         case Doing.IDLE:
             return now - max(claim.since, claim.doing_since) > limit
         case Doing.LOOP | Doing.ORDER:
-            # With short bundles it may be between two of them each time that it says what it does.
+            # With short bundles, each report can fall between two bundles.
             return now - max(claim.since, claim.doing_since, moved) > limit
         case _:
             return False
@@ -57,12 +58,12 @@ def is_defect(claim: Claim, moved: float, now: float) -> bool:
 
 @attrs.define
 class Since:
-    """The time since which something has been so, at each of several looks."""
+    """Start time of a condition that several consecutive checks observe."""
 
     _began: float | None = None
 
     def seconds(self, *, is_so: bool, now: float) -> float:
-        """Returns for how many seconds it has been so; 0 if it is not."""
+        """Returns the seconds since the condition became true, or 0 if `is_so` is false."""
         if not is_so:
             self._began = None
             return 0.0
@@ -72,5 +73,5 @@ class Since:
 
 
 def defects(claims: Sequence[tuple[Item, Claim]], moved: float, now: float) -> list[Item]:
-    """Returns the places whose claims nobody is at work on."""
+    """Returns the items whose claims no process works on."""
     return [place for place, claim in claims if is_defect(claim, moved, now)]

@@ -1,4 +1,4 @@
-"""The checks of watermarks in running jobs: off, but for a server that is told to make them."""
+"""Watermark checks in running jobs, disabled unless an environment variable enables them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import os
 from beam_runner_runtime.driver.ledger import Ledger
 
 VARIABLE = "BEAM_SPARK_CHECK_WATERMARKS"
-"""If not empty, a job fails if a watermark passes data that was on time; for the server."""
+"""Environment variable of the server. If it isn't empty, a job fails when a watermark overtakes data."""
 
 
 def are_checked() -> bool:
-    """Returns whether this process is told to check watermarks."""
+    """Returns whether watermark checks are enabled in this process."""
     return bool(os.environ.get(VARIABLE))
 
 
 def first_overtaken(ledger: Ledger) -> str:
     """Returns a sentence about the first data that a watermark has overtaken since the last call.
 
-    Empty if there is none, or if nobody looks.
+    Returns "" if no watermark has overtaken data, or if the checks are disabled.
     """
     if ledger.watch is None:
         return ""
@@ -32,7 +32,9 @@ def first_overtaken(ledger: Ledger) -> str:
         if first.collection in stage.outputs.values()
     ]
     return (
-        f"a watermark has overtaken data, which is a defect of the runner: {plan.stages[first.stage].spec.title!r}"
-        f" is at {first.watermark} ms, and reads an element at {first.timestamp} ms of"
-        f" {first.collection!r} (written by {', '.join(map(repr, writers))}), which was on time there"
+        "defect of the runner: a watermark has overtaken data."
+        f" {plan.stages[first.stage].spec.title!r} has the watermark {first.watermark}"
+        f" ms, and reads an element with timestamp {first.timestamp} ms from"
+        f" {first.collection!r} (written by {', '.join(map(repr, writers))}), which was"
+        " on time in that collection"
     )

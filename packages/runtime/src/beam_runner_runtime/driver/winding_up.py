@@ -1,4 +1,4 @@
-"""The end of a job: waits until its lanes and sections have ended, then ends its processes."""
+"""End of a job: waits for the end of its lanes and sections, then ends its processes."""
 
 from __future__ import annotations
 
@@ -29,33 +29,34 @@ def wind_up(
     cancel: bool,
     grace: float = 0.0,
 ) -> None:
-    """Returns when the placement has ended all lanes and sections of a job.
+    """Waits until the placement has ended all lanes and sections of a job.
 
-    A Spark job that was about to start when its group was cancelled is not in that group yet.
-    So the group is cancelled again until no job is left.
+    A Spark job that starts during the cancellation of its job group isn't in that group yet.
+    Therefore, the cancellation repeats until no Spark job is left.
 
     Args:
-        coordinator: of the job, whose lanes were closed.
-        placement: of the job.
-        inbox: what happens to the job.
-        seconds: the longest wait.
-        cancel: whether all lanes are cancelled, and not only those that don't end by themselves.
-        grace: the seconds before the first cancellation.
+        coordinator: coordinator of the job, with closed lanes.
+        placement: placement of the job.
+        inbox: events of the job.
+        seconds: maximum wait in seconds.
+        cancel: whether to cancel all lanes at once; otherwise only lanes that don't end by
+            themselves.
+        grace: seconds before the first cancellation.
     """
     lanes, sections = coordinator.lanes, coordinator.sections
     began = time.monotonic()
     again = began + grace
     while (lanes.alive or sections.alive) and time.monotonic() < began + seconds:
-        # A lane that has no slot would never open, and then could not be closed.
+        # A lane without a slot never opens, and therefore can't be closed.
         stuck = lanes.are_busy or time.monotonic() > began + LIMITS.lane_close_seconds
         if (cancel or stuck or sections.alive) and time.monotonic() >= again:
             again = time.monotonic() + LIMITS.job_look_seconds
             try:
                 placement.cancel()
             except Exception as failure:
-                # The placement itself may be what has failed; the job's end is told all the same.
+                # The placement itself may be broken. Report the end of the job anyway.
                 why = str(failure).partition("\n")[0]
-                _LOGGER.warning("lanes of a job are not cancelled: %s", why)
+                _LOGGER.warning("Can't cancel the lanes of a job: %s", why)
                 return
         match inbox.next(LIMITS.job_look_seconds):
             case LaneEnded(number, _):
@@ -69,9 +70,10 @@ def wind_up(
 
 
 def end_processes(processes: JobProcesses, life: Life[JobPhase]) -> bool:
-    """Ends all processes of a job, in order if the job is to tear down; returns whether all exited."""
+    """Ends all processes of a job, with an orderly teardown if required. Returns whether all processes exited."""
     if life.state is JobPhase.TEARING_DOWN:
-        # Also if the job failed, because callbacks of committed bundles still have to run.
+        # Tear down even if the job failed, because callbacks of committed bundles still have to
+        # run.
         gone = processes.end(abort=False, seconds=LIMITS.teardown_seconds)
         life.take(Event.ALL_GONE if gone else Event.LATE)
         if gone:

@@ -1,4 +1,4 @@
-"""The neighbours that the worker processes of one job wait for."""
+"""Outages of external systems that the worker processes of one job wait for."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from beam_runner_runtime.driver.patient_journal import Outage
 
 
 class WorkerOutages:
-    """Belongs to the job's own thread. Times are those of ``time.monotonic``."""
+    """Outages, by worker process. Only the job's thread can use it. Times are from ``time.monotonic``."""
 
     def __init__(self) -> None:
         self._awaited: dict[WorkerLink, Outage] = {}
 
     def told(self, link: WorkerLink, message: NeighbourAwaited, now: float) -> None:
-        """A process has said what it waits for, or that it waits no longer."""
+        """Handles a message of a process about the start or the end of its wait."""
         if not message.neighbour:
             self._awaited.pop(link, None)
             return
@@ -27,11 +27,11 @@ class WorkerOutages:
         self._awaited[link] = Outage(away, since, now)
 
     def gone(self, link: WorkerLink) -> None:
-        """A process has ended."""
+        """Removes an exited process."""
         self._awaited.pop(link, None)
 
     def current(self) -> tuple[Outage, ...]:
-        """Returns an outage for each neighbour, from when the first process began to wait."""
+        """Returns an outage for each external system, with the time at which the first process started to wait."""
         found: dict[str, Outage] = {}
         for outage in sorted(self._awaited.values(), key=lambda one: one.since):
             found.setdefault(outage.away.neighbour, outage)
