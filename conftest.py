@@ -1,4 +1,4 @@
-"""What all tests share: no example is wrong for being slow, and one that fails prints how to see it again."""
+"""Hypothesis settings of all tests: no deadline for examples, and a failed example prints how to reproduce it."""
 
 from __future__ import annotations
 

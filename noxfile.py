@@ -2,11 +2,13 @@
 # requires-python = ">=3.11"
 # dependencies = ["nox[uv]>=2025.5.1"]
 # ///
-"""What CI runs, and how a developer runs the same: ``python3 -m nox`` for all, ``-s <session>`` for one.
+"""Sessions of CI and of developers: ``python3 -m nox`` runs all of them, ``-s <session>`` runs one
+session.
 
-Nox reads the block above and gets itself uv, which fills a virtual environment in seconds; without it (``NOX_SCRIPT_MODE=none``)
-everything works with pip, slower. Sessions install the packages as wheels, never the source tree, so an undeclared dependency
-fails here before it fails at a user's.
+Nox reads the script block above and installs uv, which creates a virtual environment in seconds.
+Without uv (``NOX_SCRIPT_MODE=none``) the sessions use pip, which is slower. Sessions install the
+packages as wheels, never the source tree. So an undeclared dependency fails in a session before it
+fails for a user.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pathlib import Path
 import nox
 from nox.command import CommandFailed
 
-sys.path.insert(0, str(Path(__file__).parent))  # nox may come from an environment of its own
+sys.path.insert(0, str(Path(__file__).parent))  # nox may come from a separate environment
 
 import tools.nox_others
 import tools.nox_slow  # noqa: F401 - these, too
@@ -62,10 +64,11 @@ from tools.version_cells import NEWEST, OLDEST, install_cell, pyspark_wheels
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.stop_on_first_error = False
-# As pip does: behind a company's proxy only the system's certificates are right.
+# Use the system's certificates, as pip does: a company's proxy needs them.
 os.environ.setdefault("UV_SYSTEM_CERTS", "true")
 
-# What a bare `nox` and CI run: the longest first, and last what reads their results.
+# Sessions of a bare `nox` and of CI: the longest sessions first, and the sessions that read their
+# results last.
 IN_CI = (
     *("lint", "layers", "api"),
     *("plain", "tests", "validates_runner", "pipelines_part", "second_runner", "cluster"),
@@ -74,7 +77,7 @@ IN_CI = (
     *("go", "docs", "purity", "memory_part", "wordcount"),
     "capabilities",
 )
-# What needs none of our wheels runs beside the session that makes what the others share.
+# Sessions without our wheels run beside the session that builds the shared wheels.
 FIRST = ("environment", "lint", "layers", "api", "tests(architecture)")
 LAST = ("capabilities",)
 nox.options.sessions = ["ci"]
@@ -82,7 +85,7 @@ nox.options.sessions = ["ci"]
 
 @nox.session(venv_backend="none")
 def ci(session: nox.Session) -> None:
-    """Everything that has to pass, two sessions side by side. ``-- SESSION ...`` runs some of it."""
+    """Runs all sessions that must pass, two sessions in parallel. ``-- SESSION ...`` selects sessions."""
     tests = [f"tests({suite})" for suite in reversed(SUITES)]
     names = [one for name in IN_CI for one in (tests if name == "tests" else [name])]
     chosen = [name for name in session.posargs or names if name not in (*FIRST, *LAST)]
@@ -100,13 +103,13 @@ def ci(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def both_pysparks(session: nox.Session) -> None:
-    """Build wheels of the newest and the oldest pyspark side by side, because PyPI has sources only."""
+    """Builds wheels of the newest and the oldest pyspark in parallel, because PyPI has source distributions only."""
     pyspark_wheels(session, NEWEST.pyspark_version, OLDEST.pyspark_version)
 
 
 @nox.session(default=False)
 def wheels(session: nox.Session) -> None:
-    """Build the wheels that the other sessions install: our packages and the newest pyspark."""
+    """Builds the wheels that the other sessions install: our packages and the newest pyspark."""
     session.install("hatchling")
     WHEELS.mkdir(parents=True, exist_ok=True)
     for stale in WHEELS.glob("beam_*.whl"):
@@ -124,7 +127,7 @@ def wheels(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def environment(session: nox.Session) -> None:
-    """The environment that sessions of whole pipelines on Spark share, because filling one takes seconds."""
+    """Creates the environment that sessions with pipelines on Spark share, because installing it takes seconds."""
     need_java(session)
     groups = (one for name in ("test", "pipelines", "validates-runner") for one in group(name))
     install(session, f"{distribution('executor')}[stores]", *groups, compiled=True)
@@ -132,7 +135,7 @@ def environment(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Checks style, likely bugs, layers, sizes, tests without assertions, class names, bounds on siblings, and words."""
+    """Checks style, likely bugs, banned names of each layer, size limits, tests without assertions, class names, sibling version bounds, and words."""
     session.install(*group("lint"))
     session.run("python", "-m", "tools.siblings", env={"PYTHONPATH": ""})
     session.run("python", "tools/check_sizes.py")
@@ -145,7 +148,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(requires=needs("both_pysparks", "wheels"))
 def types(session: nox.Session) -> None:
-    """Types of every package, of the tools, the examples and this file; and all that is used of Beam, in each minor version, and of PySpark, in the oldest and the newest."""
+    """Checks types of all packages, tools, examples and this file, and the used APIs of each minor version of Beam and of the oldest and newest PySpark."""
     groups = (*group("types"), *group("test"), *group("layers"), *group("api"))
     everything = f"{distribution('executor')}[hdfs,stores,web]"
     install(session, everything, "nox", "pip", *groups)
@@ -162,9 +165,9 @@ def types(session: nox.Session) -> None:
 
 @nox.session(requires=needs("wheels"))
 def docs(session: nox.Session) -> None:
-    """Builds the site in .nox/site, with a reference from docstrings; fails if a link or picture leads to no file."""
+    """Builds the documentation site with an API reference from docstrings in .nox/site, and checks its links."""
     install(session, distribution("executor"), *group("docs"), compiled=False)
-    # What they import of Beam writes remarks to the standard error, which are no warnings of Sphinx's.
+    # Imports of Beam write messages to the standard error that are not Sphinx warnings.
     build = ("sphinx-build", "-j", "auto", "--fail-on-warning", "--keep-going", "-q", "-E")
     site = ("-c", "docs/site", ".", str(ROOT / ".nox" / "site"))
     session.run(*build, *site, env={"PYTHONPATH": ""})
@@ -173,14 +176,14 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def layers(session: nox.Session) -> None:
-    """The contracts of .importlinter: who may import whom."""
+    """Checks the import contracts of .importlinter."""
     session.install(*group("layers"))
     session.run("lint-imports", "--no-logo", "--no-cache", env={"PYTHONPATH": SOURCES})
 
 
 @nox.session
 def api(session: nox.Session) -> None:
-    """The public names of each package: those that others use, as listed, and changed only with release notes."""
+    """Checks that the listed public names of each package are the names in use, and that changes have release notes."""
     session.install(*group("api"))
     session.run("python", "-m", "tools.public_api", *session.posargs, env={"PYTHONPATH": ""})
 
@@ -188,7 +191,7 @@ def api(session: nox.Session) -> None:
 @nox.session(requires=needs("wheels"))
 @nox.parametrize("package", list(PACKAGES), ids=list(PACKAGES))
 def purity(session: nox.Session, package: str) -> None:
-    """Each wheel, alone in an empty environment: every module imports and loads nothing it must not; examples run."""
+    """Checks each wheel alone in an empty environment: modules import, load no forbidden module, and examples run."""
     install(session, distribution(package) + WITH_EXTRAS.get(package, ""))
     session.run("python", "-I", "tools/check_purity.py", PACKAGES[package])
     for example in RUNS_ALONE.get(package, ()):
@@ -198,7 +201,7 @@ def purity(session: nox.Session, package: str) -> None:
 @nox.session(requires=needs("wheels"))
 @nox.parametrize("suite", SUITES, ids=SUITES)
 def tests(session: nox.Session, suite: str) -> None:
-    """Unit tests of one package on its own wheel, with what it declares and no more; or the tests between packages."""
+    """Runs unit tests of one package on its wheel with its declared dependencies only, or the tests between packages."""
     if suite in PACKAGES:
         run_unit_tests(session, suite)
     elif suite == "contracts":
@@ -221,13 +224,13 @@ def tests(session: nox.Session, suite: str) -> None:
 
 @nox.session(requires=needs("wheels"))
 def web(session: nox.Session) -> None:
-    """Unit tests of the web interface on its own wheel, and what it shows of Beam's own job server and, where it is found, of Prism."""
+    """Runs unit tests of the web interface on its wheel, and checks its pages for Beam's job server and, if installed, Prism."""
     run_unit_tests(session, "web")
 
 
 @nox.session(requires=needs("wheels"))
 def browser(session: nox.Session) -> None:
-    """The pages of the web interface in a real Chromium: Debian's, which is installed where it may be."""
+    """Tests the pages of the web interface in Chromium. The session installs Debian's Chromium if it has permission."""
     need_chromium(session)
     install(session, distribution("web"), *group("test"), *group("web"), *group("browser"))
     run_pytest(
@@ -237,19 +240,19 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def plain(session: nox.Session) -> None:
-    """A fixed part of ``plain_all``: what is slow in several environments runs in one of them."""
+    """Runs a fixed part of ``plain_all``: slow tests of several environments run in one environment."""
     run_on_plain_processes(session, *results_of(session, "-m", "not slow"))
 
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def pipelines_part(session: nox.Session) -> None:
-    """Those of the session ``pipelines`` in which it counts that the processes are Spark's."""
+    """Runs the tests of the session ``pipelines`` that depend on Spark's processes."""
     run_pytest(session, *ON_SPARK, *SIDE_BY_SIDE, *results_of(session))
 
 
 @nox.session(requires=needs("both_pysparks", "wheels"))
 def lanes(session: nox.Session) -> None:
-    """Some pipelines, embedded, with the loop inside a task switched off; on the lowest versions that our files name."""
+    """Runs some embedded pipelines without the loop inside a task, on the lowest declared versions."""
     need_java(session)
     install_cell(session, OLDEST, *group("test"))
     selection = ("--without-loop", *results_of(session, "-k", "embedded"))
@@ -258,26 +261,26 @@ def lanes(session: nox.Session) -> None:
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def cluster(session: nox.Session) -> None:
-    """Some pipelines on a cluster of three executors on this machine, also while they and workers die."""
+    """Runs some pipelines on a local cluster of three executors, also while executors and workers are killed."""
     run_on_a_cluster(session, *IN_CI_ON_A_CLUSTER)
 
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def doors(session: nox.Session) -> None:
-    """Ways in that are no server of their own user's, each begun as its user does; `doors_all` runs all of them."""
+    """Tests some ways to start the runner without a separate server, as users start it; `doors_all` runs all of them."""
     selection = session.posargs or ("-m", "not slow")
     run_pytest(session, "tests/doors", *SIDE_BY_SIDE, "--dist=load", *selection)
 
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def validates_runner(session: nox.Session) -> None:
-    """Beam's own suites against a real server on Spark, each test in one kind of environment; some also as a stream and with ``pre_optimize=none``."""
+    """Runs Beam's test suites on a server on Spark, each test in one environment; some tests also as a stream and with ``pre_optimize=none``."""
     run_beams_suites(session, *results_of(session, "-m", "not slow"))
 
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def go(session: nox.Session) -> None:
-    """A fixed part of the Go SDK's own integration tests, and a job of Go and Python; skipped where there is no Go."""
+    """Runs a fixed part of the Go SDK's integration tests, and a job of Go and Python; skipped without Go."""
     if shutil.which("go") is None:
         session.skip("Go was not found: install Go 1.26 or newer to run pipelines of its SDK")
     run_pytest(session, "tests/go", *results_of(session))
@@ -285,14 +288,14 @@ def go(session: nox.Session) -> None:
 
 @nox.session(requires=needs("wheels"))
 def second_runner(session: nox.Session) -> None:
-    """The runner on Dask of examples/second_runner, where no PySpark is: words, a stateful stream, Beam's own suite."""
+    """Tests the Dask runner of examples/second_runner without PySpark: words, a stateful stream, Beam's suite."""
     install(session, distribution("server"), *group("test"), *group("second-runner"))
     run_pytest(session, "tests/second_runner", *session.posargs)
 
 
 @nox.session(venv_backend="none")
 def capabilities(session: nox.Session) -> None:
-    """Compares the table of capabilities with what the sessions of pipelines came to. ``-- --write`` writes it."""
+    """Compares the table of capabilities with the results of pipeline sessions. ``-- --write`` writes the table."""
     results = [RESULTS / f"{name}.xml" for name in WITH_RESULTS]
     if missing := [path.stem for path in results if not path.exists()]:
         session.error(f"no results of {' and '.join(missing)}: run these sessions first, in full")
@@ -301,7 +304,7 @@ def capabilities(session: nox.Session) -> None:
 
 @nox.session(requires=needs("wheels"))
 def wordcount(session: nox.Session) -> None:
-    """The main job: count the words of real text on Spark. ``-- --input GLOB`` takes text of your own."""
+    """Counts the words of real text on Spark. ``-- --input GLOB`` reads other text."""
     need_java(session)
     install(session, f"{distribution('executor')}[web]")
     session.run("python", "-P", "examples/wordcount.py", *session.posargs, env={"PYTHONPATH": ""})
@@ -309,13 +312,13 @@ def wordcount(session: nox.Session) -> None:
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def kills(session: nox.Session) -> None:
-    """Workers die at every step of the commit protocol, a server in a commit, and Spark; beside it one of them all at random."""
+    """Kills workers at every step of the commit protocol, a server in a commit, and Spark, and one random process."""
     if session.posargs:
         run_pytest(session, "tests/kills", "-m", "not slow", *session.posargs)
         return
     seed = secrets.randbelow(2**16)
     victim, environment = KILLED[seed % len(KILLED)]
-    at_random = f"test_random_kills.py::test_on_one_machine[{seed}-{environment}-{victim}]"
+    at_random = f"test_random_kills.py::test_random_kills_on_one_machine_keep_the_result_exact[{seed}-{environment}-{victim}]"
     fixed = ("test_short.py", "test_gauges.py", "test_shutdown_table.py")
     which = [f"tests/kills/{name}" for name in (*fixed, at_random)]
     run_pytest(session, *which, "--seed", str(seed), *SIDE_BY_SIDE)
@@ -323,14 +326,14 @@ def kills(session: nox.Session) -> None:
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def memory_part(session: nox.Session) -> None:
-    """A tenth of what `memory` measures, embedded."""
+    """Runs the tests of `memory` with a tenth of the data, embedded."""
     tenth = ("--part", "0.1", "-k", "embedded and not one_key", "-s")
     run_pytest(session, "tests/memory", *(session.posargs or tenth))
 
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def differential_part(session: nox.Session) -> None:
-    """A few of the pipelines and streams that `differential` compares, others each time."""
+    """Compares a few random pipelines and streams, as `differential` does; every run has different pipelines."""
     run_pytest(session, "tests/differential")
     few = ("--pipelines", "20", "--streams", "10", "--batch", "10", "--environment", "LOOPBACK")
     run_python(session, "tests/differential/differential.py", *(session.posargs or few))
@@ -338,7 +341,7 @@ def differential_part(session: nox.Session) -> None:
 
 @nox.session(requires=needs("environment"), venv_backend="none")
 def streams_and_batches_part(session: nox.Session) -> None:
-    """Compare a few random streams with batches, others each time, on plain processes."""
+    """Compares a few random streams with batches on plain processes; every run has different streams."""
     run_pytest(session, "tests/streams_and_batches")
     few = ("--streams=16", "--batch=3", "--drains=0.3", "--without-spark")
     compare = "tests/streams_and_batches/streams_and_batches.py"
@@ -347,7 +350,7 @@ def streams_and_batches_part(session: nox.Session) -> None:
 
 @nox.session(requires=needs("wheels"))
 def outages_part(session: nox.Session) -> None:
-    """A few of the outages that `outages` has, others each time, on plain processes."""
+    """Runs a few of the outages of `outages` on plain processes; every run has different outages."""
     few = ("--rounds=1", "--lengths=3", "--site=data store", "--site=state store", "--site=service")
     run_outages(session, *(session.posargs or few))
     run_pytest(session, "tests/outages", f"--ignore={OUTAGES_BEYOND_THE_LIMIT}")

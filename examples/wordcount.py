@@ -1,7 +1,7 @@
-"""The main job: counts the words of real text with Beam's own wordcount, on Spark.
+"""Word count of real text with Beam's own wordcount, on Spark.
 
-Starts `beam-spark-jobserver`, submits `apache_beam.examples.wordcount` as it is, shows progress while
-it runs, and prints the commonest words and how to do the same by hand.
+The program starts `beam-spark-jobserver`, submits `apache_beam.examples.wordcount` unchanged, and
+shows its progress. It prints the most frequent words and the equivalent commands.
 
     python examples/wordcount.py --input '/path/to/*.txt' --output /tmp/counts
 """
@@ -32,15 +32,15 @@ START_LIMIT_SECONDS = 180.0
 STOP_LIMIT_SECONDS = 20.0
 WORDS_SHOWN = 20
 _SHOWN = ("Read", "Split")
-"""Transforms of Beam's wordcount whose outputs are counted while it runs: lines, and words."""
+"""Transforms of Beam's wordcount whose outputs the progress line counts: lines, and words."""
 
 
 class Failed(Exception):
-    """The job could not be done; the text says why."""
+    """Raised if the job fails; the text names the cause."""
 
 
 def main() -> int:
-    """Runs the job; returns 0 if it has succeeded."""
+    """Runs the job; returns 0 if the job succeeds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--input",
@@ -55,7 +55,7 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
-    logging.disable(logging.WARNING)  # Beam remarks on optional packages that it does not find
+    logging.disable(logging.WARNING)  # Beam logs missing optional packages
     try:
         with tempfile.TemporaryDirectory(prefix="beam-wordcount-") as folder:
             output = arguments.output or str(Path(folder, "counts"))
@@ -97,18 +97,18 @@ def _count(pattern: str, output: str, folder: Path) -> None:
 
 
 class _Address:
-    """What the server says when it serves."""
+    """Addresses in the server's first line."""
 
     def __init__(self, line: str) -> None:
         self.line = line
         self.endpoint = line.partition(" at ")[2].split()[0]
         self.pages = line.partition("; its jobs are shown at ")[2].partition(";")[0]
-        """Where its web interface is; empty where it has none."""
+        """URL of the web interface; empty without a web interface."""
 
 
 @contextlib.contextmanager
 def _server(log: Path) -> Iterator[_Address]:
-    """A running job server, stopped at the end of the block."""
+    """Starts a job server, and stops it at the end of the block."""
     command = [sys.executable, "-P", "-m", "beam_spark_executor.cli", "--job-port", "0"]
     print("Starting beam-spark-jobserver: Spark takes some seconds ...", flush=True)
     with log.open("w") as errors, _process(command, subprocess.PIPE, errors) as process:
@@ -125,7 +125,7 @@ def _server(log: Path) -> Iterator[_Address]:
 
 
 def _pass_on(stream: IO[str], lines: queue.SimpleQueue[str]) -> None:
-    """The first line of a stream, or an empty one at its end."""
+    """Returns the first line of a stream, or an empty line at its end."""
     lines.put(stream.readline())
 
 
@@ -133,7 +133,7 @@ def _pass_on(stream: IO[str], lines: queue.SimpleQueue[str]) -> None:
 def _process(
     command: list[str], stdout: Any, stderr: Any, **environment: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process out of the reach of the terminal's Ctrl-C, so that it is stopped in order here."""
+    """Starts a process that doesn't get the terminal's Ctrl-C, so that the program can stop it in order."""
     process = subprocess.Popen(
         command,
         stdout=stdout,
@@ -149,7 +149,7 @@ def _process(
         try:
             process.wait(STOP_LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
-            process.terminate()  # the second one hurries
+            process.terminate()  # a second signal makes the server exit at once
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_LIMIT_SECONDS)
             process.kill()
@@ -176,7 +176,9 @@ def _run(address: _Address, pattern: str, output: str, folder: Path, started: fl
         progress = _Progress(client, started, pages)
         with _process(command, lines, lines, TMPDIR=str(folder)) as process:
             while process.poll() is None and not progress.is_over():
-                with contextlib.suppress(JobApiError):  # it will answer the next time, or never
+                with contextlib.suppress(
+                    JobApiError
+                ):  # the next poll will succeed, or the loop ends
                     progress.show()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(1)
@@ -184,13 +186,14 @@ def _run(address: _Address, pattern: str, output: str, folder: Path, started: fl
                 process.wait(STOP_LIMIT_SECONDS)
         if not progress.is_over():
             progress.show()
-        # gRPC may hang or abort where the client ends (grpc/grpc#40620): then the job's state tells.
+        # gRPC can hang or abort at the client's exit (grpc/grpc#40620). In this case the state of
+        # the job decides.
         if process.returncode > 0 or not progress.is_done():
             raise Failed(f"the pipeline failed:\n{progress.errors() or _tail(log)}")
 
 
 class _Progress:
-    """What the Job API says of the one job of this server."""
+    """Job API's view of the only job of this server."""
 
     def __init__(self, client: Any, started: float, pages: str) -> None:
         self._client = client
@@ -201,15 +204,15 @@ class _Progress:
         self._shown: dict[str, str] = {}
 
     def is_over(self) -> bool:
-        """Whether the job was seen at its end."""
+        """Whether the job was seen in a terminal state."""
         return self._state is not None and self._state.is_terminal
 
     def is_done(self) -> bool:
-        """Whether the job was seen at a good end."""
+        """Whether the job was seen in the state DONE."""
         return self._state is not None and self._state.name == "DONE"
 
     def show(self) -> None:
-        """Prints a line: the job's state, and how many elements were read and written so far."""
+        """Prints a line: the job's state, and the numbers of elements read and written."""
         seconds = time.monotonic() - self._started
         text = f"[{seconds:5.1f} s] "
         if self._job_id is None:
@@ -228,7 +231,7 @@ class _Progress:
             print(text, flush=True)
 
     def errors(self) -> str:
-        """The job's error messages."""
+        """Returns the job's error messages."""
         from beam_runner_model.jobs import Importance, JobMessage
 
         if self._job_id is None:
@@ -240,7 +243,7 @@ class _Progress:
         )
 
     def _find(self) -> None:
-        """Looks for the job, and in its pipeline for the PCollections that are worth showing."""
+        """Finds the job, and the PCollections of its pipeline that the progress line shows."""
         from apache_beam.portability.api import beam_runner_api_pb2
 
         for job in self._client.jobs():
@@ -254,7 +257,7 @@ class _Progress:
                 print(f"The job's page: {self._pages}jobs/{job.job_id}", flush=True)
 
     def _element_counts(self) -> dict[str, int]:
-        """Elements so far in the outputs of the transforms shown."""
+        """Returns the current element counts in the outputs of the shown transforms."""
         from apache_beam.coders import VarIntCoder
 
         counts = dict.fromkeys(_SHOWN, 0)
@@ -266,7 +269,7 @@ class _Progress:
 
 
 def _read_counts(output: str) -> collections.Counter[str]:
-    """The counts that wordcount wrote: lines of ``word: count`` in files beside each other."""
+    """Returns the counts that wordcount wrote: lines of ``word: count`` in several files."""
     counts: collections.Counter[str] = collections.Counter()
     for name in glob.glob(glob.escape(output) + "-*-of-*"):
         for line in Path(name).read_text(encoding="utf-8").splitlines():

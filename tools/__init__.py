@@ -1,1 +1,1 @@
-"""What the nox sessions of this repository run beside well-known tools."""
+"""Tools of this repository that nox sessions run beside well-known tools."""

@@ -1,4 +1,4 @@
-"""The text of a listing of public names, with signatures as griffe reads them from source text."""
+"""Text of a listing of public names, with signatures that griffe reads from source text."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tools.api_users import packages
 
 _LONGEST_VALUE = 80
 Blocks = dict[tuple[str, str], list[str]]
-"""The lines of each name, by its module and itself. A module that is used as a whole has the name ``""``."""
+"""Lines of each name by its module and name. A module that is used as a whole has the name ``""``."""
 
 
 @dataclass
 class Listing:
-    """What is used of one package, and what can't be part of its public API.
+    """Used names of one package, and names that can't be part of its public API.
 
     Attributes:
-        blocks: the public names.
-        problems: names that others may not use.
+        blocks: public names with their lines.
+        problems: used names that other packages must not use.
     """
 
     blocks: Blocks = field(default_factory=dict)
@@ -32,8 +32,8 @@ def listings(root: Path, users: Mapping[str, str]) -> dict[str, Listing]:
     """Returns the listing of each package by its import name.
 
     Args:
-        root: the repository.
-        users: the names that are used, each with one place that uses it.
+        root: repository folder.
+        users: used names, each with one place that uses it.
     """
     found = packages(root)
     loader = griffe.GriffeLoader(search_paths=[folder.parent for folder in found.values()])
@@ -69,7 +69,7 @@ def _add(listing: Listing, modules: griffe.ModulesCollection, name: str, place: 
 
 
 def _split(modules: griffe.ModulesCollection, name: str) -> tuple[griffe.Module, list[str]]:
-    """Returns the module that a full name begins with, and the rest of it."""
+    """Splits a full name into its module and the rest."""
     first, *rest = name.split(".")
     module = modules[first]
     while rest and rest[0] in module.modules:
@@ -95,7 +95,7 @@ def _bases(cls: griffe.Class) -> str:
 
 
 def _by_kind(member: griffe.Object | griffe.Alias) -> tuple[bool, str]:
-    """Returns a sort key: fields stay in their order, which calls depend on; methods are sorted."""
+    """Returns a sort key: fields keep their order, because calls depend on it; methods are sorted."""
     return member.is_function, member.name if member.is_function else ""
 
 
@@ -128,7 +128,7 @@ def write(distribution: str, blocks: Blocks) -> str:
 
 
 def read(text: str) -> Blocks:
-    """Returns what `write` has written."""
+    """Parses the text that `write` returns."""
     blocks: Blocks = {}
     module, name = "", ""
     for line in text.splitlines():

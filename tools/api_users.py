@@ -1,4 +1,4 @@
-"""Who uses which names of our packages: other packages, examples, documents and installers."""
+"""Users of names of our packages: other packages, examples, documents and installers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.used_names import uses_in_text
 _CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _NAME_IN_PROSE = re.compile(r"`(beam_(?:runner|spark)_\w+(?:\.\w+)+)")
 _FOR_TESTS = "testing"
-"""The modules that a package offers to the tests of its users."""
+"""Modules of a package for the tests of its users."""
 Named = tuple[str, str]
 """A full name, such as ``beam_runner_model.waits.Wait``, and the place that uses it."""
 
@@ -24,9 +24,9 @@ def packages(root: Path) -> dict[str, Path]:
 
 
 def users_by_name(root: Path) -> dict[str, str]:
-    """Returns for each name that is used across packages one place that uses it.
+    """Returns each name that other packages use, with one place that uses it.
 
-    The tests of a package may use private names. Of their uses only those of modules for tests count.
+    The tests of a package may use private names. The tool counts only uses by modules for tests.
     """
     users: dict[str, str] = {}
     for use, place in _uses_across_packages(root):
@@ -79,7 +79,7 @@ def _uses_in_code(code: str, place: str, roots: frozenset[str]) -> Iterator[Name
 def _modules_in_strings(
     code: str, place: str, modules: frozenset[str], own: str
 ) -> Iterator[Named]:
-    """Yields the modules of other packages that strings name, because these are imported at run time."""
+    """Yields the modules of other packages in strings, because the code imports them at run time."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             first, dot, _ = node.value.partition(".")
@@ -88,7 +88,7 @@ def _modules_in_strings(
 
 
 def _entry_points(pyproject: Path, root: Path) -> Iterator[Named]:
-    """Yields what the commands and extensions of a package name."""
+    """Yields the targets of a package's commands and extensions."""
     if not pyproject.exists():
         return
     project = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("project", {})

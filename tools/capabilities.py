@@ -1,8 +1,9 @@
-"""Writes docs/reference/capabilities.md from what tests came to: ``python tools/capabilities.py --write RESULTS.xml ...``.
+"""Writes docs/reference/capabilities.md from test results: ``python tools/capabilities.py --write RESULTS.xml
+...``.
 
-The results are JUnit files of sessions that ran whole pipelines. ``tests/capabilities.toml`` says which
-tests show which part of the Beam model; a name there that no test has is an error, and so is, without
-``--write``, a page that says something else than the results.
+The results are JUnit files of sessions that ran pipelines. ``tests/capabilities.toml`` maps parts
+of the Beam model to tests. A pattern that matches no test is an error. Without ``--write``, a page
+that differs from the results is an error.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "capabilities.toml"
 PAGE = ROOT / "docs" / "reference" / "capabilities.md"
 PASSES = "passes"
-# Where pipelines ran: user code in Spark's workers, in the process that submitted, in a process of its own, Go's SDK over
-# LOOPBACK; bundles on lanes only, without the loop inside a task; on three executors.
+# Environments of the pipelines: Spark's workers, the submitting process, a separate process, and
+# Go's SDK over LOOPBACK; bundles on lanes only, without the loop inside a task; a cluster of three executors.
 COLUMNS = ("embedded", "LOOPBACK", "PROCESS", "Go", "lanes", "cluster")
 _OF_FILE = {"go": "Go", "lanes": "lanes", "cluster": "cluster"}
 _OF_ENVIRONMENT = {"LOOPBACK": "LOOPBACK", "PROCESS": "PROCESS"}
-_BEAM = re.compile(r"test_of_beam\[(\w+?)-(.+)-(?:default|LOOPBACK)\]")
-_GO = re.compile(r"test_of_go\[(\w+)\]")
+_BEAM = re.compile(r"test_beam_suite\[(\w+?)-(.+)-(?:default|LOOPBACK)\]")
+_GO = re.compile(r"test_go_suite\[(\w+)\]")
 _INTRODUCTION = """\
 # Capabilities
 
@@ -46,11 +47,11 @@ A column has the number of tests that pass in one kind of environment: *embedded
 
 @dataclass(frozen=True)
 class Capability:
-    """A part of the Beam model.
+    """Part of the Beam model.
 
     Attributes:
-        tests: patterns of names of tests.
-        gap: what is missing, in words; empty if nothing is known to be.
+        tests: patterns of test names.
+        gap: description of the missing parts; empty if no gap is known.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Capability:
 
 
 def capabilities(text: str) -> list[Capability]:
-    """What the list names, in its order."""
+    """Returns the listed capabilities in the order of the file."""
     return [
         Capability(entry["name"], tuple(entry.get("tests", ())), entry.get("gap", ""))
         for entry in tomllib.loads(text)["capability"]
@@ -67,14 +68,14 @@ def capabilities(text: str) -> list[Capability]:
 
 
 Outcomes = dict[str, dict[str, str]]
-"""What became of every test, by its name without environments and parameters, in each column."""
+"""Outcome of every test in each column, by test name without environments and parameters."""
 
 
 def results(paths: Iterable[Path]) -> Outcomes:
-    """What the files tell.
+    """Returns the outcomes in the files.
 
-    Of a test that ran several times in a column, what is not a pass counts. Tests that were skipped
-    are left out.
+    If a test ran several times in a column, an outcome other than a pass takes precedence. Skipped
+    tests are left out.
     """
     found: Outcomes = {}
     for path in paths:
@@ -118,10 +119,10 @@ def _outcome(case: Any) -> str:
 
 
 def shown_by(capability: Capability, outcomes: Outcomes) -> Outcomes:
-    """The tests of a capability with what became of them, in the order of the patterns.
+    """Returns the tests of a capability with their outcomes, in the order of the patterns.
 
     Raises:
-        SystemExit: a pattern is no test's name.
+        SystemExit: a pattern matches no test.
     """
     shown: Outcomes = {}
     for pattern in capability.tests:
@@ -133,7 +134,7 @@ def shown_by(capability: Capability, outcomes: Outcomes) -> Outcomes:
 
 
 def page(listed: list[Capability], outcomes: Outcomes) -> str:
-    """The whole page."""
+    """Returns the text of the page."""
     heads = ("part of the model", *COLUMNS, "else")
     table = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     details = []
@@ -153,7 +154,7 @@ def page(listed: list[Capability], outcomes: Outcomes) -> str:
 
 
 def _cell(shown: Outcomes, column: str) -> str:
-    """How many pass of those that ran there; nothing where none did."""
+    """Returns the number of passed tests, or ``passed of run``; empty if no test ran in the column."""
     ran = [columns[column] for columns in shown.values() if column in columns]
     passed = ran.count(PASSES)
     if not ran:

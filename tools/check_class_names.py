@@ -1,6 +1,6 @@
-"""Refuses a class name that two modules of our packages define: one name stands for one class.
+"""Refuses a class name that two modules of our packages define.
 
-Names that begin with an underscore are seen in their module alone, so they may repeat.
+Names that start with an underscore may repeat, because only their module sees them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Imports every module of an installed package and refuses what came along: ``python -I tools/check_purity.py <import name>``.
+"""Imports every module of an installed package and refuses forbidden imports: ``python -I
+tools/check_purity.py <import name>``.
 
-The contracts of ``.importlinter`` are read from source text. This looks at what really happens: a dynamic import, or a
-dependency that a dependency brings, is seen here and not there.
+The contracts of ``.importlinter`` are checked in source text. This tool checks the imports that
+really happen. So it also finds dynamic imports and dependencies of dependencies.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 from pathlib import Path
 
 CONTRACTS = Path(__file__).resolve().parent.parent / ".importlinter"
-# What a virtual environment may hold before anything is installed.
+# Distributions of an empty virtual environment.
 INSTALLERS = {"pip", "setuptools", "wheel"}
 ANYTHING = "*"
 OURS = ("beam_runner_", "beam_spark_")
@@ -23,7 +24,7 @@ SPARK = {"py4j", "pyspark"}
 
 
 def allowed_imports(package: str) -> tuple[set[str], set[str]]:
-    """Standard-library and third-party modules that the package's contract allows."""
+    """Returns the standard-library and third-party modules that the package's contract allows."""
     config = configparser.ConfigParser()
     config.read(CONTRACTS, encoding="utf-8")
     for section in config.values():
@@ -34,18 +35,18 @@ def allowed_imports(package: str) -> tuple[set[str], set[str]]:
 
 
 def allowed_packages(package: str) -> set[str]:
-    """The packages of others of which the package's contract allows anything."""
+    """Returns the third-party packages that the package's contract allows, completely or in part."""
     return {name.partition(".")[0] for name in allowed_imports(package)[1]}
 
 
 def layers_below(package: str) -> set[str]:
-    """The modules of ours that it may import, by dotted names, and those that these may import."""
+    """Returns the dotted names of our modules that the package may import, directly or indirectly."""
     below = {name for name in allowed_imports(package)[1] if name.startswith(OURS)}
     return below.union(*(layers_below(name.partition(".")[0]) for name in below))
 
 
 def module_names(package: str) -> list[str]:
-    """Every module of the package, found as files: nothing is imported."""
+    """Returns the names of all modules of the package from its files, without imports."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit(f"{package} is not installed as a package")
@@ -55,9 +56,9 @@ def module_names(package: str) -> list[str]:
 
 
 def modules_brought_along(package: str) -> set[str]:
-    """Modules that importing the whole package loads beside its own and what its contract allows.
+    """Returns the forbidden modules that an import of all modules of the package loads.
 
-    A package with the whole standard library on its list may load what it likes, except other layers.
+    A package that may import the complete standard library may load any module except other layers.
     """
     standard_library, third_party = allowed_imports(package)
     closed = ANYTHING not in standard_library
@@ -75,12 +76,12 @@ def modules_brought_along(package: str) -> set[str]:
 
 
 def is_part(name: str, of: str) -> bool:
-    """Whether a module is another one, or within it, or what it is in, which comes along with it."""
+    """Returns True if a module is another module, or one of its submodules or parents."""
     return f"{name}.".startswith(f"{of}.") or f"{of}.".startswith(f"{name}.")
 
 
 def undue_distributions(package: str) -> set[str]:
-    """Installed distributions that the package must do without."""
+    """Returns the installed distributions that the package must not need."""
     below = {name.partition(".")[0] for name in layers_below(package)}
     allowed = below.union(*map(allowed_packages, (package, *below)))
     installed = {
@@ -95,7 +96,7 @@ def undue_distributions(package: str) -> set[str]:
 
 
 def brought_by(distributions: set[str]) -> set[str]:
-    """Returns distributions with all that they need, by the names of their modules, as far as it is installed."""
+    """Returns the installed distributions that these distributions need, by the names of their modules."""
     found: set[str] = set()
     waiting = list(distributions)
     while waiting:

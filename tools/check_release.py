@@ -1,4 +1,4 @@
-"""Whether a package's source distribution and wheel hold all of its source, and no more.
+"""Comparison of a package's source distribution and wheel with its source: no missing and no other files::
 
 python -m tools.check_release packages/urns .nox/distributions/beam_runner_urns-0.1.0
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def problems(folder: Path, stem: Path) -> list[str]:
-    """What is wrong with the two files whose names begin as ``stem`` says."""
+    """Returns the problems of the two files whose names start with ``stem``."""
     source = {
         file.relative_to(folder).as_posix()
         for file in (folder / "src").rglob("*")

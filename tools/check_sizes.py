@@ -20,7 +20,7 @@ def python_files(root: Path) -> Iterator[Path]:
 
 
 def excesses(path: Path) -> Iterator[str]:
-    """One line of text for each limit that the file breaks."""
+    """Yields one line of text for each limit that the file exceeds."""
     source = path.read_text(encoding="utf-8")
     lines = len(source.splitlines())
     if lines > MOST_LINES_IN_FILE:

@@ -1,7 +1,8 @@
-"""Refuses tests that look at nothing: ``python tools/check_tests.py [folder]``.
+"""Refuses tests without checks: ``python tools/check_tests.py [folder]``.
 
-A test looks at something if it asserts, expects an exception, has a warning counted, or calls what
-does so: a function of the tests, found by its name, or one of Beam's and Python's own assertions.
+A test has a check if it asserts, expects an exception, counts warnings, or calls a function that
+does. Such a function is a helper of the tests, found by its name, or an assertion function of Beam
+or Python.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 SKIPPED_FOLDERS = {"build", "dist", "__pycache__"}
-# What fails where it finds something wrong: of pytest, Beam, unittest and Hypothesis.
+# Functions of pytest, Beam, unittest and Hypothesis that fail if a check fails.
 ASSERTIONS = frozenset(
     {
         "raises",
@@ -28,7 +29,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def test_files(root: Path) -> Iterator[Path]:
-    """Every Python file below a folder called ``tests``, or ``testing``, where helpers are."""
+    """Yields every Python file below a folder called ``tests``, or ``testing``, which contains helpers."""
     for path in sorted(root.rglob("*.py")):
         folders = path.relative_to(root).parts[:-1]
         hidden = any(name.startswith(".") or name in SKIPPED_FOLDERS for name in folders)
@@ -41,7 +42,7 @@ def functions(tree: ast.AST) -> Iterator[Function]:
 
 
 def calls(function: Function) -> set[str]:
-    """The names of what a function calls, without what they are attributes of."""
+    """Returns the names of the called functions, without the objects of methods."""
     called = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Call):
@@ -53,12 +54,12 @@ def calls(function: Function) -> set[str]:
 
 
 def asserts(function: Function) -> bool:
-    """Whether a function has an assertion of its own."""
+    """Returns True if a function contains an assertion."""
     return any(isinstance(node, ast.Assert) for node in ast.walk(function))
 
 
 def raises_assertion(function: Function) -> bool:
-    """Whether a helper says itself that something is wrong."""
+    """Returns True if a helper raises an AssertionError."""
     return any(
         isinstance(node, ast.Raise) and "AssertionError" in ast.unparse(node)
         for node in ast.walk(function)
@@ -66,7 +67,7 @@ def raises_assertion(function: Function) -> bool:
 
 
 def names_that_assert(trees: Iterable[ast.AST]) -> set[str]:
-    """The functions that assert, themselves or through others of the tests."""
+    """Returns the names of the functions that assert, directly or through other test functions."""
     found = set(ASSERTIONS)
     rest = []
     for tree in trees:

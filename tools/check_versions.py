@@ -1,9 +1,10 @@
-"""Looks for all that we use of Beam and PySpark, names and signatures, in other versions of them, in wheels or installed::
+"""Checks the used names and signatures of Beam and PySpark in other versions, in wheels or installed
+packages::
 
     python -m tools.check_versions apache_beam-2.72.0-*.whl apache_beam-2.77.0-*.whl /venv/lib/python3.11/site-packages
 
-Nothing is imported, so a second does for a version. What is not to be seen in source text counts as there: attributes of instances,
-names that are made when a module runs, calls with ``*``.
+The tool imports nothing, so a version takes one second. Names that source text doesn't show count
+as present: attributes of instances, names that a module creates at run time, and calls with ``*``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tools.used_names import Call, Use, uses_in
 SOURCES = Path(__file__).resolve().parent.parent / "packages"
 DISTRIBUTIONS = frozenset({"apache_beam", "pyspark"})
 _GENERATED = "_pb2"
-# In descriptors a letter that could belong to the escape before it is escaped itself.
+# In descriptors, a letter that could belong to the previous escape is escaped.
 _ESCAPED = re.compile(r"\\x([4-7][0-9a-f])")
 _MOST_STEPS = 20
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -32,7 +33,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True)
 class Found:
-    """A definition, with the module and, for what is in a class, the class that it is in."""
+    """Definition with its module and, for a class member, its class."""
 
     node: Definition
     module: str
@@ -40,16 +41,17 @@ class Found:
 
 
 class Missing(Exception):
-    """A name is not there."""
+    """Raised if a name doesn't exist."""
 
 
 class Version:
-    """The sources of one version of a distribution.
+    """Sources of one version of a distribution.
 
     Args:
-        name: for messages.
-        read: the text of a file by its path in the distribution; None if there is none.
-        exists: whether there is a folder with a path, or a file with that and some suffix.
+        name: name for messages.
+        read: function from a path in the distribution to the text of the file; None if the file
+            doesn't exist.
+        exists: function that returns whether a folder, or a file with any suffix, has a path.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class Version:
         self._modules: dict[str, Module | None] = {}
 
     def module(self, name: str) -> Module | None:
-        """A module; None if there is no source text of it."""
+        """Returns a module; None without source text."""
         if name not in self._modules:
             path = name.replace(".", "/")
             text = self._read(f"{path}.py")
@@ -72,7 +74,7 @@ class Version:
         return self._modules[name]
 
     def complaint(self, use: Use) -> str | None:
-        """What is wrong with a use in this version."""
+        """Returns the problem of a use in this version."""
         try:
             found = self._find(use.name)
         except Missing as missing:
@@ -82,7 +84,7 @@ class Version:
         return self._misfit(found, use.call, bound=use.bound)
 
     def _find(self, name: str) -> Found | None:
-        """The definition of a full name; None if it is there, or may be, and is no definition."""
+        """Returns the definition of a full name; None if the name exists, or can exist, without a definition."""
         parts = name.split(".")
         for count in range(len(parts), 0, -1):
             module = self.module(".".join(parts[:count]))
@@ -133,7 +135,7 @@ class Version:
         raise Missing(f"no {names[0]} in {module.name}")
 
     def _member(self, owner: Found, name: str, steps: int = 0) -> Found | None:
-        """A member of a class or of its bases; None if it may be there."""
+        """Returns a member of a class or of its bases; None if a member can exist that source text doesn't show."""
         assert isinstance(owner.node, ast.ClassDef)
         if steps > _MOST_STEPS or owner.node.decorator_list or owner.node.keywords:
             return None
@@ -149,11 +151,11 @@ class Version:
             except Missing:
                 continue
         if name.startswith("__"):
-            return None  # object's
+            return None  # member of object
         raise Missing(f"no {name} in {owner.module}.{owner.node.name}")
 
     def _bases(self, owner: Found) -> Iterator[Found | None]:
-        """The classes that a class is made of; None for each that can't be told."""
+        """Yields the base classes of a class; None for each unknown base."""
         assert isinstance(owner.node, ast.ClassDef)
         module = self.module(owner.module)
         assert module is not None
@@ -169,7 +171,7 @@ class Version:
             yield found if is_class else None
 
     def _misfit(self, found: Found, call: Call, *, bound: bool) -> str | None:
-        """Why a call does not fit."""
+        """Returns why a call doesn't match a signature."""
         node, label = found.node, f"{found.module}.{found.node.name}"
         skip = bound
         if isinstance(node, ast.ClassDef):
@@ -207,7 +209,7 @@ def _misfit_of(arguments: ast.arguments, call: Call, *, skip: bool) -> str | Non
 
 
 class Module:
-    """The names of a module: a definition, another node, or for what it imports the full name."""
+    """Names of a module. The value is a definition, another node, or the full name of an import."""
 
     def __init__(self, name: str, text: str, *, package: bool) -> None:
         self.name = name
@@ -216,17 +218,17 @@ class Module:
 
     @cached_property
     def names(self) -> dict[str, ast.AST | str]:
-        """What each name is bound to, at last."""
+        """Final binding of each name."""
         return {k: v for k, v in self._bound if k != "*"}
 
     @cached_property
     def stars(self) -> list[str]:
-        """The modules of which all names are taken over."""
+        """Modules from which all names are imported."""
         return [value for key, value in self._bound if key == "*" and isinstance(value, str)]
 
     @cached_property
     def makes_names(self) -> bool:
-        """Whether it has names that no statement binds."""
+        """Whether the module can have names that no statement binds."""
         return "__getattr__" in self.names or "globals()" in self.text
 
     @cached_property
@@ -236,7 +238,7 @@ class Module:
 
 
 def _bindings(body: Iterable[ast.stmt], package: str) -> Iterator[tuple[str, ast.AST | str]]:
-    """Names that statements bind, those of branches too."""
+    """Yields the names that statements bind, also in branches."""
     for node in body:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -266,7 +268,7 @@ def _bindings(body: Iterable[ast.stmt], package: str) -> Iterator[tuple[str, ast
 
 
 def version_of(path: Path) -> Version:
-    """The version at a path: a wheel, or the folder of a package that is unpacked."""
+    """Returns the version at a path: a wheel, or the folder of an unpacked package."""
     if path.is_dir():
         root = path.parent
 
@@ -287,17 +289,17 @@ def version_of(path: Path) -> Version:
 
 
 def distribution_of(path: Path) -> str:
-    """The import name of a wheel or a folder, as its name tells."""
+    """Returns the import name of a wheel or a folder, derived from its file name."""
     return path.name.partition("-")[0]
 
 
 def _inside_of(path: Path) -> list[Path]:
-    """The packages in a folder for packages; any other path as it is."""
+    """Returns the packages in a site-packages folder; any other path unchanged."""
     return [found for name in sorted(DISTRIBUTIONS) if (found := path / name).is_dir()] or [path]
 
 
 def main(arguments: list[str]) -> int:
-    """Checks each; 1 if something is wrong."""
+    """Checks each version; returns 1 if there is a problem."""
     parser = argparse.ArgumentParser(
         description="Names and signatures that we use, in other versions."
     )

@@ -1,6 +1,6 @@
 """Downloads a wheel of each minor version of Beam that the executor's bounds allow.
 
-What is in the folder stays. Nothing is installed, nor anything that Beam depends on fetched.
+Existing files in the folder stay. The tool installs nothing and downloads no dependencies of Beam.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PIP = (sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":
 
 
 def minors() -> list[str]:
-    """The minor versions of Beam that are allowed, such as ``2.72``."""
+    """Returns the allowed minor versions of Beam, such as ``2.72``."""
     needed = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["dependencies"]
     (bounds,) = (text for text in needed if text.startswith("apache-beam"))
     major, first, after = map(int, re.findall(r">=(\d+)\.(\d+).*<\d+\.(\d+)", bounds)[0])
@@ -25,13 +25,13 @@ def minors() -> list[str]:
 
 
 def fetch(folder: Path) -> list[Path]:
-    """The wheels in a folder, after those that are lacking are downloaded."""
+    """Downloads missing wheels and returns all wheels of the folder."""
     lacking = [minor for minor in minors() if not list(folder.glob(f"apache_beam-{minor}.*"))]
 
     def download(minor: str) -> None:
         subprocess.run([*PIP, "--dest", str(folder), f"apache-beam=={minor}.*"], check=True)
 
-    # Most of each download is waiting.
+    # Downloads mostly wait for the network.
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(download, lacking))
     return sorted(folder.glob("apache_beam-*.whl"))

@@ -1,7 +1,8 @@
-"""A contract for import-linter: a package imports only what it may and what it declares.
+"""Contract for import-linter: a package imports only listed and declared modules.
 
-import-linter's own contracts forbid modules by name. Here whatever is not on the list is refused, so that nothing new slips
-in, and a third-party import has to be declared in the package's ``pyproject.toml`` as well.
+import-linter's own contracts forbid modules by name. This contract refuses every module that is not
+listed, so that a new import can't pass unnoticed. The package's ``pyproject.toml`` must declare
+each third-party import, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
 
-# Import name -> distribution, where the two differ.
+# Import name -> distribution, if the names differ.
 DISTRIBUTIONS = {
     "apache_beam": "apache-beam",
     "google": "protobuf",
@@ -28,14 +29,14 @@ ANYTHING = "*"
 
 
 def distribution_of(root: str) -> str:
-    """The name of the distribution that a top-level module comes with."""
+    """Returns the name of the distribution that contains a top-level module."""
     return root.replace("_", "-") if root.startswith(_OURS) else DISTRIBUTIONS.get(root, root)
 
 
 def declared_distributions(pyproject: Path, *, with_extras: bool = False) -> set[str]:
-    """Names of the distributions that a package needs at run time; with those that its extras bring, if asked for.
+    """Returns the distributions that a package needs at run time, with its extras on request.
 
-    A few modules import what an extra brings, where somebody wants it; more is found by entry points, and is on no list.
+    A few modules import an extra on demand. Plug-ins come through entry points and are on no list.
     """
     project = tomllib.loads(pyproject.read_text())["project"]
     requirements = list(project.get("dependencies", []))
@@ -46,16 +47,17 @@ def declared_distributions(pyproject: Path, *, with_extras: bool = False) -> set
 
 
 class OnlyContract(Contract):
-    """Every import of ``package`` is on its lists and declared.
+    """Contract that every import of ``package`` is listed and declared.
 
-    Options: ``package``, its import name; ``pyproject``, path of its ``pyproject.toml``; ``standard_library``, modules of
-    the standard library that it may import, ``*`` for all; ``third_party``, import names of other packages that it may
-    import, or of parts of them. ``__future__`` and the package itself are always allowed.
+    Options: ``package``, its import name; ``pyproject``, path of its ``pyproject.toml``;
+    ``standard_library``, allowed modules of the standard library, ``*`` for all; ``third_party``,
+    import names of other allowed packages or of parts of them. ``__future__`` and the package
+    itself are always allowed.
     """
 
     type_name = "only"
 
-    # import-linter puts the parsed values in the place of these fields, hence Any.
+    # import-linter replaces these fields with the parsed values, hence Any.
     package: Any = fields.StringField()
     pyproject: Any = fields.StringField()
     standard_library: Any = fields.SetField(fields.StringField(), required=False, default=set())
@@ -94,7 +96,7 @@ class OnlyContract(Contract):
         ]
 
     def _objection(self, imported: str) -> str:
-        """Why ``imported`` is not allowed; empty if it is."""
+        """Returns why ``imported`` is not allowed; empty if it is allowed."""
         root = imported.partition(".")[0]
         if root in (self.package, "__future__"):
             return ""

@@ -1,4 +1,4 @@
-"""Libraries of others that bring their tests along in what they publish: what is installed, and which tests run pipelines."""
+"""Third-party libraries that publish their tests: requirements, and the tests that run pipelines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Library:
-    """One of them.
+    """Third-party library whose tests run on the server.
 
     Attributes:
-        name: on PyPI.
-        needed: what is installed, its own tests' needs included.
-        tests: pytest's arguments.
+        name: name on PyPI.
+        needed: requirements, including the needs of its tests.
+        tests: arguments of pytest.
     """
 
     name: str
@@ -62,4 +62,4 @@ LEFT_OUT = {
     "seqio": "not tried: it brings TensorFlow and JAX",
     "pangeo-forge-recipes": "not tried: its tests want older versions of pytest and zarr",
 }
-"""Others of which one might think, and why their tests are not run."""
+"""Other libraries that one could expect, and why the session doesn't run their tests."""

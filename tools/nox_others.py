@@ -1,4 +1,6 @@
-"""Sessions with what others have made, beside a bare ``nox``: Hadoop, Kafka, Airflow, stores, SDKs of other versions and languages, libraries."""
+"""Sessions outside of a bare ``nox`` with third-party software: Hadoop, Kafka, Airflow, stores, SDKs
+of other versions and languages, libraries.
+"""
 
 from __future__ import annotations
 
@@ -26,22 +28,22 @@ from tools.version_tables import OUTCOMES, PAGE, rows_of_clients, write_row
 
 @nox.session(requires=["wheels"], default=False)
 def clusters(session: nox.Session) -> None:
-    """Spark standalone on machines of their own (namespaces: needs root), which share nothing but S3. ``-- --gigabytes 4``, ``--rounds N`` for more, ``--store=folder``."""
+    """Tests Spark standalone on namespace machines (needs root) that share only S3. ``-- --gigabytes 4``, ``--rounds N`` for more, ``--store=folder``."""
     run_on_machines(session, "tests/clusters", "-s", *session.posargs)
 
 
 @nox.session(requires=needs("wheels"))
 def clusters_part(session: nox.Session) -> None:
-    """Whole pipelines on the machines of `clusters`, embedded: bounded ones by Spark's shuffle, a stream by a store of S3's protocol, moto."""
+    """Runs embedded pipelines on the machines of `clusters`: bounded jobs through Spark's shuffle, a stream through moto's S3 server."""
     need_machines(session)
-    selection = ("-k", "(every_element and embedded) or small or began_on_one")
+    selection = ("-k", "(exactly_once_on_a_cluster and embedded) or small or started_on_one")
     tests = ("tests/clusters/test_pipelines.py", "--store=moto", *selection)
     run_pytest(session, *tests, *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
 def hdfs(session: nox.Session) -> None:
-    """Hadoop's own servers: the contract of stores, refusals, faults; then as `clusters`, with HDFS in place of S3. Needs Maven, and root for the second."""
+    """Tests Hadoop's servers: store contract, refusals, faults; then `clusters` with HDFS instead of S3. Needs Maven, and root for the second part."""
     need_maven(session)
     need_java(session)
     tests = (*group("test"), *group(MORE_FOR_TESTS["executor"]))
@@ -52,7 +54,7 @@ def hdfs(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def kafka(session: nox.Session) -> None:
-    """A stream of a real Kafka's topic while workers, Java, the server and the broker are killed; refusals. Needs Maven. ``-- --rounds N --seed S`` for more."""
+    """Reads a Kafka topic while workers, Java, the server and the broker are killed; tests refusals. Needs Maven. ``-- --rounds N --seed S`` for more."""
     need_maven(session)
     need_java(session)
     install(session, distribution("executor"), *group("test"), *group("kafka"))
@@ -61,7 +63,7 @@ def kafka(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def airflow(session: nox.Session) -> None:
-    """Airflow's operator for Beam runs a program by the runner's name; some 250 packages."""
+    """Runs a program with Airflow's Beam operator, which finds the runner by name; installs some 250 packages."""
     need_java(session)
     install(session, distribution("executor"), *group("test"), *group("airflow"))
     run_pytest(session, "tests/doors/test_airflow.py", *session.posargs)
@@ -69,7 +71,7 @@ def airflow(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def java(session: nox.Session) -> None:
-    """Pipelines of the Java SDK, Python pipelines with Java transforms, and a part of Java's tests for runners. Needs Maven."""
+    """Runs pipelines of the Java SDK, Python pipelines with Java transforms, and a part of Java's runner tests. Needs Maven."""
     if shutil.which("mvn") is None or shutil.which("javac") is None:
         session.skip("NOT RUN: a JDK and Maven were not found: install openjdk-17-jdk and maven")
     install(session, distribution("executor"), *group("test"), *group("kafka"))
@@ -83,7 +85,7 @@ def java(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def clients(session: nox.Session) -> None:
-    """Clients with other versions of Python's and Go's SDK, through each environment: the second table of docs/reference/versions.md."""
+    """Tests clients with other versions of the Python and Go SDKs in each environment; writes the second table of docs/reference/versions.md."""
     need_java(session)
     install(session, distribution("executor"), "uv", *group("test"))
     kept = ROOT / ".nox" / "sdks"
@@ -101,13 +103,13 @@ def clients(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 @nox.parametrize("library", [nox.param(one, id=one.name) for one in LIBRARIES])
 def thirdparty(session: nox.Session, library: Library) -> None:
-    """The tests of a library of others, on the server. ``-- --oracle`` leaves their pipelines to Beam's own runners."""
+    """Runs the tests of a third-party library on the server. ``-- --oracle`` runs them on Beam's own runners."""
     need_java(session)
     for name, reason in LEFT_OUT.items():
         session.warn(f"NOT RUN: {name}: {reason}")
     install(session, distribution("executor"), *library.needed)
     folder = ROOT / "tests" / "thirdparty"
     command = ("-c", str(folder / "pytest.ini"), "-p", "on_the_server", *library.tests, "-rfEs")
-    with session.chdir(str(session.virtualenv.location)):  # where files may stay
+    with session.chdir(str(session.virtualenv.location)):  # files may stay in this folder
         arguments = (*command, *session.posargs)
         run_pytest(session, *arguments, PYTHONPATH=str(folder), BEAM_LIBRARY=library.name)

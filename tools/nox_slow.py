@@ -1,4 +1,4 @@
-"""Sessions that a bare ``nox`` and CI leave out: they take long, or write figures and pictures."""
+"""Sessions outside of a bare ``nox`` and CI: they take long, or write figures and pictures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from tools.version_tables import OUTCOMES, PAGE, outcome, write_row
 
 @nox.session(requires=["wheels"], default=False)
 def damages(session: nox.Session) -> None:
-    """1,200 damages each to journal and job list of a server that was closed or killed, none of them silent; CI runs some of them."""
+    """Damages the journal and job list of a closed or killed server 1,200 times each; no damage may pass silently. CI runs a part."""
     install(session, distribution("executor"), *group("test"))
     count = os.environ.get("BEAM_DAMAGES", "1200")
     suites = ("runtime/tests/driver/test_damage.py", "jobservices/tests/test_damages.py")
@@ -55,24 +55,25 @@ def damages(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def pipelines(session: nox.Session) -> None:
-    """Whole pipelines against real servers on Spark, some side by side; CI runs most of them on plain processes, and some so."""
+    """Runs pipelines on servers on Spark, some in parallel. CI runs most of them on plain processes and a part on Spark."""
     selection = (f"--ignore={CLUSTER}", "--promised-times", *session.posargs)
     run_pytest(session, "tests/pipelines", *SIDE_BY_SIDE, *selection)
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def plain_all(session: nox.Session) -> None:
-    """Whole pipelines against real servers on plain processes, each in all kinds of environment; CI runs a fixed part."""
+    """Runs pipelines on servers on plain processes, each in all environments; CI runs a fixed part."""
     run_on_plain_processes(session, *session.posargs)
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def bulk(session: nox.Session) -> None:
-    """Every section that can be run as one, on ``local[*]``, to the end of all four parts, whatever comes of each.
+    """Runs all pipelines that can be sections as sections, on ``local[*]``. A failed part doesn't stop the other three parts.
 
-    These are whole pipelines (``tests/pipelines`` but streams, and what only lanes do) and all of Beam's suites with
-    ``--bulk always``, two files of pipelines without a store, and 300 random pipelines beside the oracle. None over
-    LOOPBACK, whose one interpreter has no sections. ``-- ARGUMENTS`` go to the first part.
+    The parts are: ``tests/pipelines`` without streams and lane tests; Beam's suites with ``--bulk
+    always``; two files of pipelines without a store; and 300 random pipelines compared with the
+    oracle. No part runs over LOOPBACK, whose only interpreter has no sections. ``-- ARGUMENTS`` go
+    to the first part.
     """
     left_out = (
         *(f"--ignore={file}" for file in (CLUSTER, *STREAMS)),
@@ -84,7 +85,9 @@ def bulk(session: nox.Session) -> None:
     parts: tuple[Callable[[], object], ...] = (
         lambda: run_pytest(session, *side_by_side, "--bulk=always", *session.posargs),
         lambda: run_pytest(session, *WITHOUT_A_STORE, *SIDE_BY_SIDE, *spanned, "--data-dir=none"),
-        lambda: run_beams_suites(session, "-k", "default and not as_it_is", "--bulk=always"),
+        lambda: run_beams_suites(
+            session, "-k", "default and not other_client_options", "--bulk=always"
+        ),
         lambda: run_python(session, *random, "--pipelines=300", "--streams=0"),
     )
     failed = []
@@ -99,7 +102,7 @@ def bulk(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def hostile(session: nox.Session) -> None:
-    """20,000 mutated pipelines, 100,000 hostile requests; CI has some. ``-- --requests N --seed S --hypothesis-seed=N`` runs others."""
+    """Sends 20,000 mutated pipelines and 100,000 hostile requests; CI sends a part. ``-- --requests N --seed S --hypothesis-seed=N`` changes them."""
     install(session, distribution("executor"), *group("test"))
     examples = os.environ.get("BEAM_HOSTILE_EXAMPLES", "20000")
     tests = ("tests/hostile", "-s")
@@ -110,7 +113,7 @@ def hostile(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def release_files(session: nox.Session) -> None:
-    """Notes, source distributions and wheels of all packages, checked, in .nox/distributions. ``-- --write`` moves the notes' fragments into CHANGELOG.md."""
+    """Writes and checks release notes, source distributions and wheels in .nox/distributions. ``-- --write`` moves the fragments into CHANGELOG.md."""
     session.install(*group("release"))
     shutil.rmtree(RELEASE, ignore_errors=True)
     for package in PACKAGES:
@@ -119,7 +122,8 @@ def release_files(session: nox.Session) -> None:
         notes = ("towncrier", "build", "--config", str(ROOT / "pyproject.toml"))
         how = "--yes" if "--write" in session.posargs else "--draft"
         session.run(*notes, f"--dir={folder}", f"--version={version}", how)
-        # The wheel is made of the source distribution, so that one which lacks something is seen.
+        # Build the wheel from the source distribution, so that a file missing from the distribution
+        # is found.
         session.run("python", "-m", "build", "-n", "-o", str(RELEASE), str(folder), silent=True)
         name = f"{distribution(package).replace('-', '_')}-{version}"
         session.run("python", "-m", "tools.check_release", str(folder), str(RELEASE / name))
@@ -128,7 +132,7 @@ def release_files(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels", "release_files"], default=False)
 def release(session: nox.Session) -> None:
-    """All that is released, installed together where nothing else is, runs a pipeline of the README."""
+    """Installs the released packages alone in an environment and runs a pipeline of the README."""
     need_java(session)
     pyspark = [line for line in CONSTRAINTS.read_text().splitlines() if line.startswith("pyspark")]
     constraints = Path(session.create_tmp()) / "constraints.txt"
@@ -147,7 +151,7 @@ def release(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def sizes(session: nox.Session) -> None:
-    """The rows of docs/appendix/limits.md that can be run without Spark, at full size; CI has small ones. ``-- -k chain`` for one."""
+    """Tests the limits of docs/appendix/limits.md that need no Spark, at full size; CI has small sizes. ``-- -k chain`` selects one limit."""
     install(session, distribution("executor"), *group("test"))
     run_pytest(session, "tests/sizes", "-s", *session.posargs)
 
@@ -163,7 +167,7 @@ def web_pictures(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def engine_long(session: nox.Session) -> None:
-    """The engine's random tests with 10,000 runs each, for half an hour or more. ``-- --hypothesis-seed=N`` runs a seed again."""
+    """Runs the engine's random tests 10,000 times each, for at least half an hour. ``-- --hypothesis-seed=N`` repeats a seed."""
     install(session, distribution("engine"), *group("test"), *group("oracle"))
     arguments = list(session.posargs)
     if not any(argument.startswith("--hypothesis-seed") for argument in arguments):
@@ -176,7 +180,7 @@ def engine_long(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def engine_cost(session: nox.Session) -> None:
-    """The figures of docs/engine/cost.md, written there; fails if an event or a grouping costs more than it may."""
+    """Writes the figures of docs/engine/cost.md; fails if an event or a grouping costs more than its limit."""
     install(session, distribution("engine"))
     page = ROOT / "docs" / "engine" / "cost.md"
     text = page.read_text(encoding="utf-8")
@@ -194,7 +198,7 @@ def engine_cost(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def engine_coverage(session: nox.Session) -> None:
-    """Which lines of the engine its own tests run; fails below 95 %."""
+    """Measures the line coverage of the engine by its own tests; fails below 95 %."""
     install(session, distribution("engine"), "coverage>=7", *group("test"), *group("oracle"))
     data = {"COVERAGE_FILE": str(Path(session.create_tmp()) / "coverage"), "PYTHONPATH": ""}
     measure = ("python", "-P", "-m", "coverage")
@@ -205,13 +209,13 @@ def engine_coverage(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def cluster_all(session: nox.Session) -> None:
-    """More pipelines on a cluster of three executors on this machine."""
+    """Runs more pipelines on a local cluster of three executors."""
     run_on_a_cluster(session, *ON_A_CLUSTER)
 
 
 @nox.session(requires=["wheels"], default=False)
 def doors_all(session: nox.Session) -> None:
-    """All ways in: the tutorial, a notebook, YAML, ``spark-submit``, Prism's door and Beam's tests of it, PostgreSQL, parents that are killed."""
+    """Tests all ways to start the runner: tutorial, notebook, YAML, ``spark-submit``, Prism's client and suite, PostgreSQL, killed parent processes."""
     need_java(session)
     packages = (distribution("executor"), distribution("web"))
     groups = ("test", "notebook", "postgresql", "validates-runner", "yaml")
@@ -221,37 +225,37 @@ def doors_all(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def validates_runner_all(session: nox.Session) -> None:
-    """Beam's own suites against a real server on Spark, each test in both kinds of environment, also as a stream and with ``pre_optimize=none``."""
+    """Runs Beam's test suites on a server on Spark, each test in both environments, also as a stream and with ``pre_optimize=none``."""
     run_beams_suites(session, *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench(session: nox.Session) -> None:
-    """This runner beside FnApiRunner and, where it is found, Prism. ``-- --write`` writes the table; ``-- --pages`` compares with and without web pages."""
+    """Compares this runner with FnApiRunner and, if installed, Prism. ``-- --write`` writes the table; ``-- --pages`` compares runs with and without web pages."""
     run_bench(session, "bench", "[web]")
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench_starts(session: nox.Session) -> None:
-    """A new program's first pipeline by several runners, and one in a warm program. ``-- --prism PATH`` has Prism among them."""
+    """Measures a new program's first pipeline on several runners, and a pipeline in a warm program. ``-- --prism PATH`` adds Prism."""
     run_bench(session, "starts")
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench_streams(session: nox.Session) -> None:
-    """Latency and throughput of a stream beside Spark's transformWithState and, where it is found, Prism. ``-- --write`` writes the table."""
+    """Compares stream latency and throughput with Spark's transformWithState and, if installed, Prism. ``-- --write`` writes the table."""
     run_bench(session, "streams")
 
 
 @nox.session(requires=["wheels"], default=False)
 def bench_tables(session: nox.Session) -> None:
-    """Five million rows of Parquet by Spark's readers in a pipeline, by Beam's, and by hand. ``-- --rows N`` for others."""
+    """Reads five million rows of Parquet with Spark's readers in a pipeline, with Beam's, and by hand. ``-- --rows N`` changes the number."""
     run_bench(session, "tables")
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def kills_long(session: nox.Session) -> None:
-    """Servers, Spark, workers and SDK harnesses die everywhere and at any time. ``-- --rounds N --seed S`` for more."""
+    """Kills servers, Spark, workers and SDK harnesses at all crash points and at random times. ``-- --rounds N --seed S`` for more."""
     names = (
         "short",
         "crash_points",
@@ -267,23 +271,23 @@ def kills_long(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def kills_on_a_cluster(session: nox.Session) -> None:
-    """Random kills, of executors too, on a cluster of two executors on this machine. ``-- --rounds N --seed S`` for more."""
+    """Kills random processes, also executors, on a local cluster of two executors. ``-- --rounds N --seed S`` for more."""
     tests = (KILLS_ON_A_CLUSTER, "tests/kills/test_kills_of_sections.py")
     run_pytest(session, *tests, *session.posargs)
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def memory(session: nox.Session) -> None:
-    """Gigabytes in a server that may use two, measured; takes many minutes. ``-- --part 0.1`` for less."""
+    """Processes gigabytes on a server with a limit of 2 GB and measures memory, for many minutes. ``-- --part 0.1`` for less."""
     run_pytest(session, "tests/memory", "-s", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
 def soak(session: nox.Session) -> None:
-    """An hour of three streams and a batch a minute, kills in its second half; then 1,000 jobs; logs. ``-- --minutes N --jobs N`` for less."""
+    """Runs three streams and a batch every minute for an hour, with kills in the second half, then 1,000 jobs. ``-- --minutes N --jobs N`` for less."""
     names = ("soak", "many_small_jobs", "restart_of_streams", "quiet_jobs")
     need_java(session)
-    # Beam's client asks pip what is installed, and warns of a pip that is missing.
+    # Beam's client runs pip to list installed packages, and warns if pip is missing.
     install(session, f"{distribution('executor')}[stores]", "pip", *group("test"))
     tests = (f"tests/kills/test_{name}.py" for name in names)
     run_pytest(session, *tests, "-s", *session.posargs)
@@ -291,19 +295,19 @@ def soak(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def differential(session: nox.Session) -> None:
-    """Thousands of random pipelines and streams. ``-- --pipelines N --streams N --seed S --environment E`` for others."""
+    """Compares thousands of random pipelines and streams. ``-- --pipelines N --streams N --seed S --environment E`` changes them."""
     run_python(session, "tests/differential/differential.py", *session.posargs)
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def streams_and_batches(session: nox.Session) -> None:
-    """Compare thousands of random streams with batches. ``-- --streams N --seed S --drains --kills`` for others."""
+    """Compares thousands of random streams with batches. ``-- --streams N --seed S --drains --kills`` changes them."""
     run_python(session, "tests/streams_and_batches/streams_and_batches.py", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
 def outages(session: nox.Session) -> None:
-    """Takes neighbours away while streams run; writes .nox/outages.md. ``-- --rounds N --seed S --lengths 1,30 --spark`` for others."""
+    """Takes services away while streams run; writes .nox/outages.md. ``-- --rounds N --seed S --lengths 1,30 --spark`` changes the outages."""
     run_outages(session, *session.posargs)
     if not session.posargs:
         run_pytest(session, OUTAGES_BEYOND_THE_LIMIT)
@@ -312,7 +316,7 @@ def outages(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 @nox.parametrize("python,cell", [nox.param(cell.python, cell, id=cell.name) for cell in CELLS])
 def versions(session: nox.Session, cell: Cell) -> None:
-    """The server on one pair of the ends of the ranges, and on the lowest of all: a row of docs/reference/versions.md each."""
+    """Tests the server with one pair of version bounds, and with all lowest versions; writes a row of docs/reference/versions.md each."""
     need_java(session)
     install_cell(session, cell, *group("test"), *group("pipelines"))
     row = list(versions_of(session))

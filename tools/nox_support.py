@@ -1,4 +1,4 @@
-"""What sessions share: what is where, what is installed and from which wheels, and how pytest runs."""
+"""Shared parts of sessions: paths, installation from wheels, and calls of pytest."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / ".nox" / "dist"
 CONSTRAINTS = WHEELS / "constraints.txt"
 RELEASE = ROOT / ".nox" / "distributions"
-# What tools keep for their next run; nothing of it is written beside the sources.
+# Caches of tools for their next run. Tools write no cache beside the sources.
 KEPT = ROOT / ".nox" / "kept"
 
-# From the bottom layer upwards: folder -> import name.
+# Packages from the bottom layer upwards: folder -> import name.
 PACKAGES = {
     "urns": "beam_runner_urns",
     "model": "beam_runner_model",
@@ -39,7 +39,8 @@ PACKAGES = {
     "executor": "beam_spark_executor",
     "web": "beam_runner_web",
 }
-# What their tests need beside pytest: Beam to compare with, on which the packages themselves must not depend, a browser's like, or a store of data.
+# Additional test dependencies: Beam to compare with, which the packages themselves must not depend
+# on, a browser driver, or a data store.
 MORE_FOR_TESTS = {
     "urns": "oracle",
     "model": "oracle",
@@ -52,34 +53,37 @@ MORE_FOR_TESTS = {
     "executor": "executor",
     "web": "web",
 }
-# What a package can bring beside what it must, without which some of its modules can't be imported.
+# Extras of a package that some of its modules import.
 WITH_EXTRAS = {"storage": "[hdfs,stores]"}
-# Examples of their documentation that need nothing but the package's own wheel.
+# Documentation examples that need only the wheel of their package.
 RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
-# The tests of the web interface have a session of their own.
+# The session `web` runs the tests of the web interface.
 SUITES = (*(name for name in PACKAGES if name != "web"), "contracts", "architecture")
-# Where a session runs alone, two of them left half of two cores idle: much of what tests do is waiting.
+# Tests mostly wait: two processes left half of two cores idle when a session ran alone.
 PROCESSES = int(os.environ.get(PROCESSES_OF_A_SESSION) or min(6, (os.cpu_count() or 2) * 3 // 2))
-# The tests of a file share what they have set up, where no other --dist follows.
+# Tests of a file share their fixtures in one process, unless a later --dist changes this.
 SIDE_BY_SIDE = (f"--numprocesses={PROCESSES}", "--dist=loadfile")
-# Packages whose tests use much less CPU than a second process, which imports all anew.
+# Packages whose tests use much less CPU than the imports of a second process.
 IN_ONE_PROCESS = ("urns", "model", "data", "io")
 OLDEST_JAVA = 17
-# The Python of the session `environment`, which sessions without an environment of their own share.
+# The Python of the session `environment`. Sessions without a separate environment share it.
 SHARED_PYTHON = ROOT / ".nox" / "environment" / "bin" / "python"
 CLUSTER = "tests/pipelines/cluster"
-# The fixed corpus of pipelines, whose tests are named by environment and topic.
-CORPUS = "tests/pipelines/test_corpus.py::test_outputs_are_those_of_beams_runner"
-# A server of S3's protocol whose data outlives it, built from its source.
+# The fixed corpus of pipelines. Test ids contain environment and topic.
+CORPUS = "tests/pipelines/test_corpus.py::test_corpus_outputs_equal_those_of_the_beam_runner"
+# A server with the S3 protocol that persists its data, built from source.
 S3_SERVER = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
-# What is killed at random in CI: one of these each time.
+# Victims of random kills in CI: one victim for each run.
 KILLED = [(v, e) for v in ("bounded", "unbounded") for e in ("embedded", "PROCESS")]
-KILLS_ON_A_CLUSTER = "tests/kills/test_random_kills.py::test_on_a_cluster"
-# What the tests of whole pipelines came to, for the table of capabilities.
+KILLS_ON_A_CLUSTER = (
+    "tests/kills/test_random_kills.py::test_random_kills_on_a_cluster_keep_the_result_exact"
+)
+# Results of the pipeline tests, for the table of capabilities.
 RESULTS = ROOT / ".nox" / "results"
 WITH_RESULTS = ("plain", "pipelines_part", "lanes", "cluster", "validates_runner", "go")
-# Pipelines that must do on a cluster what they do on one machine, and those of them that are part of CI.
+# Pipelines that must behave the same on a cluster and on one machine, and the part of them that CI
+# runs.
 ON_A_CLUSTER = tuple(
     f"tests/pipelines/test_{name}.py"
     for name in ("lost_workers", "grouping", "transforms", "corpus", "files")
@@ -88,23 +92,24 @@ IN_CI_ON_A_CLUSTER = (
     *("tests/pipelines/test_lost_workers.py", "tests/pipelines/test_grouping.py"),
     *(f"{CORPUS}[embedded-{topic}]" for topic in ("groups", "side inputs")),
 )
-# Pipelines that start, share, block and kill processes, or use what Spark alone has: on Spark, too, in CI.
+# Pipelines that start, share, block and kill processes, or use features of Spark. CI also runs them
+# on Spark.
 ON_SPARK = tuple(
     f"tests/pipelines/test_{name}"
     for name in (
-        "cancel.py::test_a_stream_is_cancelled_within_five_seconds",
+        "cancel.py::test_stream_is_cancelled_within_five_seconds",
         *(
-            f"cancel.py::test_cancel_within_five_seconds[embedded-{how}]"
+            f"cancel.py::test_batch_job_is_cancelled_within_five_seconds[embedded-{how}]"
             for how in ("Sleep", "BlockInC")
         ),
         "failures.py::test_user_code_that_breaks_its_process_fails_its_job",
-        "failures.py::test_the_end_of_a_process_is_no_users_error_but_ends_the_job",
-        "failures.py::test_what_runs_beside_a_failure_is_stopped_and_not_told_as_a_crash",
-        "isolation.py::test_two_programs_of_the_same_name[as-users-do-at-once]",
-        "leftovers.py::test_no_process_and_no_folder_is_left[SIGTERM]",
-        "leftovers.py::test_no_process_and_no_folder_is_left[the server is killed]",
-        "lifecycle.py::test_teardown_once_for_every_setup[embedded]",
-        "lifecycle.py::test_teardown_after_a_failure[embedded]",
+        "failures.py::test_process_exit_fails_the_job_after_retries_as_a_runner_error",
+        "failures.py::test_bundles_beside_a_failure_stop_without_a_crash_report",
+        "isolation.py::test_programs_with_the_same_module_name_stay_separate[as-users-do-at-once]",
+        "leftovers.py::test_stopped_server_leaves_no_process_and_no_folder[SIGTERM]",
+        "leftovers.py::test_stopped_server_leaves_no_process_and_no_folder[the server is killed]",
+        "lifecycle.py::test_teardown_is_called_once_for_each_setup[embedded]",
+        "lifecycle.py::test_teardown_is_called_after_a_failure[embedded]",
         "logging.py::test_log_records_reach_the_message_stream[embedded]",
         "many_jobs.py",
         *(
@@ -115,23 +120,25 @@ ON_SPARK = tuple(
                 "user_code_that_raises_in_one_is_told_by_its_name",
             )
         ),
-        "sections.py::test_state_timers_and_side_inputs",
+        "sections.py::test_section_with_state_timers_and_side_inputs_is_exact",
         "spark_streams.py",
         "tables.py",
     )
 )
-# Pipelines that the loop inside a task would run as a whole, and that must do the same on lanes.
+# Pipelines that the loop inside a task would run completely, and that must behave the same on
+# lanes.
 ON_LANES = (
     *(f"tests/pipelines/test_{name}.py" for name in ("state", "requirements", "splittable")),
     *(f"{CORPUS}[embedded-{topic}]" for topic in ("state", "windows")),
 )
 
-# Bounded pipelines that need no place for data between stages, where their rows go through Spark's shuffle.
+# Bounded pipelines that need no store for data between stages, because their rows pass through
+# Spark's shuffle.
 WITHOUT_A_STORE = (
     "tests/pipelines/test_grouping.py",
     *(f"{CORPUS}[embedded-{topic}]" for topic in ("groups", "windows")),
 )
-# Whole pipelines that have no bounded part, or hardly any.
+# Pipelines without a bounded part, or with a tiny bounded part.
 STREAMS = tuple(
     f"tests/pipelines/test_{name}.py"
     for name in (
@@ -139,30 +146,30 @@ STREAMS = tuple(
         *("unbounded", "updated_side_inputs"),
     )
 )
-# Tests of what lanes do, and sections don't.
+# Tests of lane features that sections don't have.
 ONLY_ON_LANES = (
-    "test_order.py::test_a_few_elements_come_to_state_in_their_order",  # order
-    "test_order.py::test_a_few_lines_make_one_file",  # order
-    "test_separation.py::test_elements_of_a_bundle",  # splits
-    "test_separation.py::test_one_restriction",  # splits
-    "test_separation.py::test_restrictions_of_a_bundle",  # splits
-    "test_splits.py::test_idle_lanes_take_the_rest_of_a_long_bundle[embedded-elements]",  # splits
-    "test_splits.py::test_idle_lanes_take_the_rest_of_a_long_bundle[embedded-restriction]",  # splits
+    "test_order.py::test_few_elements_reach_state_in_order",  # order
+    "test_order.py::test_few_lines_are_written_to_one_file",  # order
+    "test_separation.py::test_elements_of_a_bundle_are_split_among_bundles",  # splits
+    "test_separation.py::test_restriction_of_one_element_is_split_into_parallel_parts",  # splits
+    "test_separation.py::test_restrictions_of_a_bundle_are_split_among_bundles",  # splits
+    "test_splits.py::test_long_bundle_is_split_among_idle_lanes[embedded-elements]",  # splits
+    "test_splits.py::test_long_bundle_is_split_among_idle_lanes[embedded-restriction]",  # splits
 )
 
 
 def needs(*sessions: str) -> list[str]:
-    """Returns the sessions that have to run before another one: none where they have run already."""
+    """Returns the sessions that must run before another session. The list is empty if they have run already."""
     return [] if os.environ.get(PREPARED) else list(sessions)
 
 
 def group(name: str) -> tuple[str, ...]:
-    """Requirements of a dependency group of the root's ``pyproject.toml``."""
+    """Returns the requirements of a dependency group of the root's ``pyproject.toml``."""
     return nox.project.dependency_groups(nox.project.load_toml(ROOT / "pyproject.toml"), name)
 
 
 def project(package: str) -> dict[str, Any]:
-    """What a package's ``pyproject.toml`` says of itself."""
+    """Returns the table ``project`` of a package's ``pyproject.toml``."""
     pyproject = nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")
     return cast("dict[str, Any]", pyproject["project"])
 
@@ -172,20 +179,20 @@ def distribution(package: str) -> str:
 
 
 def install(session: nox.Session, *requirements: str, compiled: bool = False) -> None:
-    """Installs requirements, taking our packages and pyspark from the wheels that were built here.
+    """Installs requirements. Our packages and pyspark come from the wheels that `wheels` built.
 
     Args:
-        session: the session.
-        requirements: what it needs.
-        compiled: whether all modules are compiled, as pip does it, which takes 9 s of CPU where Beam is needed. Otherwise the
-            first process that imports a module compiles it.
+        session: nox session.
+        requirements: requirements to install.
+        compiled: whether to compile all modules, as pip does, which takes 9 s of CPU for Beam.
+            Otherwise the first process that imports a module compiles it.
     """
     environment = {"UV_COMPILE_BYTECODE": "1" if compiled else "0"}
     session.install(*requirements, "--constraint", str(CONSTRAINTS), env=environment)
 
 
 def need_java(session: nox.Session) -> None:
-    """Installs a Java where the machine has none; ends the session where what it has is not what Spark can run on."""
+    """Installs a Java if the machine has none. Fails the session if Spark can't run on the installed Java."""
     home = os.environ.get("JAVA_HOME")
     command = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     if not home and command is None:
@@ -205,13 +212,13 @@ def need_java(session: nox.Session) -> None:
 
 
 def need_maven(session: nox.Session) -> None:
-    """Skips the session where there is no Maven."""
+    """Skips the session if Maven is missing."""
     if shutil.which("mvn") is None:
         session.skip("NOT RUN: Maven was not found: install maven")
 
 
 def need_chromium(session: nox.Session) -> None:
-    """Installs Debian's chromium where there is none and this may be done; skips the session where it can't."""
+    """Installs Debian's Chromium if it is missing and the user may install it; otherwise skips the session."""
     if _chromium():
         return
     asked = () if os.geteuid() == 0 else ("sudo", "--non-interactive")
@@ -228,7 +235,7 @@ def _chromium() -> str | None:
 
 
 def why_no_machines(*tools: str) -> str:
-    """Why there can't be machines of tests' own here, or a tool is missing; empty if there can."""
+    """Returns why the tests can't create machines from namespaces, or which tool is missing; empty if they can."""
     if os.geteuid() != 0:
         return "only root may make the namespaces that stand for machines"
     missing = [tool for tool in ("ip", "unshare", "nsenter", *tools) if shutil.which(tool) is None]
@@ -236,7 +243,7 @@ def why_no_machines(*tools: str) -> str:
 
 
 def need_machines(session: nox.Session, *tools: str) -> None:
-    """Installs what tests on machines that are namespaces need; skips the session where there can be none."""
+    """Installs the needs of tests on namespace machines; skips the session if namespaces are not available."""
     if reason := why_no_machines(*tools):
         session.skip(f"NOT RUN: {reason}")
     need_java(session)
@@ -245,10 +252,10 @@ def need_machines(session: nox.Session, *tools: str) -> None:
 
 
 def run_on_machines(session: nox.Session, *arguments: str) -> None:
-    """Tests on machines that are namespaces, with a server of S3's protocol; skipped where there can be none of them."""
+    """Runs tests on machines made of namespaces, with an S3 server; skips the session if namespaces are not available."""
     need_machines(session, "go")
     try:
-        # Not a folder of nox's for temporary files: Java's sockets would have names that are too long there.
+        # Avoid nox's temporary folder: the names of Java's sockets would be too long.
         fetch = ("go", "install", S3_SERVER)
         session.run(*fetch, env={"GOBIN": session.bin}, external=True, silent=True)
     except CommandFailed:
@@ -257,26 +264,26 @@ def run_on_machines(session: nox.Session, *arguments: str) -> None:
 
 
 def results_of(session: nox.Session, *selection: str) -> tuple[str, ...]:
-    """Which tests of a session run: all it selects, with their results kept; or what the command line says."""
+    """Returns the arguments of pytest: the session's selection with stored results, or the arguments of the command line."""
     results = f"--junitxml={RESULTS / f'{session.name}.xml'}"
     return tuple(session.posargs) or (*selection, results)
 
 
 def run_pytest(session: nox.Session, *arguments: str, **environment: str) -> None:
-    """Runs pytest so that only what is installed can be imported: no source tree, no current folder."""
+    """Runs pytest so that it can import only installed packages: no source tree, no current folder."""
     cache = f"cache_dir={KEPT / 'pytest' / session.name}"
     run_python(session, "-m", "pytest", "-o", cache, *arguments, **environment)
 
 
 def run_python(session: nox.Session, *arguments: str, **environment: str) -> None:
-    """Runs the Python of the session, or the shared one, without the source tree and the current folder."""
+    """Runs the Python of the session, or the shared Python, without the source tree and the current folder."""
     environment.setdefault("PYTHONPATH", "")
     environment |= {
         "HYPOTHESIS_STORAGE_DIRECTORY": str(KEPT / "hypothesis"),
         "SPARK_SUBMIT_OPTS": f"-Dderby.stream.error.file={KEPT / 'derby.log'}",
     }
     python = "python"
-    # Bytecode of the tests is written nowhere or into the environment, never beside the sources.
+    # Write the bytecode of tests nowhere or into the environment, never beside the sources.
     if session.virtualenv.venv_backend != "none":
         environment["PYTHONPYCACHEPREFIX"] = str(Path(session.bin).parent / "bytecode")
     else:
@@ -287,7 +294,7 @@ def run_python(session: nox.Session, *arguments: str, **environment: str) -> Non
 
 
 def run_unit_tests(session: nox.Session, package: str) -> None:
-    """Those of one package on its own wheel, with what it declares and no more; once more with the oldest siblings that it allows."""
+    """Runs the unit tests of a package on its wheel with its declared dependencies only, then again with the oldest allowed siblings."""
     more = group(MORE_FOR_TESTS[package]) if package in MORE_FOR_TESTS else ()
     install(session, distribution(package), *group("test"), *more)
     processes = () if package in IN_ONE_PROCESS else SIDE_BY_SIDE
@@ -297,10 +304,10 @@ def run_unit_tests(session: nox.Session, package: str) -> None:
 
 
 def install_oldest_siblings(session: nox.Session, package: str) -> bool:
-    """Puts the oldest releases of our packages that a package allows in the place of the current ones.
+    """Replaces our packages with the oldest releases that a package allows.
 
     Returns:
-        whether there is a release older than what is in the repository.
+        Whether a release older than the repository exists.
     """
     releases = oldest_releases(ROOT, package)
     if not releases:
@@ -316,23 +323,23 @@ def install_oldest_siblings(session: nox.Session, package: str) -> bool:
 
 
 def run_bench(session: nox.Session, name: str, extra: str = "") -> None:
-    """A program of tests/bench, with an extra of the executor's wheel."""
+    """Runs a program of tests/bench with an extra of the executor's wheel."""
     need_java(session)
     install(session, distribution("executor") + extra, compiled=True)
     session.run("python", f"tests/bench/{name}.py", *session.posargs, env={"PYTHONPATH": ""})
 
 
 def run_on_plain_processes(session: nox.Session, *selection: str) -> None:
-    """Runs whole pipelines without Spark and Java: all but those of Spark's tables and streams."""
+    """Runs pipelines without Spark and Java: all except tests of Spark's tables and streams."""
     of_spark = (f"tests/pipelines/test_{name}.py" for name in ("tables", "spark_streams"))
     ignored = (f"--ignore={file}" for file in (CLUSTER, *of_spark))
-    # Most of what these tests do is waiting.
+    # These tests mostly wait.
     more = (*SIDE_BY_SIDE, f"--numprocesses={PROCESSES + 1}")
     run_pytest(session, "tests/pipelines", *more, *ignored, "--without-spark", *selection)
 
 
 def run_on_a_cluster(session: nox.Session, *files: str) -> None:
-    """Executors apart from the server, which share nothing but a store of data: a folder stands for it."""
+    """Runs tests with executors apart from the server. They share only a data store, which is a folder."""
     master = "--spark-master-url=local-cluster[3,1,1024]"
     store = f"--data-dir=file://{Path(session.create_tmp()).absolute()}/store"
     run_pytest(session, CLUSTER, *files, master, store, *results_of(session))
@@ -343,11 +350,11 @@ def run_beams_suites(session: nox.Session, *arguments: str) -> None:
 
 
 OUTAGES_BEYOND_THE_LIMIT = "tests/outages/test_outage_limit.py"
-"""Waits for minutes: only the long session runs it."""
+"""Test that waits for minutes: only the long session runs it."""
 
 
 def run_outages(session: nox.Session, *arguments: str) -> None:
-    """Takes neighbours of servers away, of which one is a server of S3's protocol."""
+    """Takes away services that a server depends on, such as an S3 server."""
     if "--spark" in arguments:
         need_java(session)
     install(session, *group("test"), *group("executor"))

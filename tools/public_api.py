@@ -1,11 +1,12 @@
-"""Compares each package's ``public_api.txt`` with the names that other packages, examples and documents use of it::
+"""Compares each package's ``public_api.txt`` with the names that other packages, examples and
+documents use::
 
     python -m tools.public_api                # prints the differences; exit status 1 if there are any
     python -m tools.public_api --write        # writes the listings
-    python -m tools.public_api --since TAG    # compares release notes with that commit, not with where the branch began
+    python -m tools.public_api --since TAG    # compares release notes with that commit, not with the start of the branch
 
-Where a listing has changed since a branch began, the package's release notes must have changed, too.
-Nothing is imported: names, signatures and uses are read from source text.
+If a listing changed since the start of the branch, the package's release notes must have changed,
+too. The tool imports nothing: it reads names, signatures and uses from source text.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ LISTING = "public_api.txt"
 
 
 def differences(listed: Blocks, used: Blocks, users: dict[str, str]) -> Iterator[str]:
-    """Yields what differs between a listing and the names in use.
+    """Yields the differences between a listing and the names in use.
 
     Args:
-        listed: what the file says.
-        used: what the sources say.
-        users: a place that uses each name.
+        listed: names in the file.
+        used: names in the sources.
+        users: one place that uses each name.
     """
     for module, name in sorted(used.keys() - listed.keys()):
         full = f"{module}.{name}".rstrip(".")
@@ -46,11 +47,11 @@ def differences(listed: Blocks, used: Blocks, users: dict[str, str]) -> Iterator
 
 
 def complaints(root: Path, *, rewrite: bool = False) -> Iterator[str]:
-    """Yields what is wrong with the listings of all packages.
+    """Yields the problems of the listings of all packages.
 
     Args:
-        root: the repository.
-        rewrite: whether to write the listings; then only uses of private names are wrong.
+        root: repository folder.
+        rewrite: whether to write the listings; then only uses of private names are problems.
     """
     users = dict(users_by_name(root))
     folders = packages(root)
@@ -67,7 +68,7 @@ def complaints(root: Path, *, rewrite: bool = False) -> Iterator[str]:
 
 
 def lacking_notes(root: Path, since: str) -> Iterator[str]:
-    """Yields the packages whose listing has changed since a commit, while their release notes have not."""
+    """Yields the packages whose listing changed since a commit without a change of their release notes."""
     for folder in packages(root).values():
         package = folder.parents[1].relative_to(root)
         if _changed(root, since, package / LISTING) and not _changed(
@@ -77,14 +78,14 @@ def lacking_notes(root: Path, since: str) -> Iterator[str]:
 
 
 def _changed(root: Path, since: str, *paths: Path) -> bool:
-    """Returns whether files differ from those of a commit, or are new."""
+    """Returns True if files differ from the files of a commit, or are new."""
     changed = ("diff", "--name-only", "--diff-filter=AM", since, "--")
     new = ("ls-files", "--others", "--exclude-standard", "--")
     return any(_git(root, *command, *map(str, paths)) for command in (changed, new))
 
 
 def base_commit(root: Path) -> str:
-    """Returns the commit at which the branch left main, on main the last one's parent; empty without a history."""
+    """Returns the commit at which the branch left main; on main, the parent of HEAD; empty without a history."""
     head = _git(root, "rev-parse", "HEAD")
     for main in ("origin/main", "main"):
         base = _git(root, "merge-base", "HEAD", main)
@@ -94,7 +95,7 @@ def base_commit(root: Path) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """Returns what git prints; nothing where it fails."""
+    """Returns the output of git; empty if git fails."""
     command = ("git", "-C", str(root), *arguments)
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 

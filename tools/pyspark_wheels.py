@@ -1,6 +1,8 @@
-"""Makes wheels of PySpark, of which PyPI has sources only, side by side: ``python pyspark_wheels.py FOLDER REQUIREMENT ...``.
+"""Builds wheels of PySpark in parallel, because PyPI has sources only: ``python pyspark_wheels.py
+FOLDER REQUIREMENT ...``.
 
-Each takes a core for most of its time, so that two take as long as one. Needs ``pip``, ``setuptools`` and ``wheel``.
+Each build uses one core most of the time, so two builds take as long as one build. Needs ``pip``,
+``setuptools`` and ``wheel``.
 """
 
 from __future__ import annotations
@@ -8,13 +10,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
-# Jars are compressed already. Compressing them again takes most of the build's time and saves a tenth of the size.
+# Don't compress jars again: this takes most of the build's time and saves a tenth of the size.
 _STORED = "--config-settings=--build-option=--compression=stored"
 _PIP = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", _STORED, "--wheel-dir")
 
 
 def main(folder: str, *requirements: str) -> int:
-    """Makes all of them; 1 if one can't be made."""
+    """Builds all wheels; returns 1 if a build fails."""
     running = [subprocess.Popen([*_PIP, folder, requirement]) for requirement in requirements]
     codes = [process.wait() for process in running]
     return 1 if any(codes) else 0

@@ -1,4 +1,4 @@
-"""The versions of our packages that a package allows: consistent bounds, and the oldest release within them.
+"""Allowed versions of our packages: consistency of bounds, and the oldest release within the bounds::
 
 python -m tools.siblings    # prints bounds that contradict each other or the packages; exit status 1 if there are any
 """
@@ -26,11 +26,11 @@ _PYTHON = "Programming Language :: Python :: 3"
 
 @dataclass(frozen=True)
 class Package:
-    """One of our packages.
+    """Package of this repository.
 
     Attributes:
-        name: the name of its folder, and the first part of its tags.
-        project: the table ``project`` of its ``pyproject.toml``.
+        name: name of its folder, and first part of its tags.
+        project: table ``project`` of its ``pyproject.toml``.
     """
 
     name: str
@@ -46,14 +46,14 @@ class Package:
 
     @cached_property
     def requirements(self) -> list[Requirement]:
-        """All that it needs, extras included."""
+        """All requirements of the package, including extras."""
         extras = self.project.get("optional-dependencies", {}).values()
         texts = [*self.project.get("dependencies", ()), *(one for some in extras for one in some)]
         return [Requirement(text) for text in texts]
 
 
 def read_packages(root: Path) -> dict[str, Package]:
-    """Returns our packages by their distributions."""
+    """Returns our packages by the names of their distributions."""
     found: dict[str, Package] = {}
     for path in sorted(root.glob("packages/*/pyproject.toml")):
         project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
@@ -72,9 +72,10 @@ def problems(root: Path) -> Iterator[str]:
 
 
 def _wrong_bounds(package: Package, needed: Requirement, version: Version) -> Iterator[str]:
-    """Yields what is wrong with the versions of a sibling that a package allows.
+    """Yields the problems of the sibling versions that a package allows.
 
-    A minor version of ours is compatible with older ones of the same minor, so it is the upper bound.
+    A minor version is compatible with older releases of the same minor version, so the minor
+    version is the upper bound.
     """
     place = f"packages/{package.name}/pyproject.toml"
     bounds = {one.operator: Version(one.version) for one in needed.specifier}
@@ -88,7 +89,7 @@ def _wrong_bounds(package: Package, needed: Requirement, version: Version) -> It
 
 
 def _wrong_metadata(root: Path, package: Package, first: Package) -> Iterator[str]:
-    """Yields the metadata that a package has not in common with the first one."""
+    """Yields the metadata that differs between a package and the first package."""
     place = f"packages/{package.name}/pyproject.toml"
     for key in _SHARED:
         if package.project.get(key) != first.project.get(key):
@@ -126,7 +127,7 @@ def oldest_releases(root: Path, name: str) -> dict[str, str]:
 def _needed_siblings(
     package: Package, packages: dict[str, Package]
 ) -> dict[str, list[Requirement]]:
-    """Returns what a package, and all that it needs of ours, demand of each sibling."""
+    """Returns the version bounds of each sibling that a package needs, directly or indirectly."""
     found: dict[str, list[Requirement]] = {}
     waiting, seen = [package], {package.distribution}
     while waiting:
@@ -141,7 +142,7 @@ def _needed_siblings(
 
 
 def unpack(root: Path, name: str, tag: str, into: Path) -> Path:
-    """Writes a package's folder as it was released; returns it."""
+    """Writes the released files of a package's folder; returns the folder."""
     packed = _git(root, "archive", "--format=tar", tag, f"packages/{name}", "LICENSE")
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(into, filter="data")

@@ -1,7 +1,8 @@
-"""Runs sessions of nox side by side: ``python3 tools/side_by_side.py [--at-once N] SESSION ...``.
+"""Runs sessions of nox in parallel: ``python3 tools/side_by_side.py [--at-once N] SESSION ...``.
 
-Much of what sessions do is waiting, so one at a time leaves cores idle. The output of a session is printed as
-a whole when the session ends. All sessions run, whatever becomes of the others; the last lines name those that failed.
+Sessions wait much of their time, so sequential sessions leave cores idle. The output of a session
+is printed when the session ends. All sessions run, even if a session fails. The last lines name the
+failed sessions.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PREPARED = "BEAM_NOX_PREPARED"
-"""The environment variable that says that what other sessions require has been made."""
+"""Environment variable that says that the required sessions have run."""
 PROCESSES = "BEAM_TEST_PROCESSES"
-"""The environment variable with the number of processes that each session runs tests in."""
+"""Environment variable with the number of test processes of each session."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A session that has ended.
+    """Session that has exited.
 
     Attributes:
-        name: of the session.
-        code: exit code of its nox.
-        seconds: how long it took.
-        cpu: seconds of CPU that it and the processes it has waited for have used.
-        output: all that it has printed.
+        name: name of the session.
+        code: exit code of its nox process.
+        seconds: elapsed time, seconds.
+        cpu: CPU time of the session and its awaited child processes, seconds.
+        output: printed text.
     """
 
     name: str
@@ -44,10 +45,10 @@ class Ended:
 
 
 def run_session(name: str, environment: Mapping[str, str]) -> Ended:
-    """Runs a session in a nox of its own, and prints its output when it ends."""
+    """Runs a session in a separate nox process, and prints its output after its exit."""
     command = (sys.executable, "-m", "nox", "-f", str(ROOT / "noxfile.py"), "-s", name)
     began = time.monotonic()
-    # A file and no pipe: what a session leaves running would keep a pipe open.
+    # Write to a file instead of a pipe: a process that outlives the session would keep a pipe open.
     with tempfile.TemporaryFile() as file:
         process = subprocess.Popen(
             command,
@@ -56,7 +57,7 @@ def run_session(name: str, environment: Mapping[str, str]) -> Ended:
             stdout=file,
             stderr=subprocess.STDOUT,
         )
-        # Popen's own methods don't tell what a process has used.
+        # Popen's methods don't report the resource usage of a process.
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         file.seek(0)
@@ -69,14 +70,14 @@ def run_session(name: str, environment: Mapping[str, str]) -> Ended:
 
 
 def told(ended: Ended) -> str:
-    """Returns a line that says what became of a session."""
+    """Returns a line with the outcome of a session."""
     result = "failed" if ended.code else "ended well"
     taken = f"{ended.seconds:.0f} s, {ended.cpu:.0f} s of CPU"
     return f"side by side > {ended.name} {result} after {taken}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs all sessions, begun in the order in which they are named; returns 1 if any fails."""
+    """Runs all sessions, started in the given order; returns 1 if a session fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--at-once", type=int, default=2, help="how many run side by side")
     parser.add_argument("sessions", nargs="+")
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environment = {
         PREPARED: "1",
         PROCESSES: str(max(2, (os.cpu_count() or 2) // options.at_once)),
-        # This interpreter has nox and uv already.
+        # This interpreter already has nox and uv.
         "NOX_SCRIPT_MODE": "none",
     }
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What our sources use of other distributions: names, and how they are called; read from source text."""
+"""Names of other distributions in our sources, and their calls, read from source text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of a call; one with ``*`` or ``**`` has any number more."""
+    """Arguments of a call. A call with ``*`` or ``**`` can have any number of additional arguments."""
 
     positional: int
     keywords: frozenset[str]
@@ -18,7 +18,7 @@ class Call:
 
     @classmethod
     def of(cls, node: ast.Call) -> Call:
-        """That of a call's node."""
+        """Returns the arguments of a call node."""
         starred = any(isinstance(argument, ast.Starred) for argument in node.args)
         named = frozenset(keyword.arg for keyword in node.keywords if keyword.arg is not None)
         is_open = starred or len(named) < len(node.keywords)
@@ -27,13 +27,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Use:
-    """One place that uses a name.
+    """Place that uses a name.
 
     Attributes:
-        name: its full name, as in ``apache_beam.runners.common.DoFnRunner``.
+        name: full name, as in ``apache_beam.runners.common.DoFnRunner``.
         place: file and line.
-        call: how it is called there, if it is.
-        bound: whether it is called on an instance, as through ``super()``.
+        call: arguments; None if the name isn't called.
+        bound: whether the name is called on an instance, as through ``super()``.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Use:
 
 
 def uses_in(folder: Path, distributions: frozenset[str]) -> Iterator[Use]:
-    """All uses of these import names in the sources below a folder, those handed on by our own modules too."""
+    """Returns all uses of these import names in the sources below a folder, also through reexports of our modules."""
     trees = {
         path: ast.parse(path.read_text(encoding="utf-8"), str(path))
         for path in sorted(folder.rglob("src/**/*.py"))
@@ -75,13 +75,13 @@ def _uses_in_tree(
 
 
 def _module_name(path: Path) -> str:
-    """The full name of a module of ours, below a folder ``src``."""
+    """Returns the full name of a module below a folder ``src``."""
     parts = path.with_suffix("").parts
     return ".".join(parts[len(parts) - parts[::-1].index("src") :]).removesuffix(".__init__")
 
 
 class _Reader(ast.NodeVisitor):
-    """Reads one file; names that are bound again in a function are not the imported ones there."""
+    """Visitor of one file. Names that a function binds again are not imported names in the function."""
 
     def __init__(
         self, path: Path, distributions: frozenset[str], handed_on: Mapping[str, str]
@@ -113,7 +113,7 @@ class _Reader(ast.NodeVisitor):
             self._note(name, node)
 
     def visit_With(self, node: ast.With) -> None:
-        """What is imported where an ImportError is let pass is not in every version, and may be missing."""
+        """Ignores imports with a suppressed ImportError, which can be missing in some versions."""
         if not any(_lets_imports_fail(item.context_expr) for item in node.items):
             self.generic_visit(node)
 
@@ -158,7 +158,7 @@ class _Reader(ast.NodeVisitor):
             self._note(name, node)
 
     def _name(self, node: ast.expr) -> str | None:
-        """The full name of what was imported; None for all else."""
+        """Returns the full name of an imported name; None for other expressions."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -183,7 +183,7 @@ def _lets_imports_fail(node: ast.expr) -> bool:
 
 
 def _of_super(node: ast.expr) -> str | None:
-    """The method in ``super().method``."""
+    """Returns the name of the method in ``super().method``."""
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Call):
         return None
     function = node.value.func

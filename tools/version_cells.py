@@ -1,4 +1,4 @@
-"""The pairs of versions that the server is tried with: what they are, how they are installed, and what each has to do."""
+"""Tested combinations of versions: the versions, their installation, and their checks."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Cell:
     """Versions that run together.
 
     Attributes:
-        pyspark: such as ``3.5``; of it the newest patch, where ``lowest`` is not set.
-        beam: the same of Beam.
-        python: the interpreter's.
-        lowest: all that the packages need is the lowest that their files name.
+        pyspark: minor version such as ``3.5``; without ``lowest``, the newest patch is installed.
+        beam: minor version of Beam.
+        python: version of the interpreter.
+        lowest: whether all dependencies have the lowest versions that our packages declare.
     """
 
     pyspark: str
@@ -32,16 +32,17 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Its id."""
+        """Id of the nox session parameter."""
         return f"{self.pyspark}-{self.beam}-{self.python}{'-lowest' if self.lowest else ''}"
 
     @property
     def pyspark_version(self) -> str:
-        """As in a requirement."""
+        """PySpark version in the syntax of a requirement."""
         return lowest()["pyspark"] if self.lowest else f"{self.pyspark}.*"
 
 
-# Of any two of PySpark, Beam and Python each end meets each end of the other; the lowest of everything is the oldest pair.
+# The cells pair each bound of PySpark, Beam and Python with each bound of the others. The lowest
+# versions form the oldest pair.
 CELLS = (
     Cell("3.5", "2.72", "3.11", lowest=True),
     Cell("3.5", "2.72", "3.11"),
@@ -55,7 +56,7 @@ CELLS = (
 OLDEST, NEWEST = CELLS[0], CELLS[-1]
 
 _OF_MEMORY = 0.07
-"""200 of 3,072 MB."""
+"""Part of 3,072 MB: 200 MB."""
 _PIPELINES = (
     *("main_classes", "grouping", "transforms", "windows", "corpus", "splittable"),
     *("tables", "sections"),
@@ -71,11 +72,11 @@ CHECKS = {
     "kill and resume": ("tests/kills/test_short.py",),
     "pipelines": tuple(f"tests/pipelines/test_{name}.py" for name in _PIPELINES),
 }
-"""What a cell has to do: column of the table -> pytest's arguments."""
+"""Checks of a cell: table column -> arguments of pytest."""
 
 
 def lowest() -> dict[str, str]:
-    """The lowest version of each distribution that our packages' files allow, all of them together."""
+    """Returns the lowest version of each distribution that all of our packages allow."""
     found: dict[str, Version] = {}
     for package in PACKAGES:
         for text in project(package)["dependencies"]:
@@ -88,7 +89,7 @@ def lowest() -> dict[str, str]:
 
 
 def install_cell(session: nox.Session, cell: Cell, *more: str) -> None:
-    """Installs our wheels with what a cell is of, and more."""
+    """Installs our wheels with the versions of a cell, and additional requirements."""
     needed = lowest() if cell.lowest else {"apache-beam": f"{cell.beam}.*"}
     others = [f"{name}=={version}" for name, version in needed.items() if name != "pyspark"]
     wheels = [*WHEELS.glob("beam_*.whl"), *pyspark_wheels(session, cell.pyspark_version)]
@@ -96,7 +97,7 @@ def install_cell(session: nox.Session, cell: Cell, *more: str) -> None:
 
 
 def pyspark_wheels(session: nox.Session, *versions: str) -> list[Path]:
-    """The wheel of each version of PySpark, such as ``3.5.9`` or ``4.3.*``; those that are not there are made."""
+    """Returns the wheel of each version of PySpark, such as ``3.5.9`` or ``4.3.*``; builds missing wheels."""
     missing = [f"pyspark=={version}" for version in versions if not _wheels_of_pyspark(version)]
     if missing:
         session.install("pip", "setuptools", "wheel")
@@ -105,13 +106,13 @@ def pyspark_wheels(session: nox.Session, *versions: str) -> list[Path]:
 
 
 def _wheels_of_pyspark(version: str) -> list[Path]:
-    """Those that are there, oldest first."""
+    """Returns the existing wheels of a version, oldest first."""
     found = WHEELS.glob(f"pyspark-{version.removesuffix('*')}*-*.whl")
     return sorted(found, key=lambda wheel: Version(wheel.name.split("-")[1]))
 
 
 def versions_of(session: nox.Session) -> tuple[str, ...]:
-    """What was installed, as the table's first columns say it."""
+    """Returns the installed versions in the order of the table's first columns."""
     ask = (
         "import sys, importlib.metadata as m; "
         "print(m.version('pyspark'), m.version('apache-beam'), sys.version.split()[0])"

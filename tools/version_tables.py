@@ -1,4 +1,4 @@
-"""The tables of docs/reference/versions.md, row by row, from what pytest came to: rows that were not run stay as they are."""
+"""Tables of docs/reference/versions.md, updated row by row from pytest results. Rows without new results stay unchanged."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from tools.nox_support import RESULTS, ROOT
 OUTCOMES = RESULTS / "versions"
 PAGE = ROOT / "docs" / "reference" / "versions.md"
 NOT_RUN = "did not run"
-_CLIENT = re.compile(r"test_(python|go)\[([\d.]+)-(?:([\d.]+)-)?(\w+)\]")
+_CLIENT = re.compile(
+    r"test_(python|go)_client_completes_or_is_refused_by_version"
+    r"\[([\d.]+)-(?:([\d.]+)-)?(\w+)\]"
+)
 _ENVIRONMENTS = ("embedded", "LOOPBACK", "PROCESS", "EXTERNAL")
 
 
 def outcome(results: Path) -> str:
-    """What a file of JUnit tells in a cell of a table: ``12``, ``11 of 12``, or that nothing ran."""
+    """Returns the table cell of a JUnit file: ``12``, ``11 of 12``, or a note that no test ran."""
     if not results.exists():
         return NOT_RUN
     cases = list(ElementTree.parse(results).iter("testcase"))
@@ -29,7 +32,7 @@ def outcome(results: Path) -> str:
 
 
 def rows_of_clients(results: Path) -> Iterator[tuple[str, ...]]:
-    """A row for each client that ran: its SDK, its Python, and what came of it in each environment."""
+    """Returns a row for each executed client: its SDK, its Python, and the outcome in each environment."""
     if not results.exists():
         return
     rows: dict[tuple[str, str], dict[str, str]] = {}
@@ -44,15 +47,16 @@ def rows_of_clients(results: Path) -> Iterator[tuple[str, ...]]:
 
 
 def write_row(page: Path, mark: str, row: tuple[str, ...], keys: int) -> None:
-    """Puts a row into the table between a page's markers, for the one with the same first cells, in order.
+    """Replaces the row with the same first cells in a table between a page's markers, or inserts the
+    row in order.
 
-    What did not run now stays as it was.
+    Cells without a new result keep their text.
 
     Args:
-        page: Markdown, with lines ``<!-- table: mark -->`` and ``<!-- end -->``.
-        mark: names the table.
-        row: its cells.
-        keys: by how many of them rows are told apart.
+        page: Markdown page with lines ``<!-- table: mark -->`` and ``<!-- end -->``.
+        mark: name of the table.
+        row: cells of the row.
+        keys: number of first cells that identify a row.
     """
     text = page.read_text(encoding="utf-8")
     begin = text.index(f"<!-- table: {mark} -->\n")
@@ -75,7 +79,7 @@ def _cells(line: str) -> tuple[str, ...]:
 
 
 def _key(cells: tuple[str, ...]) -> tuple[str, ...]:
-    """Without the third part of versions: the next patch takes the place of the last one."""
+    """Returns the key of a row without patch versions, so that the next patch replaces the previous patch."""
     return tuple(re.sub(r"(\d+\.\d+)\.\d+", r"\1", cell) for cell in cells)
 
 

@@ -19,10 +19,10 @@ _LANES_PER_CORE = 4
 
 
 class DaskPlacement(LanesOnly):
-    """Each lane is a task of Dask's, which has a process of its own.
+    """Placement that runs each lane as a Dask task with a separate process.
 
     Args:
-        cores: how many bundles use a core at once.
+        cores: number of bundles that use a core at the same time.
     """
 
     name = "Dask"
@@ -43,7 +43,7 @@ class DaskPlacement(LanesOnly):
         return self._client is not None and self._client.status == "running"
 
     def start(self) -> None:
-        """Starts a scheduler and one worker, whose process may have processes of its own."""
+        """Starts a scheduler and one worker, whose process may start child processes."""
         dask.config.set({"distributed.worker.daemon": False})
         try:
             cluster = LocalCluster(
@@ -62,7 +62,7 @@ class DaskPlacement(LanesOnly):
         return DaskJob(self._client, job_id, self._endpoints.of(to_job(job_id)))
 
     def stop(self) -> None:
-        """Ends Dask; again does nothing."""
+        """Stops Dask; further calls do nothing."""
         client, self._client = self._client, None
         if client is not None:
             client.shutdown()
@@ -71,7 +71,7 @@ class DaskPlacement(LanesOnly):
 
 
 class DaskJob(LanesOnlyJob):
-    """The lanes of one job (`beam_runner_runtime.driver.ports.JobPlacement`)."""
+    """Lanes of one job (`beam_runner_runtime.driver.ports.JobPlacement`)."""
 
     loss = DaskPlacement.loss
 

@@ -1,4 +1,4 @@
-"""What runs on Dask's workers: each lane is a process of its own, which Dask's task starts and waits for."""
+"""Code of Dask's workers: each lane is a separate process, which Dask's task starts and waits for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _running: dict[str, list[BaseProcess]] = {}
 
 
 def run_lane(ref: LaneRef) -> str:
-    """Serves a lane in a process of its own; returns why it failed, or nothing."""
+    """Serves a lane in a separate process; returns the cause of a failure, or an empty text."""
     process = FORKS.Process(target=serve_lane, args=(ref,))
     _running.setdefault(ref.job_id, []).append(process)
     try:

@@ -1,4 +1,4 @@
-"""``python examples/second_runner/serve.py --job-port 8099``: a job server whose jobs run on Dask."""
+"""Job server whose jobs run on Dask: ``python examples/second_runner/serve.py --job-port 8099``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DaskProgram(PlainProgram):
     description: str = "Serves the Beam Job API and runs the jobs on Dask."
 
     def platform(self, found: argparse.Namespace) -> StartedLater:
-        """Returns Dask with as many cores as ``--cores`` says."""
+        """Returns Dask with the number of cores of ``--cores``."""
         from dask_placement import DaskPlacement
 
         return StartedLater(lambda: DaskPlacement(found.cores))

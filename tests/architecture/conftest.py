@@ -19,7 +19,7 @@ SECONDS_PER_RUN = 120
 
 @attrs.frozen
 class Outcome:
-    """How a command ended: ``passed``, and ``text``, all it wrote, with each run of white space as one space."""
+    """Outcome of a command: ``passed``, and ``text``, its output with each run of white space as one space."""
 
     passed: bool
     text: str
@@ -27,7 +27,7 @@ class Outcome:
 
 @attrs.frozen
 class Repository:
-    """A copy of the repository that can be changed and checked."""
+    """Copy of the repository that a test can change and check."""
 
     root: Path
 
@@ -41,7 +41,7 @@ class Repository:
         self.write(path, text.replace(old, new))
 
     def nox(self, session: str) -> Outcome:
-        """Runs a session with the tools of this environment, which spares the time to install them again."""
+        """Runs a session with the tools of this environment, which saves the time to install them again."""
         command = ["-m", "nox", "--no-venv", "--no-install", "--session", session]
         return self.run(*command, NOX_SCRIPT_MODE="none", RUFF_OUTPUT_FORMAT="concise")
 

@@ -1,4 +1,4 @@
-"""What a distribution lacks, or has too much of, is named."""
+"""The release check reports missing and additional files of a distribution."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NEEDED = (
         ),
     ],
 )
-def test_both_files_are_compared_with_the_source(
+def test_release_wheel_and_sdist_are_compared_with_the_source(
     tmp_path: Path, without: tuple[str, ...], in_wheel: tuple[str, ...], expected: list[str]
 ) -> None:
     for name in (*NEEDED, "src/names/__pycache__/a.pyc"):

@@ -1,4 +1,4 @@
-"""The check of versions finds names that are not there, and calls that do not fit, in sources that nobody imports."""
+"""The version check finds missing names and wrong calls in sources without an import."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BEAM = {
 
 
 def complaints(tmp_path: Path, code: str, **more: str) -> list[str]:
-    """What the check says of a module of ours."""
+    """Returns the problems of one of our modules."""
     folder = tmp_path / "one" / "src" / "ours"
     folder.mkdir(parents=True)
     for name, text in {"module": code, **more}.items():
@@ -61,7 +61,7 @@ def complaints(tmp_path: Path, code: str, **more: str) -> list[str]:
         "import contextlib\nwith contextlib.suppress(ImportError):\n  from apache_beam import new\n  new()",
     ],
 )
-def test_what_fits(tmp_path: Path, code: str) -> None:
+def test_version_check_accepts_names_present_in_each_version(tmp_path: Path, code: str) -> None:
     assert complaints(tmp_path, code) == []
 
 
@@ -87,12 +87,14 @@ def test_what_fits(tmp_path: Path, code: str) -> None:
         ),
     ],
 )
-def test_what_does_not_fit(tmp_path: Path, code: str, said: str) -> None:
+def test_version_check_reports_names_missing_in_a_version(
+    tmp_path: Path, code: str, said: str
+) -> None:
     (found,) = complaints(tmp_path, code)
     assert said in found
 
 
-def test_what_a_module_of_ours_hands_on_is_beams(tmp_path: Path) -> None:
+def test_version_check_follows_reexports_of_local_modules_to_beam(tmp_path: Path) -> None:
     (found,) = complaints(
         tmp_path,
         "from ours._protos import fn_pb2\nfn_pb2.Lost()",

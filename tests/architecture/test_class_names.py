@@ -1,4 +1,4 @@
-"""A class name that stands for two classes is found."""
+"""The class name check finds a name of two classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def put(root: Path, module: str, text: str) -> None:
     path.write_text(text)
 
 
-def test_a_name_of_two_classes_is_refused(tmp_path: Path) -> None:
+def test_class_name_shared_by_two_classes_is_refused(tmp_path: Path) -> None:
     put(tmp_path, "engine/src/engine/timers.py", "class Timer: ...\n")
     put(tmp_path, "model/src/model/chunks.py", "class Timer: ...\n\nclass Chunk: ...\n")
     (said,) = repeated_names(tmp_path)
@@ -28,12 +28,12 @@ def test_a_name_of_two_classes_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_private_and_nested_classes_and_tests_may_repeat_a_name(tmp_path: Path) -> None:
+def test_private_nested_and_test_classes_may_repeat_a_name(tmp_path: Path) -> None:
     put(tmp_path, "engine/src/engine/a.py", "class _Call: ...\n\nclass A:\n    class Key: ...\n")
     put(tmp_path, "engine/src/engine/b.py", "class _Call: ...\n\nclass B:\n    class Key: ...\n")
     put(tmp_path, "engine/tests/test_a.py", "class A: ...\n")
     assert list(repeated_names(tmp_path)) == []
 
 
-def test_the_classes_of_this_repository_have_names_of_their_own() -> None:
+def test_class_names_of_this_repository_are_unique() -> None:
     assert list(repeated_names(ROOT)) == []

@@ -1,4 +1,4 @@
-"""Each option in docs/how-to/coming-from.md is one of ours, where it is said to be one."""
+"""Each option that docs/how-to/coming-from.md presents as an option of the runner exists."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_BEAM = {
 
 
 def literals(folder: Path) -> Iterator[str]:
-    """All texts that sources consist of."""
+    """Yields all string literals of the sources."""
     for file in folder.glob("*/src/**/*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -32,18 +32,18 @@ def literals(folder: Path) -> Iterator[str]:
 
 
 def options(text: str) -> set[str]:
-    """The options that a text mentions, without values."""
+    """Returns the options that a text mentions, without values."""
     return {found.rstrip("-_") for found in re.findall(r"(?<![\w-])--[a-z][a-z_-]+", text)}
 
 
 def rows() -> list[list[str]]:
-    """The cells of the page's tables."""
+    """Returns the cells of the page's tables."""
     page = (ROOT / "docs" / "how-to" / "coming-from.md").read_text()
     lines = [line for line in page.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def test_what_is_here_is_ours() -> None:
+def test_migration_page_names_only_existing_flags_and_options() -> None:
     known = set(literals(SOURCES))
     ours = {f"--{text}" for text in known if text.startswith("beam_spark_")} | known
     page = (ROOT / "docs" / "how-to" / "coming-from.md").read_text()

@@ -1,4 +1,4 @@
-"""The tests that docs/appendix/findings.md names are there."""
+"""The tests that docs/appendix/findings.md names exist."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NAMED = re.findall(
 
 
 def missing(path: str, test: str) -> str:
-    """What is not there of a test, or nothing."""
+    """Returns the missing file or test name; empty if both exist."""
     if not (ROOT / path).is_file():
         return path
     return "" if re.search(rf"^def {test}\b", (ROOT / path).read_text("utf-8"), re.M) else test
 
 
-def test_each_test_that_is_named_is_there() -> None:
+def test_findings_page_names_only_existing_tests() -> None:
     assert len(NAMED) > 40
     assert [name for name in NAMED if not name[1] and not (ROOT / name[0]).is_file()] == []
     assert [name for name in NAMED if name[1] and missing(*name)] == []
@@ -33,5 +33,5 @@ def test_each_test_that_is_named_is_there() -> None:
         ("tests/architecture/test_findings.py", "test_"),
     ],
 )
-def test_what_is_not_there_is_found(path: str, test: str) -> None:
+def test_missing_test_or_file_is_reported(path: str, test: str) -> None:
     assert missing(path, test) in (path, test)

@@ -1,4 +1,4 @@
-"""What docs say of where things are: each rule has one home, and each word a place."""
+"""The locations in the documents are correct: each rule has one module, and each glossary term a path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HEADING = "## Where each rule is\n"
 
 
 def homes() -> list[str]:
-    """The names in the page's table, with their modules."""
+    """Returns the names in the page's table, with their modules."""
     page = (ROOT / "docs" / "maintainers" / "where-to-look.md").read_text()
     rows = page.partition(_HEADING)[2].partition("\n## ")[0].splitlines()
     return [
@@ -21,7 +21,7 @@ def homes() -> list[str]:
 
 
 def definitions() -> Iterator[tuple[str, str]]:
-    """The functions, classes, methods and constants of all packages: their modules, and their names there."""
+    """Returns the functions, classes, methods and constants of all packages, with their modules."""
     for source in ROOT.glob("packages/*/src"):
         for file in source.rglob("*.py"):
             module = ".".join(file.relative_to(source).with_suffix("").parts)
@@ -38,7 +38,7 @@ def _defined(node: ast.Module | ast.ClassDef) -> Iterator[str]:
             yield from (f"{part.name}.{name}" for name in _defined(part))
 
 
-def test_each_rule_has_one_home() -> None:
+def test_rule_is_implemented_in_one_module() -> None:
     found, rules = list(definitions()), homes()
     assert len(rules) > 10
     names = {f"{module}.{name}": name for module, name in found}
@@ -46,7 +46,7 @@ def test_each_rule_has_one_home() -> None:
     assert said == {rule: [rule.removesuffix(f".{names.get(rule)}")] for rule in rules}
 
 
-def test_places_in_the_glossary_are_there() -> None:
+def test_glossary_paths_exist() -> None:
     page = (ROOT / "docs" / "reference" / "glossary.md").read_text()
     places = re.findall(r"`([\w/]+\.py)`", page)
     assert len(places) > 10

@@ -1,4 +1,4 @@
-"""To import a package, or a folder of modules in it, loads nothing else: modules do, when they are imported."""
+"""An import of a package or folder of modules loads no other module. Only imports of modules load modules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = {path.name: path for path in sorted(ROOT.glob("packages/*/src/*")) if path.is_dir()}
 OLD_NAMES = "beam_spark_executor.io"
-"""Pickled pipelines name the modules of this one, so it loads them."""
+"""Pickled pipelines name the modules of this package, so the package loads them."""
 SCRIPT = """
 import importlib, sys
 sys.path[:0] = sys.argv[1].split(":")
@@ -29,7 +29,7 @@ def folders_of(package: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_import_of_a_package_loads_no_other_module(package: str) -> None:
+def test_package_import_loads_no_other_module(package: str) -> None:
     names = [name for name in folders_of(PACKAGES[package]) if name != OLD_NAMES]
     sources = ":".join(str(path.parent) for path in PACKAGES.values())
     # Without site-packages an import of a library fails, too.

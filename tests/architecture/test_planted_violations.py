@@ -1,6 +1,7 @@
-"""Every rule between the layers is broken once, on purpose: the session that guards it must fail and name the culprit.
+"""A test breaks every rule between the layers on purpose: the session that checks the rule must fail
+and name the module.
 
-All violations that one command has to find are planted together, each in a module of its own.
+All violations that one command must find are planted together, each in a separate module.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ WORKER_TESTS = "packages/worker/tests/planted{}.py"
 
 @attrs.frozen
 class Plant:
-    """A violation: what is written where, and what the guard has to say.
+    """Violation: file, source text, and expected message.
 
     Attributes:
-        file: its path, with a place for a number.
-        named: what is to be said, with a place for the number where it names the file.
+        file: path, with a placeholder for a number.
+        named: expected message, with a placeholder for the number if the message names the file.
     """
 
     file: str
@@ -53,7 +54,7 @@ class Plant:
 
 
 def planted_import(file: str, code: str) -> Plant:
-    """An import that the package's list of allowed imports lacks."""
+    """Returns an import that the package's list of allowed imports lacks."""
     package = file.split("/")[3]
     root = code.split()[1].partition(".")[0]
     return Plant(file, code, "planted{}:5: " + f"`{code}`: {package} may not import `{root}`")
@@ -243,18 +244,18 @@ TESTS = [
 ]
 
 
-def test_the_repository_itself_keeps_the_layers(repository: Repository) -> None:
+def test_repository_respects_the_layers(repository: Repository) -> None:
     outcome = repository.nox("layers")
     assert outcome.passed, outcome.text
 
 
-def test_the_repository_itself_is_clean(repository: Repository) -> None:
+def test_repository_passes_the_purity_check(repository: Repository) -> None:
     outcome = repository.nox("lint")
     assert outcome.passed, outcome.text
 
 
 def planted(pristine: Path, folder: Path, plants: list[Plant], session: str) -> str:
-    """What a session, which must fail, says of a copy in which all these are planted."""
+    """Plants violations in a copy, runs a session that must fail, and returns its output."""
     repository = Repository(shutil.copytree(pristine, folder / "copy"))
     for number, plant in enumerate(plants):
         spaced = "\n" if plant.code.startswith("def ") else ""
@@ -270,7 +271,7 @@ def planted(pristine: Path, folder: Path, plants: list[Plant], session: str) -> 
     [("layers", LAYERS), ("lint", SIZES), ("lint", TESTS)],
     ids=("layers", "sizes", "tests"),
 )
-def test_planted_violations_are_named(
+def test_planted_layer_violations_are_reported(
     pristine: Path, tmp_path: Path, session: str, plants: list[Plant]
 ) -> None:
     text = planted(pristine, tmp_path, plants, session)
@@ -278,14 +279,14 @@ def test_planted_violations_are_named(
     assert [words for words in named if words not in text] == [], text
 
 
-def test_planted_violations_of_style_are_named(pristine: Path, tmp_path: Path) -> None:
+def test_planted_style_violations_are_reported(pristine: Path, tmp_path: Path) -> None:
     text = planted(pristine, tmp_path, LINT, "lint")
     said = dict(re.findall(r"planted(\d+)\.py:\d+:\d+: (.*?)(?= packages/|$)", text))
     missed = [p for number, p in enumerate(LINT) if p.named not in said.get(str(number), "")]
     assert missed == [], text
 
 
-def test_layers_name_an_undeclared_dependency(repository: Repository) -> None:
+def test_undeclared_dependency_is_reported(repository: Repository) -> None:
     repository.edit("packages/worker/pyproject.toml", '    "grpcio>=1.71",\n', "")
     repository.write(WORKER.format(0), HEAD + "import grpc\n")
     outcome = repository.nox("layers")
@@ -293,7 +294,7 @@ def test_layers_name_an_undeclared_dependency(repository: Repository) -> None:
     assert "`grpcio` is not declared in packages/worker/pyproject.toml" in outcome.text
 
 
-def test_layers_name_a_declaration_that_the_layer_may_not_have(repository: Repository) -> None:
+def test_forbidden_dependency_declaration_is_reported(repository: Repository) -> None:
     pyproject = "packages/engine/pyproject.toml"
     repository.edit(pyproject, '"attrs>=23.2"', '"attrs>=23.2", "grpcio>=1.66"')
     outcome = repository.nox("layers")
@@ -315,7 +316,7 @@ def test_layers_name_a_declaration_that_the_layer_may_not_have(repository: Repos
         ),
     ],
 )
-def test_purity_sees_a_dynamic_import(
+def test_dynamic_import_is_found_by_the_purity_check(
     repository: Repository, file: str, package: str, module: str
 ) -> None:
     sources = [str(one) for one in sorted(repository.root.glob("packages/*/src"))]

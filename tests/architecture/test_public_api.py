@@ -1,4 +1,4 @@
-"""The listings of public names hold what others use, and no more."""
+"""The listings of public names contain exactly the names that other packages use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FILES = {
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A repository of two packages with their listings."""
+    """Returns a repository of two packages with their listings."""
     for name, text in FILES.items():
         put(tmp_path, name, text)
     assert list(complaints(tmp_path, rewrite=True)) == []
@@ -52,7 +52,7 @@ def put(root: Path, name: str, text: str) -> None:
     (root / name).write_text(text, encoding="utf-8")
 
 
-def test_a_listing_of_names_in_use_has_their_signatures(root: Path) -> None:
+def test_api_listing_of_used_names_has_their_signatures(root: Path) -> None:
     lines = (root / LISTING).read_text().splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
         "",
@@ -70,7 +70,7 @@ def test_a_listing_of_names_in_use_has_their_signatures(root: Path) -> None:
     assert list(complaints(root)) == []
 
 
-def test_a_listing_that_is_read_is_written_as_it_was() -> None:
+def test_api_listing_round_trips_through_read_and_write() -> None:
     for path in sorted(ROOT.glob("packages/*/public_api.txt")):
         text = path.read_text(encoding="utf-8")
         distribution = text.partition(":")[0].rpartition(" ")[2]
@@ -127,19 +127,19 @@ def test_a_listing_that_is_read_is_written_as_it_was() -> None:
         ),
     ],
 )
-def test_a_difference_between_listing_and_use_is_named(
+def test_api_listing_that_differs_from_use_is_reported(
     root: Path, file: str, text: str, said: str
 ) -> None:
     put(root, file, text)
     assert any(said in line for line in complaints(root)), list(complaints(root))
 
 
-def test_a_test_may_use_private_names(root: Path) -> None:
+def test_private_names_may_be_used_by_tests(root: Path) -> None:
     put(root, "packages/engine/tests/test_run.py", "from beam_runner_model._secret import KEY\n")
     assert list(complaints(root)) == []
 
 
-def test_a_front_door_hands_on_what_it_exports(root: Path) -> None:
+def test_front_module_exports_each_listed_name(root: Path) -> None:
     lazy = (
         "from typing import TYPE_CHECKING\n\n"
         "if TYPE_CHECKING:\n    from beam_runner_model.times import LIMIT, later\n\n"
@@ -154,7 +154,7 @@ def test_a_front_door_hands_on_what_it_exports(root: Path) -> None:
     assert "[beam_runner_model]\nlater(time: int" in (root / LISTING).read_text()
 
 
-def test_a_changed_listing_without_release_notes_is_refused(root: Path) -> None:
+def test_api_listing_changed_without_release_notes_is_refused(root: Path) -> None:
     identity = ("-c", "user.name=A", "-c", "user.email=a@example.com")
     for command in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "Begin")):
         subprocess.run(["git", "-C", str(root), *command], check=True)

@@ -18,7 +18,7 @@ REASONS: Mapping[str, str] = {
     "web/html/rendering.py": "the templates of this package",
     "web/texts.py": "control characters that would harm a page",
 }
-"""By module, whose texts its regular expressions read."""
+"""Module -> origin of the texts that its regular expressions read."""
 
 
 def users_of_regular_expressions(packages: Path) -> set[str]:
@@ -38,12 +38,12 @@ def _imports_re(node: ast.AST) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module in ("re", "regex")
 
 
-def test_each_module_with_regular_expressions_has_a_reason() -> None:
+def test_module_with_regular_expressions_has_a_listed_reason() -> None:
     assert users_of_regular_expressions(ROOT / "packages") == REASONS.keys()
 
 
 @pytest.mark.parametrize("line", ["import re", "import json, re", "from re import match"])
-def test_planted_import_is_found(tmp_path: Path, line: str) -> None:
+def test_planted_import_of_re_is_found(tmp_path: Path, line: str) -> None:
     for package in ("jobservices", "web"):
         (tmp_path / package / "src" / f"beam_runner_{package}").mkdir(parents=True)
     planted = tmp_path / "web" / "src" / "beam_runner_web" / "causes.py"

@@ -14,7 +14,7 @@ import noxfile
 from tools.version_cells import NEWEST
 
 
-def test_wordcount_builds_no_other_pyspark_than_the_newest(
+def test_wordcount_session_builds_only_the_newest_pyspark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[str] = []

@@ -28,7 +28,7 @@ def put(root: Path, name: str, version: str, *needed: str, more: str = "") -> No
     )
 
 
-def test_bounds_of_this_repository_agree() -> None:
+def test_sibling_bounds_of_this_repository_agree() -> None:
     assert list(problems(ROOT)) == []
 
 
@@ -42,7 +42,7 @@ def test_bounds_of_this_repository_agree() -> None:
         ("model>=0.2,<1", "allows versions from 0.3 on, which may be incompatible"),
     ],
 )
-def test_bounds_that_do_not_fit_the_sibling_are_refused(
+def test_sibling_bounds_outside_its_version_are_refused(
     tmp_path: Path, bound: str, said: str
 ) -> None:
     put(tmp_path, "model", "0.2.1")
@@ -52,7 +52,7 @@ def test_bounds_that_do_not_fit_the_sibling_are_refused(
     assert said in found
 
 
-def test_bounds_of_an_extra_are_compared_too(tmp_path: Path) -> None:
+def test_sibling_bounds_of_an_extra_are_compared(tmp_path: Path) -> None:
     put(tmp_path, "model", "0.2.1")
     extra = '[project.optional-dependencies]\nmore = ["beam-runner-model>=0.1,<0.2"]\n'
     put(tmp_path, "engine", "0.2.0", more=extra)
@@ -67,7 +67,7 @@ def test_bounds_of_an_extra_are_compared_too(tmp_path: Path) -> None:
         ('classifiers = ["Programming Language :: Python :: 3.9"]\n', "versions of Python"),
     ],
 )
-def test_metadata_that_differs_between_packages_is_named(
+def test_metadata_that_differs_between_packages_is_reported(
     tmp_path: Path, more: str, said: str
 ) -> None:
     put(tmp_path, "engine", "0.1.0")
@@ -76,7 +76,7 @@ def test_metadata_that_differs_between_packages_is_named(
     assert said in found
 
 
-def test_a_license_that_is_no_copy_is_named(tmp_path: Path) -> None:
+def test_license_that_differs_from_the_root_license_is_reported(tmp_path: Path) -> None:
     put(tmp_path, "model", "0.1.0")
     (tmp_path / "packages/model/LICENSE").write_text("Other terms\n")
     assert list(problems(tmp_path)) == ["packages/model/LICENSE is no copy of LICENSE"]
@@ -96,7 +96,7 @@ def release(root: Path, name: str, version: str, *needed: str) -> None:
 
 @pytest.fixture
 def released(tmp_path: Path) -> Path:
-    """A repository with releases of two packages, below one that is in the works."""
+    """Returns a repository with releases of two packages, below an unreleased version."""
     git(tmp_path, "init", "-q")
     for version in ("0.1.0", "0.2.0", "0.2.10", "0.2.9"):
         release(tmp_path, "urns", version)
@@ -106,19 +106,19 @@ def released(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_oldest_release_within_all_bounds_is_found(released: Path) -> None:
+def test_oldest_release_within_all_bounds_is_selected(released: Path) -> None:
     assert oldest_releases(released, "model") == {"urns": "urns-v0.2.9"}
     put(released, "engine", "0.2.0", "model>=0.2,<0.3", "urns>=0.2.10,<0.3")
     assert oldest_releases(released, "engine") == {"urns": "urns-v0.2.10"}
 
 
-def test_a_sibling_without_an_older_release_is_left_out(released: Path) -> None:
+def test_sibling_without_an_older_release_is_left_out(released: Path) -> None:
     assert oldest_releases(released, "urns") == {}
     put(released, "urns", "0.2.9")
     assert oldest_releases(released, "engine") == {}
 
 
-def test_a_release_is_unpacked_as_it_was(released: Path, tmp_path: Path) -> None:
+def test_release_is_unpacked_with_its_original_files(released: Path, tmp_path: Path) -> None:
     folder = unpack(released, "urns", "urns-v0.2.9", tmp_path / "unpacked")
     assert 'version = "0.2.9"' in (folder / "pyproject.toml").read_text()
     assert (folder / "LICENSE").exists()

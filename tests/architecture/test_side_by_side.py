@@ -15,7 +15,7 @@ from tools.side_by_side import Ended
 
 
 @pytest.mark.parametrize(("failing", "code"), [((), 0), (("b",), 1)])
-def test_all_sessions_run_and_failures_are_named(
+def test_parallel_sessions_all_run_and_failures_are_reported(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     failing: tuple[str, ...],
@@ -34,7 +34,9 @@ def test_all_sessions_run_and_failures_are_named(
     ]
 
 
-def test_session_is_run_by_nox_and_its_output_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parallel_session_is_run_by_nox_and_its_output_is_stored(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     ended = side_by_side.run_session("no_such_session", {"NOX_SCRIPT_MODE": "none"})
     assert ended.code != 0
     assert "no_such_session" in ended.output

@@ -1,4 +1,6 @@
-"""Threads of the worker, the job services and the server start in one module each, which says what their end comes to."""
+"""The worker, the job services and the server start their threads in one module each, which documents
+their shutdown.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def starts(source: str) -> Iterator[int]:
                 yield node.lineno
 
 
-def test_threads_start_in_the_modules_that_say_what_their_end_comes_to() -> None:
+def test_thread_starts_only_in_listed_modules() -> None:
     found = {
         f"{path.relative_to(folder)}:{line}"
         for folder in SOURCES
@@ -57,5 +59,5 @@ def test_threads_start_in_the_modules_that_say_what_their_end_comes_to() -> None
         "with ThreadPoolExecutor(2) as pool:\n    pass",
     ],
 )
-def test_a_planted_thread_is_found(source: str) -> None:
+def test_planted_thread_start_is_found(source: str) -> None:
     assert len(list(starts(source))) == 1

@@ -1,4 +1,4 @@
-"""Each message in docs/how-to/troubleshooting.md is one that the sources can say."""
+"""Each message in docs/how-to/troubleshooting.md exists in the sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GAP = "\0"
 
 
 def texts() -> Iterator[str]:
-    """All texts in the sources but docstrings; what is filled in is a gap."""
+    """Returns all string literals of the sources except docstrings. Formatted values are gaps."""
     for file in ROOT.glob("packages/*/src/**/*.py"):
         nodes = list(ast.walk(ast.parse(file.read_text())))
         docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
@@ -28,12 +28,12 @@ def texts() -> Iterator[str]:
 
 
 def messages() -> list[str]:
-    """What the page's table quotes."""
+    """Returns the messages in the page's table."""
     page = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text()
     return re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
 
 
-def test_messages_are_those_of_the_sources() -> None:
+def test_troubleshooting_messages_exist_in_the_sources() -> None:
     known = list(texts())
     quoted = messages()
     assert len(quoted) > 10

@@ -1,4 +1,4 @@
-"""The pairs of versions that sessions run are the ends of what the packages' files allow, and their tables keep other rows."""
+"""The tested version pairs are the ends of the declared ranges, and updates of the tables retain other rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Other text.
 
 
 def junit(folder: Path, cases: dict[str, str]) -> Path:
-    """A file of results: test -> element of what became of it, empty if it has passed."""
+    """Returns a results file from test -> outcome element, empty for a pass."""
     path = folder / "results.xml"
     tests = (
         f'<testcase name="{name}">{f"<{what}/>" if what else ""}</testcase>'
@@ -38,7 +38,7 @@ def junit(folder: Path, cases: dict[str, str]) -> Path:
 
 
 @pytest.mark.parametrize(("name", "attribute"), [("apache-beam", "beam"), ("pyspark", "pyspark")])
-def test_cells_are_the_ends_of_the_ranges(name: str, attribute: str) -> None:
+def test_version_cells_are_the_ends_of_the_ranges(name: str, attribute: str) -> None:
     needed = map(Requirement, project("executor")["dependencies"])
     (allowed,) = (one.specifier for one in needed if one.name == name)
     versions = {tuple(map(int, getattr(cell, attribute).split("."))) for cell in CELLS}
@@ -48,14 +48,14 @@ def test_cells_are_the_ends_of_the_ranges(name: str, attribute: str) -> None:
         assert allowed.contains(f"{major}.{minor + step}.99") is is_in
 
 
-def test_each_end_meets_each_end_of_the_others() -> None:
+def test_version_cells_pair_each_end_with_each_end_of_the_others() -> None:
     for one, other in (("pyspark", "beam"), ("pyspark", "python"), ("beam", "python")):
         pairs = {(getattr(cell, one), getattr(cell, other)) for cell in CELLS}
         ones, others = zip(*pairs, strict=True)
         assert pairs == {(a, b) for a in set(ones) for b in set(others)}
 
 
-def test_the_lowest_of_all_is_the_oldest_pair() -> None:
+def test_lowest_version_cell_is_the_oldest_pair() -> None:
     found = lowest()
     (cell,) = (cell for cell in CELLS if cell.lowest)
     assert found["pyspark"].startswith(cell.pyspark) and found["apache-beam"] == cell.beam
@@ -63,7 +63,7 @@ def test_the_lowest_of_all_is_the_oldest_pair() -> None:
     assert Cell("3.5", "2.72", "3.11", lowest=True).pyspark_version == found["pyspark"]
 
 
-def test_a_row_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_version_table_row_replaces_the_previous_row(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     write_row(page, "one", ("3.9.1", "x", "new"), keys=2)
@@ -72,7 +72,7 @@ def test_a_row_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     assert page.read_text() == PAGE.replace("| 3.9 | x | old |\n| 3.10 | x | kept |\n", rows)
 
 
-def test_what_did_not_run_stays_as_it_was(tmp_path: Path) -> None:
+def test_version_table_row_that_did_not_run_is_unchanged(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     write_row(page, "one", ("3.9", "x", NOT_RUN), keys=2)
@@ -81,21 +81,21 @@ def test_what_did_not_run_stays_as_it_was(tmp_path: Path) -> None:
     assert f"| 3.11 | x | {NOT_RUN} |" in page.read_text()
 
 
-def test_what_did_not_run_is_no_pass(tmp_path: Path) -> None:
+def test_version_table_cell_that_did_not_run_is_not_a_pass(tmp_path: Path) -> None:
     assert outcome(tmp_path / "nothing.xml") == NOT_RUN
     assert outcome(junit(tmp_path, {"a": "skipped"})) == NOT_RUN
     assert outcome(junit(tmp_path, {"a": "", "b": "skipped"})) == "1"
     assert outcome(junit(tmp_path, {"a": "", "b": "failure", "c": "error"})) == "**1 of 3**"
 
 
-def test_a_client_has_a_row_with_a_cell_for_each_environment(tmp_path: Path) -> None:
+def test_client_row_has_a_cell_for_each_environment(tmp_path: Path) -> None:
     cases = {
-        "test_python[2.60-3.12-embedded]": "",
-        "test_python[2.60-3.12-LOOPBACK]": "",
-        "test_python[2.60-3.12-PROCESS]": "failure",
-        "test_python[2.60-3.12-EXTERNAL]": "skipped",
-        "test_python[2.70-3.13-LOOPBACK]": "skipped",
-        "test_go[2.77-EXTERNAL]": "",
+        "test_python_client_completes_or_is_refused_by_version[2.60-3.12-embedded]": "",
+        "test_python_client_completes_or_is_refused_by_version[2.60-3.12-LOOPBACK]": "",
+        "test_python_client_completes_or_is_refused_by_version[2.60-3.12-PROCESS]": "failure",
+        "test_python_client_completes_or_is_refused_by_version[2.60-3.12-EXTERNAL]": "skipped",
+        "test_python_client_completes_or_is_refused_by_version[2.70-3.13-LOOPBACK]": "skipped",
+        "test_go_client_completes_or_is_refused_by_version[2.77-EXTERNAL]": "",
     }
     assert list(rows_of_clients(junit(tmp_path, cases))) == [
         ("Python 2.60", "3.12", "refused", "right", "**fails**", NOT_RUN),

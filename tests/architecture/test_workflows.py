@@ -28,7 +28,7 @@ def jobs_of(workflow: str) -> dict[str, Any]:
 
 
 def sessions_of(workflow: str) -> Iterator[str]:
-    """Yields the sessions that the jobs of a workflow name, with those of their matrices."""
+    """Yields the sessions in the jobs of a workflow, also from their matrices."""
     for job in jobs_of(workflow).values():
         matrix = job.get("strategy", {}).get("matrix", {})
         named = (
@@ -39,16 +39,16 @@ def sessions_of(workflow: str) -> Iterator[str]:
             yield from sessions.split()
 
 
-def test_ci_workflow_runs_each_session_of_a_bare_nox_once() -> None:
+def test_ci_workflow_runs_each_default_nox_session_once() -> None:
     assert sorted(sessions_of("ci.yml")) == sorted(noxfile.IN_CI)
 
 
-def test_nightly_workflow_names_existing_sessions() -> None:
+def test_nightly_workflow_names_only_existing_sessions() -> None:
     known = {name for module in (noxfile, nox_others, nox_slow) for name in vars(module)}
     assert set(sessions_of("nightly.yml")) <= known
 
 
-def test_unit_tests_run_on_each_supported_minor_version_of_python() -> None:
+def test_ci_workflow_runs_unit_tests_on_each_supported_python_version() -> None:
     assert jobs_of("ci.yml")["unit"]["strategy"]["matrix"]["python"] == [
         "3.11",
         "3.12",
@@ -66,7 +66,7 @@ def test_skip_check_fails_for_a_skipped_session(tmp_path: Path, result: str, sta
     assert check_skips.skipped_sessions(report) == ["go"] * status
 
 
-def test_each_package_has_a_tag_that_releases_it() -> None:
+def test_release_workflow_has_a_tag_for_each_package() -> None:
     text = (WORKFLOWS / "release.yml").read_text(encoding="utf-8")
     tags = yaml.safe_load(text)[True]["push"]["tags"]  # YAML reads the key `on` as a truth
     assert tags == [f"{name}-v*" for name in PACKAGES]

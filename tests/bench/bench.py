@@ -1,7 +1,8 @@
-"""Compares this runner with its peers and writes the table: ``python tests/bench/bench.py --write``.
+"""Compares this runner with other runners and writes the table: ``python tests/bench/bench.py
+--write``.
 
-Each workload is run once by each target to warm up, then in rounds in which they take turns, so that what
-else the machine does hits all alike. The table has the medians.
+Each target runs each workload once to warm up. Then the targets alternate in rounds, so that other
+load of the machine affects all targets equally. The table has the medians.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ OURS = "ours"
 
 @attrs.frozen
 class Line:
-    """What came of a workload.
+    """Result of a workload.
 
     Attributes:
-        base: the target that the others are compared with.
-        elements: how many there were.
-        outcomes: by target, in the order of rounds, without the first; empty if it failed.
+        base: target to which the others are compared.
+        elements: number of elements.
+        outcomes: outcomes by target, in the order of rounds, without the first; empty if the target
+            failed.
     """
 
     name: str
@@ -48,7 +50,7 @@ class Line:
 def measure(
     name: str, scale: float, targets: list[Target], rounds: int, seconds: float, base: str
 ) -> Line:
-    """Runs one workload on all targets; one that fails is left out of further rounds."""
+    """Runs one workload on all targets; a failed target is left out of further rounds."""
     elements = max(1, round(WORKLOADS[name].elements * scale))
     outcomes: dict[str, list[Outcome]] = {target.title: [] for target in targets}
     failed: set[str] = set()
@@ -123,7 +125,7 @@ def text_of(lines: list[Line], titles: list[str], arguments: argparse.Namespace)
 
 
 def write(text: str, table: str) -> None:
-    """Puts a table where the page keeps it."""
+    """Replaces the table in its page."""
     begin = f"<!-- table: {table} -->\n"
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(begin)
@@ -149,13 +151,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--pages",
         action="store_true",
-        help="compare this runner alone: without its web pages, with pages at which nobody looks, "
+        help="compare this runner alone: without its web pages, with pages without a viewer, "
         "and with a viewer of each job; a quiet machine and many --rounds say most",
     )
     parser.add_argument("--write", action="store_true", help=f"write into {PAGE.name}")
     arguments = parser.parse_args()
     if arguments.pages and (arguments.write or arguments.endpoint):
-        parser.error("--pages starts servers of its own, and is printed alone")
+        parser.error("--pages starts separate servers; omit --write and --endpoint")
     return arguments
 
 

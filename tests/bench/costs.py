@@ -1,7 +1,8 @@
-"""What a program costs with all processes that descend from it: CPU seconds and wall seconds.
+"""Cost of a program with all its descendant processes: CPU seconds and wall seconds.
 
-Who waits for a process is told what it has used, but our warm workers are waited for by nobody. So all are looked at several times a second; what a
-process uses after the last look is missing.
+The operating system reports the CPU time of a process to its waiting parent, but no process waits
+for our warm workers. So this module samples all processes several times a second; the CPU time
+after the last sample is missing.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cost_of(command: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float]:
-    """Runs a program, waits until all that it has started has ended, too, and gives CPU and wall seconds; wall until the program's own end.
+    """Runs a program, waits for all its processes, and returns CPU and wall seconds; wall seconds end
+    with the program.
 
     Raises:
-        RuntimeError: it ended badly.
+        RuntimeError: the program failed.
     """
     mark = uuid.uuid4().hex
     used: dict[tuple[int, str], float] = {}

@@ -1,6 +1,7 @@
-"""A stream of numbers, counted by key in state: its source and its counting, in Beam's words.
+"""Stream of numbers that are counted by key in state: source and count as Beam transforms.
 
-The source is as those that poll a queue: it gives what comes, and asks to be called again after two seconds.
+The source behaves like a source that polls a queue: it emits arrived numbers, and defers after two
+seconds.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ WARM = 250
 _CALL_SECONDS = 2.0
 
 Counted = tuple[int, float, int]
-"""A number, when it was given, in seconds since 1970, and how many of its key there have been."""
+"""Number, emission time in seconds since 1970, and count of its key so far."""
 
 
 class Poll(beam.DoFn):
-    """Gives numbers with their keys and with the time, one in each pause; without a pause all at once."""
+    """DoFn that emits numbers with their keys and the time, one after each pause; without a pause, all at once."""
 
     def __init__(self, pause: float) -> None:
         self._pause = pause
@@ -68,11 +69,11 @@ class Count(beam.DoFn):
 
 
 def counted(pipeline: beam.Pipeline, elements: int, pause: float) -> beam.PCollection:
-    """The stream, as :data:`Counted`."""
+    """Returns the stream, as :data:`Counted`."""
     poll = beam.ParDo(Poll(pause)).with_output_types(tuple[int, tuple[int, float]])
     return pipeline | beam.Create([elements]) | poll | beam.ParDo(Count())
 
 
 def of_key(key: int, elements: int) -> int:
-    """How many numbers of a key there are in the end."""
+    """Returns the final count of a key."""
     return len(range(key, elements, KEYS))

@@ -1,4 +1,4 @@
-"""This runner with its pages and without them: what they cost while nobody looks, and while somebody does."""
+"""This runner with and without its web pages: the cost of the pages without and with a viewer."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from targets import Outcome, Target, portable, server_process
 WITHOUT = "without pages"
 VIEWED = "a viewer"
 WORKLOADS = ("wordcount", "gbk", "stateful", "side_dict", "periodic")
-"""Those that take seconds, batch and streaming: of a job that is over at once nobody sees anything."""
+"""Workloads with a duration of seconds, batch and streaming. The pages of shorter jobs have no viewers."""
 _PAUSE_SECONDS = 0.5
 _LIMIT_SECONDS = 30.0
 
 
 class Viewer:
-    """Somebody who has the page of each job open while it runs: follows its stream as the page's script does."""
+    """Viewer that opens the page of each running job, and follows its stream as the page's script does."""
 
     def __init__(self, pages: str) -> None:
         self._pages = pages
         self._over = threading.Event()
         self.looks = threading.Event()
-        """Set while there is something to see: one who looks for jobs meanwhile would slow others down."""
+        """Set while a job runs, because the viewer's search for jobs would slow down other targets."""
         self.events = 0
-        """How many times a page has changed under the viewer's eyes."""
+        """Number of updates of viewed pages."""
         self._thread = threading.Thread(target=self._look, name="viewer", daemon=True)
         self._thread.start()
 
@@ -56,7 +56,7 @@ class Viewer:
                 if running:
                     self._follow(running[-1])
             except (urllib.error.URLError, TimeoutError, ConnectionError):
-                # The next look finds the server, if it is there.
+                # The next poll finds a running server.
                 continue
 
     def _follow(self, job: str) -> None:
@@ -77,7 +77,7 @@ class Viewer:
 
 
 class Viewed(Target):
-    """One that somebody looks at while it runs."""
+    """Target whose jobs have a viewer."""
 
     def __init__(self, viewer: Viewer, title: str, flags: tuple[str, ...], folder: Path) -> None:
         super().__init__(title, flags, folder)
@@ -94,9 +94,9 @@ class Viewed(Target):
 
 @contextmanager
 def targets_of_pages(environment: str, flags: tuple[str, ...]) -> Iterator[list[Target]]:
-    """Three servers alike: without pages, with pages at which nobody looks, and with a viewer of each job.
+    """Starts three equal servers: without pages, with pages, and with pages and a viewer of each job.
 
-    What each of them and its workers have used of the processor is printed in the end.
+    At the end, the function prints the CPU time of each server and its workers.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench")))
@@ -124,12 +124,15 @@ def targets_of_pages(environment: str, flags: tuple[str, ...]) -> Iterator[list[
         }
         print(f"CPU seconds of server and workers, warm-up included: {_beside(used)}")
         if not viewer.events:
-            raise SystemExit("the viewer has seen nothing change: what was measured is no viewer")
+            raise SystemExit("the viewer has seen no change, so the measurement is invalid")
 
 
 def wall_ratios(outcomes: Iterable[Mapping[str, Sequence[Outcome]]]) -> str:
-    """What a run takes beside one without pages in the same round: the median over all rounds of all workloads, which
-    says more than the ratio of medians, since what else the machine does changes from round to round.
+    """Returns the median ratio of a run's wall time to the run without pages in the same round, over
+    all workloads.
+
+    This median is more precise than the ratio of medians, because other load of the machine varies
+    between rounds.
     """
     ratios: dict[str, list[float]] = {}
     for of_workload in outcomes:

@@ -1,6 +1,8 @@
-"""The stream of :mod:`keyed_counts` by Spark alone: lines of a socket, counted by `transformWithState` in Python.
+"""Stream of :mod:`keyed_counts` in Spark alone: lines of a socket, counted by `transformWithState` in
+Python.
 
-Two partitions of the shuffle and RocksDB for the state, which `transformWithState` asks for; all else is as Spark has it by default.
+The query has two shuffle partitions and RocksDB as state store, which `transformWithState`
+requires; other settings are Spark's defaults.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from targets import Failed, Outcome
 _STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _LOOK_SECONDS = 0.05
 _LINES = 1_000
-"""So many are sent together, where there is no pause."""
+"""Number of lines in one send without a pause."""
 _RESULT = "key long, count long"
 
 
@@ -54,7 +56,7 @@ class Feeder:
                     reader.sendall("".join(lines).encode())
                     time.sleep(self._pause)
         except OSError:
-            # The query has ended, or has never begun: who waits for its end tells why.
+            # The query has ended, or has never started: the wait for its end reports the cause.
             return
 
 
@@ -65,11 +67,11 @@ class CountRows(StatefulProcessor):
         self._latencies, self._counts = str(folder / "latencies"), str(folder / "counts")
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark before all else."""
+        """Called by Spark before any other method."""
         self._count = handle.getValueState("count", "count long")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
-        """Called by Spark for the rows of a key that a micro-batch has."""
+        """Called by Spark with the rows of a key in a micro-batch."""
         so_far = self._count.get()[0] if self._count.exists() else 0
         late = []
         for number, given in self._read(rows):
@@ -90,7 +92,7 @@ class CountRows(StatefulProcessor):
 
 
 class CountFrames(CountRows):
-    """The same where Spark gives the rows in pandas' DataFrames."""
+    """Version of `CountRows` for rows in pandas DataFrames."""
 
     def _read(self, rows: Any) -> Iterator[tuple[int, float]]:
         for frame in rows:
@@ -111,7 +113,7 @@ def run_by_spark(name: str, elements: int, flags: tuple[str, ...], folder: str) 
     import workloads
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    # Spark's Python workers tell of each micro-batch; what fails is told by the exception.
+    # Spark's Python workers log each micro-batch; the exception reports a failure.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     private = Path(folder) / uuid.uuid4().hex
     private.mkdir()
@@ -166,7 +168,7 @@ def _start(session: SparkSession, port: int, is_pandas: bool, private: Path) -> 
 
 
 def _wait_for(query: Any, elements: int) -> None:
-    """Until micro-batches of so many rows have been committed; who waits for the outcome has a limit."""
+    """Waits until micro-batches with this number of rows are committed; the caller limits the time."""
     while sum(progress.numInputRows for progress in query.recentProgress) < elements:
         if not query.isActive:
             raise Failed(f"ended: {query.exception()}"[:500])
@@ -174,7 +176,7 @@ def _wait_for(query: Any, elements: int) -> None:
 
 
 def _compare(path: Path, elements: int) -> None:
-    """Fails where the last counts are not right."""
+    """Raises if the last counts are wrong."""
     found = dict(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
     expected = {key: of_key(key, elements) for key in range(min(KEYS, elements))}
     if found != expected:

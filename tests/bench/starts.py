@@ -1,6 +1,8 @@
-"""What it costs to begin: a trivial pipeline in a new program by several runners, and in one that is warm: ``nox -s bench_starts``.
+"""Cost of starts: a trivial pipeline in a new program on several runners, and in a warm program: ``nox
+-s bench_starts``.
 
-All that is started is ended before the next. What they cost is wall seconds, and CPU seconds of all their processes.
+All processes exit before the next measurement. The cost is wall seconds, and CPU seconds of all
+processes.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from targets import server_process
 RUNNER = "--runner=beam_spark_executor.BeamSparkRunner"
 ON = "--spark_master_url=local[2]"
 WARM = 9
-"""So many pipelines count of a program that is warm after the first."""
+"""Number of measured pipelines in a warm program, after the first."""
 
 
 def trivial(*options: str) -> None:
-    """One element, doubled and summed."""
+    """Builds a pipeline that doubles and sums one element."""
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -37,7 +39,7 @@ def trivial(*options: str) -> None:
 
 
 def plain_spark() -> None:
-    """The same by Spark alone."""
+    """Doubles and sums one element with Spark alone."""
     from pyspark.sql import SparkSession
 
     session = (
@@ -47,7 +49,7 @@ def plain_spark() -> None:
 
 
 def warm(endpoint: str) -> None:
-    """Runs pipelines in turns by a server of this program's own and by one that was there; writes a row of each."""
+    """Runs pipelines alternately on this program's server and on an existing server; writes a row for each."""
     ways = {"its own": (RUNNER, ON), "one that was there": (RUNNER, f"--job_endpoint={endpoint}")}
     told: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     for _ in range(WARM + 1):
@@ -65,7 +67,7 @@ PROGRAMS: dict[str, Callable[..., None]] = {"trivial": trivial, "spark": plain_s
 
 
 def cold(prism: str | None) -> dict[str, list[str]]:
-    """The programs by their titles, as a command's arguments."""
+    """Returns the arguments of the programs by title."""
     ways = {
         "DirectRunner": ["trivial", "--runner=DirectRunner"],
         "BeamSparkRunner": ["trivial", RUNNER, ON],

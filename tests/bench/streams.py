@@ -1,7 +1,9 @@
-"""Streams by this runner, by Prism and by Spark's own `transformWithState`, and the table of it: ``nox -s bench_streams -- --write``.
+"""Stream benchmark of this runner, Prism and Spark's `transformWithState`, with its table: ``nox -s
+bench_streams -- --write``.
 
-Two workloads of the same numbers, counted by key in state: how late they are behind the shuffle where a source gives 50 a second, and how
-many are counted in a second where all are there. The targets are warm and take turns.
+Two workloads count the same numbers by key in state. The first measures the latency behind the
+shuffle at 50 elements/s. The second measures the throughput if all elements are available. The
+targets are warm and alternate.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ LATE, MANY = "polling", "keyed_count"
 
 @contextmanager
 def targets_of_streams(prism: str | None) -> Iterator[list[Target]]:
-    """The targets, started, for the time of a ``with``; without its binary Prism is left out."""
+    """Starts the targets for the block; without its binary, Prism is left out."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench")))
         ours = stack.enter_context(server_process(())).address
@@ -49,7 +51,7 @@ def targets_of_streams(prism: str | None) -> Iterator[list[Target]]:
 
 
 def row(title: str, late: Line, many: Line) -> str:
-    """That of a target; an empty cell where it failed."""
+    """Returns the row of a target; a cell is empty if the target failed."""
     cells = [title, latency(late.outcomes[title]), "", ""]
     ours, found = (
         statistics.median(outcome.seconds for outcome in outcomes) if outcomes else None

@@ -1,7 +1,9 @@
-"""A table's way through a pipeline beside one by hand, `mapInArrow`, with one function by row: ``nox -s bench_tables``.
+"""Cost of a table in a pipeline compared with a handwritten `mapInArrow` with one function per row:
+``nox -s bench_tables``.
 
-Each way is a program of its own, from Spark's start to its end, and they take turns. What they cost is CPU seconds of all their
-processes: of the table, and of one with few rows, which is what starting costs.
+Each variant is a separate program, from the start of Spark to its exit, and the variants alternate.
+The cost is CPU seconds of all processes, for the table and for a table with few rows, which is the
+cost of the start.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ SCHEMA = pa.schema(
 
 
 def settled(event: Event) -> Event:
-    """What is done with each row, whoever does it."""
+    """Computes the result of each row, in all variants."""
     amount = event.price * event.quantity * (1 - event.discount)
     return event._replace(amount=amount, kind=event.kind.upper(), paid=event.paid or amount < 1)
 
@@ -82,7 +84,7 @@ def make(folder: Path, rows: int) -> None:
 
 
 def by_hand(source: str, target: str) -> None:
-    """As somebody writes it who cares: columns to rows and back, without dictionaries between."""
+    """Converts columns to rows and back without dictionaries, as an optimized handwritten job does."""
     from pyspark.sql import SparkSession
 
     def batches(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -99,7 +101,7 @@ def by_hand(source: str, target: str) -> None:
 
 
 def by_spark(source: str, target: str) -> None:
-    """`ReadFromSpark | Map | WriteToSpark`."""
+    """Runs `ReadFromSpark | Map | WriteToSpark`."""
     import apache_beam as beam
     from beam_spark_io import ReadFromSpark, WriteToSpark
 
@@ -113,7 +115,7 @@ def by_spark(source: str, target: str) -> None:
 
 
 def by_beam(source: str, target: str) -> None:
-    """The same by Beam's own reader and writer."""
+    """Runs the pipeline with Beam's reader and writer."""
     import apache_beam as beam
 
     with _pipeline() as pipeline:
@@ -142,7 +144,7 @@ def _pipeline() -> Any:
 
 
 def cost(way: str, source: Path, folder: Path) -> tuple[float, float]:
-    """CPU seconds of all processes of a way, and wall seconds; fails if it has written other rows."""
+    """Returns CPU seconds of all processes of a variant, and wall seconds; raises if its rows are wrong."""
     target = folder / "out"
     command = [sys.executable, __file__, "--way", way, str(source), str(target)]
     found = cost_of(command, {"PYSPARK_PYTHON": sys.executable})
@@ -166,7 +168,7 @@ def _sorted(folder: Path, columns: tuple[str, ...]) -> list[Any]:
 
 
 def main() -> None:
-    """Writes a table of the ways, or goes one."""
+    """Writes a table of the variants, or runs one variant."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=1)

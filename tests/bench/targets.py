@@ -1,4 +1,4 @@
-"""What is compared: Beam's FnApiRunner, Prism where its binary is found, and this runner."""
+"""Compared runners: Beam's FnApiRunner, Prism if its binary exists, and this runner."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ _FN_API_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 @attrs.frozen
 class Outcome:
-    """One run of a workload.
+    """Run of a workload.
 
     Attributes:
-        seconds: from the submission to the end.
-        latencies: of elements, in seconds, sorted; of workloads that measure them.
+        seconds: time from the submission to the end, seconds.
+        latencies: latencies of elements, sorted, seconds; empty if the workload doesn't measure
+            them.
     """
 
     seconds: float
@@ -44,11 +45,11 @@ class Outcome:
 
 
 Program = Callable[[str, int, tuple[str, ...], str], Outcome]
-"""Runs the workload of a name, with so many elements, as flags say, and may write into a folder."""
+"""Function that runs a workload by name, with a number of elements, flags, and a folder for files."""
 
 
 class Failed(Exception):
-    """A target could not run a workload, or came to another result."""
+    """Raised if a target can't run a workload, or returns a wrong result."""
 
 
 def run(name: str, elements: int, flags: tuple[str, ...], folder: str) -> Outcome:
@@ -66,7 +67,7 @@ def run(name: str, elements: int, flags: tuple[str, ...], folder: str) -> Outcom
     # Workers that are not forked from here cannot import the workloads, and need not.
     for module in (workloads, keyed_counts):
         cloudpickle.register_pickle_by_value(module)
-    # What fails is told once, by the exception.
+    # The exception reports a failure once.
     logging.getLogger().setLevel(logging.CRITICAL)
     workload = workloads.WORKLOADS[name]
     private = Path(folder) / uuid.uuid4().hex
@@ -98,13 +99,13 @@ def run(name: str, elements: int, flags: tuple[str, ...], folder: str) -> Outcom
 
 
 class Target:
-    """One of them, with a client process of its own that stays, and is warm after the first run.
+    """Compared runner with a separate client process, which is warm after the first run.
 
     Args:
-        title: its column.
-        flags: pipeline options that lead to it.
-        folder: where its workloads may write.
-        program: runs a workload in the client process, as :func:`run` does.
+        title: column of the table.
+        flags: pipeline options that select the runner.
+        folder: folder for files of its workloads.
+        program: function that runs a workload in the client process, as :func:`run` does.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class Target:
             raise Failed("its client process died") from None
 
     def close(self) -> None:
-        """Ends the client."""
+        """Stops the client."""
         self._end_client()
 
     def _end_client(self) -> None:
@@ -151,13 +152,13 @@ class Target:
 def all_targets(
     prism: str | None, endpoint: str | None, environment: str, server_flags: tuple[str, ...]
 ) -> Iterator[list[Target]]:
-    """The targets, started, for the time of a ``with``.
+    """Starts the targets for the block.
 
     Args:
         prism: Prism's binary; None leaves it out.
-        endpoint: a server of ours that runs already; None starts one.
-        environment: the environment type named to ours; empty for none, which is embedded.
-        server_flags: of the server that is started.
+        endpoint: address of a running server; None starts a server.
+        environment: environment type for this runner; empty for the default, which is embedded.
+        server_flags: flags of the started server.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench")))

@@ -1,4 +1,4 @@
-"""The workloads: small pipelines, each of one kind, whose results are counted and compared."""
+"""Workloads: small pipelines, each of one kind, whose results are counted and compared."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _SPREAD = 2_654_435_761
 
 @attrs.frozen
 class Expected:
-    """What a pipeline must come to: counted by :class:`Tally` at its end.
+    """Expected result of a pipeline, which :class:`Tally` counts at its end.
 
     Attributes:
-        count: of elements; None if it is not known beforehand.
-        total: of their values.
+        count: number of elements; None if it is unknown.
+        total: sum of their values.
     """
 
     count: int | None
@@ -44,13 +44,14 @@ Build = Callable[[beam.Pipeline, int, Path], Expected]
 
 @attrs.frozen
 class Workload:
-    """One of them.
+    """Workload of the benchmark.
 
     Attributes:
-        build: adds it to a pipeline, with so many elements, and may use a folder.
-        elements: how many at scale 1.
-        title: what it does, in words.
-        streaming: whether the pipeline is an unbounded one.
+        build: function that adds the workload to a pipeline, with a number of elements and a
+            folder.
+        elements: number of elements at scale 1.
+        title: description in words.
+        streaming: whether the pipeline is unbounded.
     """
 
     build: Build
@@ -73,7 +74,7 @@ def workload(elements: int, title: str, *, streaming: bool = False) -> Callable[
 
 
 class Tally(beam.DoFn):
-    """Counts elements and adds up their values; told once per bundle, so that it costs little."""
+    """DoFn that counts elements and sums their values; it updates the metrics once per bundle to reduce the cost."""
 
     def __init__(self, value: Callable[[Any], int]) -> None:
         self._value = value
@@ -91,7 +92,7 @@ class Tally(beam.DoFn):
 
 
 class Latency(beam.DoFn):
-    """Writes down how long each element took from a time of its own; one line per bundle."""
+    """DoFn that records the latency of each element since its emission; one line per bundle."""
 
     def __init__(self, folder: Path, born: Callable[[Any, float], float]) -> None:
         self._path = str(folder / "latencies")
@@ -110,7 +111,7 @@ class Latency(beam.DoFn):
 
 
 def numbers(pipeline: beam.Pipeline, elements: int, label: str = "Numbers") -> beam.PCollection:
-    """0, 1, 2, ... made where they are used, in pieces that can be spread."""
+    """Returns a source of 0, 1, 2, ..., generated on the workers, in pieces that a runner can distribute."""
     pieces = [(elements * i // _PIECES, elements * (i + 1) // _PIECES) for i in range(_PIECES)]
     return (
         pipeline
@@ -222,7 +223,7 @@ def combine_perkey(pipeline: beam.Pipeline, elements: int, folder: Path) -> Expe
 
 
 class Remember(beam.DoFn):
-    """Keeps the values of a key in a bag, and gives their sum when the watermark passes."""
+    """DoFn that stores the values of a key in a bag, and emits their sum when the watermark passes."""
 
     BAG = userstate.BagStateSpec("bag", coders.VarIntCoder())
     COUNT = userstate.ReadModifyWriteStateSpec("count", coders.VarIntCoder())
@@ -331,7 +332,7 @@ def test_stream(pipeline: beam.Pipeline, elements: int, folder: Path) -> Expecte
     panes = (
         pipeline
         | steps.advance_watermark_to_infinity()
-        # Prism gives the elements to Python as bytes, whatever their coder.
+        # Prism passes elements to Python as bytes, regardless of their coder.
         | beam.Map(lambda _: (b"key", 1)).with_output_types(tuple[bytes, int])
         | beam.WindowInto(
             window.FixedWindows(10),
@@ -373,7 +374,7 @@ def end_of_counts(counts: beam.PCollection, elements: int) -> Expected:
 
 
 def latencies(folder: Path) -> list[float]:
-    """What :class:`Latency` has written there, in seconds, sorted."""
+    """Returns the latencies that :class:`Latency` recorded, sorted, seconds."""
     path = folder / "latencies"
     if not os.path.exists(path):
         return []

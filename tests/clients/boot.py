@@ -1,7 +1,7 @@
-"""A PROCESS environment for an SDK of any version: what Beam's containers begin with, without artifacts.
+"""PROCESS environment for an SDK of any version: the start of Beam's containers, without artifacts.
 
-Given ``--id`` and ``--provision_endpoint``, it asks for everything else and becomes the SDK harness: Python's own, or a
-program of Go's with ``--program``.
+The program takes ``--id`` and ``--provision_endpoint``, requests all other settings, and becomes
+the SDK harness: Python's harness, or a Go program with ``--program``.
 """
 
 from __future__ import annotations

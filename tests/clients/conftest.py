@@ -1,4 +1,4 @@
-"""A server of today's versions, and clients of others: each in an environment of its own, or a program of Go's."""
+"""A server of the current versions, and clients of other versions: virtual environments and Go programs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from job_server import JobServerProcess, job_server
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Where clients are kept."""
+    """Adds the option for the folder of the clients."""
     parser.addoption("--clients", type=Path, help="folder that keeps what is installed for clients")
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[JobServerProcess]:
-    """The server with its defaults, where no docker daemon is reached; in the end it must leave nothing."""
+    """Yields a server with default options that reaches no docker daemon; it must leave no process and no file."""
     with tempfile.TemporaryDirectory(prefix="t") as folder:
         docker = Path(folder, "bin", "docker")
         docker.parent.mkdir()
@@ -39,6 +39,6 @@ def server() -> Iterator[JobServerProcess]:
 
 @pytest.fixture(scope="session")
 def clients(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Clients:
-    """Installs and builds them, once."""
+    """Installs and builds the clients once."""
     folder = request.config.getoption("--clients")
     return Clients(folder or tmp_path_factory.mktemp("clients"))

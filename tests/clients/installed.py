@@ -17,19 +17,19 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE)}
 """Of clients and their workers: they find the pipelines."""
 INSTALL_SECONDS = 1200
 _UV = (sys.executable, "-m", "uv")
-# What builds the sources that old versions of Beam need, and what these import.
+# Build requirements of the sources that old versions of Beam need, and imports of these sources.
 _OLD_SETUPTOOLS = "setuptools<81"
 
 
 class Clients:
-    """What is installed in a folder, and stays there for the next time."""
+    """Clients in a folder that is a cache for later sessions."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def python(self, beam: str, python: str) -> Path:
-        """The interpreter of an environment with a version of Beam; skips where one can't be had."""
+        """Returns the interpreter of an environment with a version of Beam; skips the test if it can't be installed."""
         folder = self._folder / f"python-{beam}-{python}"
         interpreter = folder / "bin" / "python"
         if not (folder / "done").exists():
@@ -46,7 +46,7 @@ class Clients:
         return interpreter
 
     def go(self, beam: str) -> Path:
-        """The program of Go's pipelines; skips where there is no Go."""
+        """Returns the program of the Go pipelines; skips the test without Go."""
         if shutil.which("go") is None:
             pytest.skip("NOT RUN: there is no Go")
         folder = self._folder / f"go-{beam}"
@@ -62,7 +62,7 @@ class Clients:
 
 
 def worker_pool(*command: str) -> AbstractContextManager[str]:
-    """A pool of a client's workers for the time of a ``with``: its address."""
+    """Runs a worker pool of a client for the block, and yields its address."""
     # Beam's pool starts its workers by the name "python".
     path = f"{Path(command[0]).parent}{os.pathsep}{os.environ['PATH']}"
     return serving(command, "--service_port=", {**ENVIRONMENT, "PATH": path})

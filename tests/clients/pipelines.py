@@ -1,7 +1,8 @@
-"""Pipelines of a client of any version: ``python -c 'import pipelines; pipelines.main()' --runner=PortableRunner ...``.
+"""Pipelines of a client of any version: ``python -c 'import pipelines; pipelines.main()'
+--runner=PortableRunner ...``.
 
-Imports Beam alone, and uses what all versions have had since 2.55. Says ALL RIGHT at the end. Workers import it, too: what
-the script itself defines does not reach them in old versions, whose pickles leave its globals out.
+The module imports only Beam, and uses only features since 2.55. It prints ALL RIGHT at the end.
+Workers import it, too: in old versions, pickles leave out the globals of a script.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ beam.coders.registry.register_coder(Person, beam.coders.RowCoder)
 
 
 class SetUp(beam.DoFn):
-    """Counts on what is made once."""
+    """DoFn that depends on its `setup`."""
 
     def setup(self):
         self.factor = 2
@@ -46,7 +47,7 @@ class SetUp(beam.DoFn):
 
 
 class Mean(beam.CombineFn):
-    """With accumulators of its own."""
+    """Mean with a separate accumulator type."""
 
     def create_accumulator(self):
         return 0, 0
@@ -63,7 +64,7 @@ class Mean(beam.CombineFn):
 
 
 class Gather(beam.DoFn):
-    """Keeps what comes in state, and tells it at the end of the window."""
+    """DoFn that stores elements in state, and emits them at the end of the window."""
 
     WORDS = BagStateSpec("words", StrUtf8Coder())
     COUNT = CombiningValueStateSpec("count", VarIntCoder(), beam.combiners.CountCombineFn())
@@ -92,7 +93,7 @@ class Gather(beam.DoFn):
 
 
 def elements(p):
-    """DoFns, side inputs of each kind, an own CombineFn, grouping, windows, rows."""
+    """Tests DoFns, side inputs of each kind, a user's CombineFn, grouping, windows, and rows."""
     numbers = p | beam.Create(range(NUMBERS))
     side = p | "side" >> beam.Create([("a", 1), ("b", 2)])
     one = p | "one" >> beam.Create([5])
@@ -123,7 +124,7 @@ def elements(p):
 
 
 def state(p):
-    """State and timers in a TestStream."""
+    """Tests state and timers in a TestStream."""
     stream = TestStream(coder=beam.coders.FastPrimitivesCoder())
     for number in range(10):
         stream = stream.add_elements([TimestampedValue((number % 2, "abcdefghij"[number]), number)])

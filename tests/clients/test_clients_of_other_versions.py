@@ -1,4 +1,4 @@
-"""Clients of other versions get the right answer, or a refusal that names both versions in one sentence."""
+"""Clients of other versions get correct results, or a refusal that names both versions in one sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from installed import ENVIRONMENT, HERE, Clients, worker_pool
 from job_server import JobServerProcess
 
 pytestmark = pytest.mark.timeout(2400)
-# What Beam's wheels are there for.
+# Python versions for which Beam has wheels.
 PYTHONS = {
     "2.55": ("3.10", "3.11"),
     "2.60": ("3.10", "3.11", "3.12"),
@@ -35,7 +35,7 @@ RIGHT = "ALL RIGHT"
 
 
 def finished(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    """A client that has ended."""
+    """Runs a client to its exit."""
     return subprocess.run(
         list(map(str, command)),
         capture_output=True,
@@ -47,7 +47,7 @@ def finished(*command: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def script(folder: Path, *words: str | Path) -> Path:
-    """A command that runs another with what it is given."""
+    """Writes a script that runs another command with its arguments."""
     file = folder / "boot"
     file.write_text(f'#!/bin/sh\nPYTHONPATH={HERE} exec {shlex.join(map(str, words))} "$@"\n')
     file.chmod(0o755)
@@ -56,12 +56,12 @@ def script(folder: Path, *words: str | Path) -> Path:
 
 @contextmanager
 def flags(environment: str, command: Path, *pool: str | Path) -> Iterator[tuple[str, ...]]:
-    """What a user types for an environment, while that is there.
+    """Yields the pipeline options of an environment, and runs its services for the block.
 
     Args:
-        environment: its kind.
-        command: the one of a PROCESS.
-        pool: the one of an EXTERNAL pool.
+        environment: kind of the environment.
+        command: command of a PROCESS.
+        pool: command of an EXTERNAL pool.
     """
     match environment:
         case "embedded":
@@ -80,7 +80,7 @@ def flags(environment: str, command: Path, *pool: str | Path) -> Iterator[tuple[
 @pytest.mark.parametrize(
     ("beam", "python"), [(beam, python) for beam, pythons in PYTHONS.items() for python in pythons]
 )
-def test_python(
+def test_python_client_completes_or_is_refused_by_version(
     server: JobServerProcess,
     clients: Clients,
     tmp_path: Path,
@@ -101,7 +101,7 @@ def test_python(
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("beam", GO)
-def test_go(
+def test_go_client_completes_or_is_refused_by_version(
     server: JobServerProcess, clients: Clients, tmp_path: Path, beam: str, environment: str
 ) -> None:
     if (beam, environment) == ("2.60", "PROCESS"):
@@ -109,7 +109,7 @@ def test_go(
     program = clients.go(beam)
     boot = script(tmp_path, sys.executable, HERE / "boot.py", f"--program={program}")
     pool = (sys.executable, *POOL, f"--container_executable={boot}")
-    # Else it is built once more, for workers.
+    # Without this option, Go builds the program again for workers.
     where = (f"--endpoint={server.address}", f"--worker_binary={program}")
     with flags(environment, boot, *pool) as chosen:
         done = finished(program, *where, *chosen)
@@ -124,7 +124,7 @@ def check_answer(done: subprocess.CompletedProcess[str]) -> None:
 
 
 def check_refusal(done: subprocess.CompletedProcess[str], client: str) -> None:
-    """One sentence with the versions of both."""
+    """Checks that the refusal is one sentence with the versions of client and server."""
     python = ".".join(map(str, sys.version_info[:2]))
     own = re.escape(f"Beam {version('apache-beam')} and Python {python}")
     sentence = rf"this pipeline is of {client}, the server's own are {own}"

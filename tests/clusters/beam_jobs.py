@@ -1,4 +1,4 @@
-"""The same as pipelines: what jobs cost is measured of these, beside those that are written by hand."""
+"""Pipelines whose costs are compared with handwritten jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tell(beam.DoFn):
 
 
 class Both(beam.CombineFn):
-    """What pairs add up to."""
+    """CombineFn that sums pairs."""
 
     def create_accumulator(self) -> tuple[int, int]:
         return 0, 0
@@ -43,7 +43,7 @@ class Both(beam.CombineFn):
 
 
 class TakeTime(beam.DoFn):
-    """Takes so many seconds for each element, and counts it by the host where it was."""
+    """DoFn that sleeps for each element, and counts the element by its host."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -69,7 +69,7 @@ def _pairs(
 
 
 def values(pipeline: beam.Pipeline, pieces: Iterable[int], name: str = "") -> beam.PCollection:
-    """Values with keys, made where they are needed."""
+    """Returns a transform that makes values with keys on the workers."""
     return _pairs(pipeline, pieces, cost_work.values, bytes, name)
 
 
@@ -80,13 +80,13 @@ def group(job: cost_work.Grouping, pipeline: beam.Pipeline, pieces: int) -> beam
 
 
 def join(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
-    """Two collections of values, by their keys."""
+    """Joins two collections of values by key."""
     halves = [values(pipeline, range(first, pieces, 2), f" {first}") for first in (0, 1)]
     return tuple(halves) | beam.CoGroupByKey() | beam.Map(cost_work.sides)
 
 
 def deal(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
-    """Values dealt anew."""
+    """Redistributes values."""
     dealt = values(pipeline, range(pieces)) | "values dealt" >> beam.Reshuffle()
     ones = dealt | beam.Map(cost_work.as_one).with_output_types(tuple[int, int])
     return ones | beam.CombineGlobally(Both()).without_defaults()
@@ -119,20 +119,20 @@ EXPECTED = {
     "sums": cost_work.added,
     "words": cost_work.counted,
 }
-"""What comes out of so many pieces."""
+"""Expected result for a number of pieces."""
 PARTS = {"group_small": 2, "sums": 16, "words": 8}
-"""Of the pieces, where one of them takes longer than a thousand values, or, of small ones, is as large as so many."""
+"""Divisor of the number of pieces, for jobs whose pieces take longer, or are larger, than a thousand values."""
 
 
 def pieces_of(gigabytes: float, part: int = 1) -> int:
-    """As many pieces as are so many bytes of values, or one part of these in so many."""
+    """Returns the number of pieces for a number of bytes of values, reduced by the job's divisor."""
     return max(LEAST, int(gigabytes * 1e9 / cost_work.VALUE / cost_work.PIECE) // part)
 
 
 def run(
     pipelines: Pipelines, build: Callable[[beam.Pipeline, int], beam.PCollection], pieces: int
 ) -> tuple[int, int]:
-    """Runs one of these; what its pairs add up to."""
+    """Runs a job; returns the sum of its pairs."""
     pipeline = pipelines.new()
     _ = build(pipeline, pieces) | beam.ParDo(Tell())
     job = pipelines.job(pipeline)

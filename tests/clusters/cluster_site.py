@@ -1,4 +1,4 @@
-"""All machines of the tests together, and how a server is told to work there."""
+"""All machines of the tests, and the flags of a server on them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PREFIX = "jobs"
 
 @attrs.frozen
 class Site:
-    """All machines of the tests, and what they have.
+    """All machines of the tests, and their shared parts.
 
     Attributes:
-        network: that connects them with this one.
-        layout: of a machine.
-        store: the only place that they share.
-        spark: the cluster.
+        network: network that connects the machines with this host.
+        layout: file layout of a machine.
+        store: only shared storage.
+        spark: Spark cluster.
     """
 
     network: Network
@@ -35,14 +35,14 @@ class Site:
     spark: SparkMachines
 
     def flags(self, prefix: str) -> list[str]:
-        """What a server needs to be told to work here, with data below a prefix of the store."""
+        """Returns the flags of a server on this cluster, with data below a prefix of the store."""
         stated = [f"--spark-conf={key}={value}" for key, value in self._conf.items()]
         master = f"--spark-master-url={self.spark.url}"
         return [master, f"--data-dir={self.store.place(prefix)}", *stated]
 
     @property
     def properties(self) -> list[str]:
-        """The same for any program that uses Spark: its properties."""
+        """Returns the Spark properties of any program on this cluster."""
         conf = {**self._conf, "spark.master": self.spark.url, "spark.app.name": "tests"}
         return [f"{key}={value}" for key, value in conf.items()]
 
@@ -52,13 +52,13 @@ class Site:
 
     @contextmanager
     def read_only_store(self) -> Iterator[str]:
-        """The address of another server, with another disk, that takes nothing."""
+        """Yields the address of another store with a read-only disk."""
         with s3_machine(self.network, self.layout, "read-only", "--readonly") as store:
             yield store.url
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of a server: its own machine is this one."""
+        """Returns the environment variables of a server on this host."""
         return {
             **self.store.environment,
             "SPARK_LOCAL_IP": self.network.address,

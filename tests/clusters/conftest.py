@@ -1,4 +1,6 @@
-"""A cluster of machines that share nothing but Spark and a store, and a server beside it. Needs root, and versitygw on the path, or Maven."""
+"""Cluster of machines that share only Spark and a store, and a server beside it. Needs root, and
+versitygw on the path, or Maven.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ WORKERS = 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How much, how often, and which."""
+    """Adds options for the amount of data, the number of rounds, and the seed."""
     kinds = ("s3", "moto", "hdfs", "folder")
     parser.addoption("--store", choices=kinds, default="s3", help="what machines share")
     parser.addoption("--gigabytes", type=float, default=0.02, help="how much is grouped by key")
@@ -43,32 +45,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A round for each seed."""
+    """Generates a round for each seed."""
     run_for_each_seed(metafunc)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """First those that have the cores of the cluster to themselves, and what breaks things last."""
+    """Sorts tests: first tests that use all cores of the cluster, last tests that break components."""
     items.sort(key=lambda it: ("running" in it.fixturenames, "seed" in it.fixturenames))
 
 
 @pytest.fixture(scope="session")
 def kind(request: pytest.FixtureRequest) -> str:
-    """What kind of store there is."""
+    """Returns the kind of the store."""
     chosen: str = request.config.getoption("--store")
     return chosen
 
 
 @pytest.fixture(scope="session")
 def of_s3(kind: str) -> None:
-    """For tests of what is S3's alone."""
+    """Skips a test that needs S3 if the store is of another kind."""
     if kind != "s3":
         pytest.skip("it is about S3")
 
 
 @pytest.fixture(scope="session")
 def layout(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
-    """What is where on machines, which are skipped where none can be made."""
+    """Returns the file layout of the machines; skips the tests if machines can't be created."""
     reason = reason_not_to()
     if not reason and kind == "hdfs":
         reason = java_servers.reason_not_to()
@@ -77,14 +79,14 @@ def layout(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layo
     if reason:
         pytest.skip(f"NOT RUN: {reason}")
     shared = [tmp_path_factory.mktemp("shared")] if kind == "folder" else []
-    # Short, for the sockets that are made below it.
+    # Use a short path for the sockets below it.
     with tempfile.TemporaryDirectory(prefix="m") as name:
         yield Layout(Path(name), {"spark": spark_home()}, shared=shared)
 
 
 @pytest.fixture(scope="session")
 def lines(layout: Layout) -> Iterator[Network]:
-    """The network of all machines."""
+    """Yields the network of all machines."""
     disks = layout.private / "disks"
     disks.mkdir()
     with network(disks) as made:
@@ -95,7 +97,7 @@ def lines(layout: Layout) -> Iterator[Network]:
 def store(
     lines: Network, layout: Layout, kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
-    """The store of all machines."""
+    """Yields the store of all machines."""
     if kind == "folder":
         (folder,) = layout.shared
         yield SharedFolder(folder)
@@ -112,16 +114,18 @@ def store(
 
 @pytest.fixture(scope="session")
 def site(lines: Network, layout: Layout, store: Store) -> Iterator[Site]:
-    """The cluster that most tests share."""
+    """Yields the cluster that most tests share."""
     with spark_machines(lines, layout, store.environment, WORKERS) as spark:
         yield Site(lines, layout, store, spark)
 
 
 @pytest.fixture(scope="session")
 def running(site: Site) -> Iterator[Lives]:
-    """The server that most tests share, which can go on where it was killed; after them it must end and leave nothing.
+    """Yields the shared server, which can resume after a kill. At the end it must exit and leave no
+    process and no file.
 
-    What it keeps is in the store: the next one finds nothing of it on its disk. It has all cores of the cluster: nobody else gets any meanwhile.
+    The state of the server is in the store, so the next server finds no state on its disk. The
+    server holds all cores of the cluster.
     """
     temporary = site.layout.private / "server"
     temporary.mkdir()
@@ -139,7 +143,7 @@ def running(site: Site) -> Iterator[Lives]:
 
 @pytest.fixture(scope="session")
 def boot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A command for PROCESS environments, which every machine has."""
+    """Returns a command for PROCESS environments that exists on every machine."""
     return boot_command(tmp_path_factory.mktemp("boot"))
 
 
@@ -156,12 +160,12 @@ def _send_along(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(params=["embedded", "PROCESS"])
 def pipelines(request: pytest.FixtureRequest, running: Lives, boot: Path) -> Pipelines:
-    """Pipelines whose user code runs on the cluster."""
+    """Returns pipelines whose user code runs on the cluster."""
     process = ["--environment_type=PROCESS", f"--environment_options=process_command={boot}"]
     return Pipelines(running.address, request.param, process if request.param == "PROCESS" else [])
 
 
 @pytest.fixture
 def embedded(running: Lives) -> Pipelines:
-    """Pipelines of users who name no environment."""
+    """Returns pipelines without an environment option."""
     return Pipelines(running.address, "embedded", [])

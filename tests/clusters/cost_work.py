@@ -1,4 +1,4 @@
-"""What costs are measured of: values to group and words to count, made where they are needed, and what comes out of them."""
+"""Workloads of the cost measurements: generated values to group and words to count, and their expected results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VALUE = 1000
 SHORT = 200
 """Bytes of a short value."""
 PIECE = 1000
-"""Values, or lines, that are made at once; of short values there are as many bytes."""
+"""Number of values or lines that are generated together. A piece of short values has the same number of bytes."""
 _KEYS = 997
 _SMALL = 100_000
 """Numbers that are made at once."""
@@ -20,7 +20,7 @@ _WORDS_OF_A_LINE = VALUE // 8
 
 
 def values(piece: int, size: int = VALUE) -> Iterator[tuple[int, bytes]]:
-    """A thousand of a thousand bytes each, by their keys, or more shorter ones; nothing can make them shorter still."""
+    """Yields a piece of incompressible values of 1,000 bytes with their keys, or of more and shorter values."""
     noise = random.Random(piece)
     count = PIECE * VALUE // size
     for number in range(piece * count, (piece + 1) * count):
@@ -28,66 +28,66 @@ def values(piece: int, size: int = VALUE) -> Iterator[tuple[int, bytes]]:
 
 
 def short_values(piece: int) -> Iterator[tuple[int, bytes]]:
-    """The same of short ones."""
+    """Yields a piece of short values with their keys."""
     return values(piece, SHORT)
 
 
 def numbers(group: tuple[int, Iterable[bytes]]) -> tuple[int, int]:
-    """How many values a key has, and what they add up to."""
+    """Returns the count of a key's values, and their sum."""
     found = [int.from_bytes(value[:8], "big") for value in group[1]]
     return len(found), sum(found)
 
 
 def grouped(pieces: int, size: int = VALUE) -> tuple[int, int]:
-    """What those of all keys add up to."""
+    """Returns the sums of `numbers` over all keys."""
     return _up_to(pieces * (PIECE * VALUE // size))
 
 
 def grouped_short(pieces: int) -> tuple[int, int]:
-    """The same of short ones."""
+    """Returns the sums of `numbers` over all keys of short values."""
     return grouped(pieces, SHORT)
 
 
 def as_one(value: tuple[int, bytes]) -> tuple[int, int]:
-    """A value that is counted by itself."""
+    """Returns the count and sum of a single value."""
     return 1, int.from_bytes(value[1][:8], "big")
 
 
 def apart(group: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-    """The values of a group again, each with its key."""
+    """Yields the values of a group, each with its key."""
     for value in group[1]:
         yield group[0], value
 
 
 def sides(pair: tuple[int, tuple[Iterable[bytes], Iterable[bytes]]]) -> tuple[int, int]:
-    """The same as `numbers` of what two collections have for a key."""
+    """Returns `numbers` for the values that two collections have for a key."""
     return both(numbers((pair[0], pair[1][0])), numbers((pair[0], pair[1][1])))
 
 
 def small(piece: int) -> Iterator[tuple[int, int]]:
-    """A hundred thousand numbers by their keys."""
+    """Yields a hundred thousand numbers with their keys."""
     for number in range(piece * _SMALL, (piece + 1) * _SMALL):
         yield number % _KEYS, number
 
 
 def total(group: tuple[int, Iterable[int]]) -> tuple[int, int]:
-    """How many numbers a key has, and what they add up to."""
+    """Returns the count of a key's numbers, and their sum."""
     found = list(group[1])
     return len(found), sum(found)
 
 
 def grouped_small(pieces: int) -> tuple[int, int]:
-    """What those of all keys add up to."""
+    """Returns the sums of `total` over all keys."""
     return _up_to(pieces * _SMALL)
 
 
 def added(pieces: int) -> tuple[int, int]:
-    """How many keys there are, and what their numbers add up to."""
+    """Returns the count of keys, and the sum of their numbers."""
     return _KEYS, _up_to(pieces * _SMALL)[1]
 
 
 def lines(piece: int) -> Iterator[str]:
-    """A thousand lines of a thousand letters, of words that come at the same rate."""
+    """Yields a thousand lines of a thousand letters, of equally frequent words."""
     for line in range(piece * PIECE, (piece + 1) * PIECE):
         first = line * _WORDS_OF_A_LINE
         words = range(first, first + _WORDS_OF_A_LINE)
@@ -95,13 +95,13 @@ def lines(piece: int) -> Iterator[str]:
 
 
 def counted(pieces: int) -> tuple[int, int]:
-    """How many words there are, and how often they come in all."""
+    """Returns the count of words, and the sum of their frequencies."""
     count = pieces * PIECE * _WORDS_OF_A_LINE
     return min(_WORDS, count), count
 
 
 def both(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    """The sums of two pairs."""
+    """Returns the sums of two pairs."""
     return one[0] + other[0], one[1] + other[1]
 
 
@@ -110,13 +110,13 @@ def _up_to(count: int) -> tuple[int, int]:
 
 
 class Grouping(NamedTuple):
-    """A job that groups pairs by their keys.
+    """Job that groups pairs by key.
 
     Attributes:
-        make: the pairs of a piece.
-        kind: of their values; keys are numbers.
-        tell: what a group is counted as.
-        expected: what all groups of so many pieces add up to.
+        make: function that makes the pairs of a piece.
+        kind: type of the values; keys are numbers.
+        tell: function from a group to a pair of numbers.
+        expected: function from a number of pieces to the expected sums.
     """
 
     make: Callable[[int], Iterator[tuple[int, Any]]]

@@ -1,4 +1,4 @@
-"""The CPU time of a process and all that descends from it, those that have ended included: a control group of Linux."""
+"""CPU time of a process and all its descendants, also of exited processes, by a Linux control group."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _MICROSECONDS = 1e6
 
 
 class CpuAccount:
-    """The account of a name, which nobody else has; where no group can be made it knows nothing."""
+    """CPU account with a unique name. Without permission to create a control group, its time is unknown."""
 
     def __init__(self, name: str) -> None:
         base = _FIRST_VERSION if _FIRST_VERSION.is_dir() else _ROOT
         self._folder = base / name
 
     def around(self, command: Sequence[str]) -> list[str]:
-        """The same command, whose process and what descends from it is on this account from the first moment on."""
+        """Returns a command that starts the given command inside the control group."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(exist_ok=True)
         script = 'echo $$ > "$0/cgroup.procs"; exec "$@"'
         return ["sh", "-c", script, str(self._folder), *command]
 
     def seconds(self) -> float:
-        """What has been used so far; not a number where that is not known."""
+        """Returns the CPU time until now, seconds; NaN if it is unknown."""
         try:
             if self._folder.parent == _FIRST_VERSION:
                 return int((self._folder / "cpuacct.usage").read_text()) / _NANOSECONDS

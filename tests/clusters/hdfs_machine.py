@@ -1,4 +1,4 @@
-"""A machine with a real HDFS, a namenode and a data node, whose data outlives it."""
+"""Machine with a real HDFS, a namenode and a data node, whose data survives a kill."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PATIENCE = 5.0
 
 
 class HdfsMachine:
-    """Both servers, and their machine.
+    """Namenode and data node on one machine.
 
     Attributes:
-        environment: what programs need to know to use it.
+        environment: environment variables of clients.
     """
 
     def __init__(self, network: Network, layout: Layout, folder: Path) -> None:
@@ -40,18 +40,18 @@ class HdfsMachine:
         self.start()
 
     def start(self) -> None:
-        """Boots it, again if it was killed, and waits until it takes files."""
+        """Starts the machine, also after a kill, and waits until HDFS accepts files."""
         # On these machines /tmp can't be written.
         environment = {"JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={self._layout.private}/tmp"}
         self.machine.start(self._layout, self._command, environment)
         wait_until(self._answers, _SECONDS, lambda: f"the store answers: {self.machine.log}")
 
     def place(self, prefix: str) -> str:
-        """The URL of a folder in it."""
+        """Returns the URL of a folder in HDFS."""
         return f"{self._url}/{prefix}"
 
     def names(self, prefix: str) -> list[str]:
-        """All files below a folder."""
+        """Returns all files below a folder."""
         return list(StoreSpec(self.place(prefix)).open(_PATIENCE).names())
 
     def _answers(self) -> bool:
@@ -66,7 +66,7 @@ class HdfsMachine:
 
 @contextmanager
 def hdfs_machine(network: Network, layout: Layout, folder: Path) -> Iterator[HdfsMachine]:
-    """A store for the time of a ``with``; its settings are in a folder that all machines see."""
+    """Runs a store for the block; its settings are in a folder that all machines see."""
     made = HdfsMachine(network, layout, folder)
     try:
         yield made

@@ -1,7 +1,9 @@
-"""Machines on this one: processes with disks, addresses and process ids of their own, which share nothing but a network.
+"""Virtual machines on this host: processes with separate disks, addresses and process ids, which share
+only a network.
 
-A machine is a process in namespaces of the kernel. All of it goes when that process goes, so nothing stays of a test that was killed.
-A peer that is silent is given up after thirteen seconds there, for which Linux has a quarter of an hour if nobody says otherwise.
+A machine is a process in kernel namespaces. The kernel removes the machine with the process, so a
+killed test leaves nothing. A machine gives up a silent peer after 13 s, instead of 15 minutes, the
+default of Linux.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ exec setpriv --pdeathsig KILL "$@"
 
 
 def reason_not_to() -> str:
-    """Why no machines can be made here; empty if they can."""
+    """Returns why machines can't be created on this host; empty if they can."""
     if not sys.platform.startswith("linux"):
         return "namespaces are Linux's"
     if missing := [tool for tool in _TOOLS if shutil.which(tool) is None]:
@@ -68,13 +70,14 @@ def reason_not_to() -> str:
 
 @attrs.frozen
 class Layout:
-    """What is where on every machine.
+    """File layout of every machine.
 
     Attributes:
-        private: the folder in whose place each machine has its own disk; the rest of the file system can be read alone.
-        installed: a folder of this machine for each name below ``private`` at which machines have it, too.
-        hidden: folders that are empty there.
-        shared: folders of this machine that all have, under the same paths, and may write.
+        private: folder that each machine replaces with its own disk; the rest of the file system is
+            read-only.
+        installed: folders of this host by the names below ``private`` at which machines see them.
+        hidden: folders that are empty on machines.
+        shared: folders of this host that all machines see at the same paths, and may write.
     """
 
     private: Path
@@ -83,7 +86,7 @@ class Layout:
     shared: Collection[Path] = ()
 
     def environment(self) -> dict[str, str]:
-        """The commands that lay it out."""
+        """Returns the commands that set up the layout."""
         installed = (
             f'mkdir -p "{self.private / name}"; mount --bind "{folder}" "{self.private / name}"'
             for name, folder in self.installed.items()
@@ -97,13 +100,13 @@ class Layout:
 
 
 class Machine:
-    """One machine, which runs one program and what that starts.
+    """Machine that runs one program and its child processes.
 
     Attributes:
-        name: its host name.
-        address: on the network.
-        disk: its folder, as the tests see it; stays when the machine is killed.
-        log: what its program has said, in all its lives.
+        name: host name.
+        address: address on the network.
+        disk: folder of its disk on this host, which survives a kill of the machine.
+        log: output of its program, since the first start.
     """
 
     def __init__(self, network: Network, name: str, address: str, disk: Path) -> None:
@@ -117,7 +120,7 @@ class Machine:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, layout: Layout, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Boots the machine, as a new one if it was killed, and has it run a program."""
+        """Starts the machine, as a new machine after a kill, and runs a program on it."""
         assert not self.is_up
         own = {
             "NAME": self.name,
@@ -146,11 +149,11 @@ class Machine:
 
     @property
     def is_up(self) -> bool:
-        """Whether its program runs."""
+        """Returns True if the program of the machine runs."""
         return self._process is not None and self._process.poll() is None
 
     def traffic(self) -> tuple[int, int]:
-        """How many bytes it has received, and has sent, since it was booted."""
+        """Returns the numbers of received and sent bytes since the start of the machine."""
         assert self._process is not None
         cards = Path(f"/proc/{self._process.pid}/net/dev").read_text().splitlines()
         (card,) = (line.split(":")[1].split() for line in cards if line.strip().startswith("eth0:"))
@@ -158,7 +161,7 @@ class Machine:
 
     @contextmanager
     def full(self, folder: Path) -> Iterator[None]:
-        """A folder there is on a disk of its own meanwhile, which is full."""
+        """Mounts a separate full disk on a folder of the machine for the block."""
         assert self._process is not None
         (program,) = _children(self._process.pid)
         inside = ("nsenter", "--target", str(program), "--mount", "--pid")
@@ -171,11 +174,11 @@ class Machine:
             _run(*inside, "umount", "--lazy", str(folder))
 
     def cpu_seconds(self) -> float:
-        """What all its processes have used, in all its lives."""
+        """Returns the CPU time of all processes since the first start, seconds."""
         return self._account.seconds()
 
     def kill(self) -> None:
-        """Cuts the power: nobody hears of it any more, and all its processes are gone."""
+        """Simulates a power loss: all processes are gone without a message to peers."""
         if self._process is None:
             return
         self._network.unplug(self.name)
@@ -185,14 +188,14 @@ class Machine:
         wait_until(lambda: not self._has_processes(), 60, f"{self.name} ends")
 
     def ask_to_end(self, seconds: float) -> int:
-        """Sends its program SIGTERM, and waits for so long at most; the exit code."""
+        """Sends SIGTERM to the program, and waits up to the limit; returns the exit code."""
         assert self._process is not None
         (program,) = _children(self._process.pid)
         os.kill(program, signal.SIGTERM)
         return self._process.wait(seconds)
 
     def stop(self) -> None:
-        """Ends its program, whose peers see that."""
+        """Stops the program, so that peers see its connections close."""
         if self._process is not None and self._process.poll() is None:
             for pid in _children(self._process.pid):
                 os.kill(pid, signal.SIGKILL)
@@ -214,10 +217,10 @@ class Machine:
 
 
 class Network:
-    """A network of its own, of which this machine is a part.
+    """Separate network that includes this host.
 
     Attributes:
-        address: this machine's.
+        address: address of this host.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -240,7 +243,7 @@ class Network:
         _ip("link", "set", here, "up")
 
     def machine(self, name: str) -> Machine:
-        """A new machine, which is not up yet."""
+        """Returns a new machine that isn't started yet."""
         self._count += 1
         return Machine(self, name, f"{self._prefix}.{self._count}", self._folder / name)
 
@@ -248,7 +251,7 @@ class Network:
         """Connects the network namespace of a process."""
         wait_until(lambda: _has_own_network(pid), 60, f"{name} boots")
         inside = ("nsenter", "--target", str(pid), "--net", "ip")
-        # Its card stays the same: others remember for a minute which one has the address.
+        # Retain the MAC address: other machines cache it for a minute.
         card = ":".join(["02", "00", *(f"{int(part):02x}" for part in address.split("."))])
         with self._lock:
             self._at_switch(
@@ -264,12 +267,12 @@ class Network:
         self._at_switch("ip", "link", "del", "dev", name, check=False)
 
     def traffic(self) -> int:
-        """How many bytes this machine has received and sent on it, until now."""
+        """Returns the numbers of bytes that this host has received and sent on the network."""
         card = Path(f"/sys/class/net/{self._card}/statistics")
         return sum(int((card / f"{way}_bytes").read_text()) for way in ("rx", "tx"))
 
     def close(self) -> None:
-        """Ends the network."""
+        """Removes the network."""
         self._switch.kill()
         self._switch.wait()
 
@@ -282,7 +285,7 @@ class Network:
 
     @staticmethod
     def _free_number() -> int:
-        """Of a network that this machine is not part of yet."""
+        """Returns the number of a network that this host isn't part of."""
         taken = subprocess.run(["ip", "-4", "addr"], capture_output=True, text=True, check=True)
         first = os.getpid() % 250
         return next(
@@ -294,7 +297,7 @@ class Network:
 
 @contextmanager
 def network(folder: Path) -> Iterator[Network]:
-    """A network for the time of a ``with``; machines have their disks in the folder."""
+    """Creates a network for the block; the disks of its machines are in the folder."""
     made = Network(folder)
     try:
         yield made
@@ -313,7 +316,7 @@ def _run(*command: str, check: bool = True) -> None:
 
 
 def _refusal(*command: str) -> str:
-    """Why a command failed, in its own words; empty if it did not."""
+    """Runs a command; returns its error output if it fails, and an empty text otherwise."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stderr.strip() or f"it ended with {done.returncode}" if done.returncode else ""
 

@@ -1,6 +1,7 @@
-"""A server on a machine of its own; the next one is on another machine, with another address and name, and nothing on its disk.
+"""Server on a separate machine. After a kill, it restarts on another machine with another address and
+name, and an empty disk.
 
-Nobody is on these machines but the server: clients go by a relay on their own one.
+These machines run only the server: clients connect through a relay on their own machine.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ _LAST_WORDS = 3000
 
 
 class MovingServer:
-    """The lives of one server, each on a machine of its own.
+    """Consecutive processes of one server, each on a separate machine.
 
     Args:
-        site: its cluster.
-        folder: for its token, which all machines may read.
-        prefix: of its data, and of its state, in the store.
+        site: cluster of the server.
+        folder: folder for the access token, which all machines can read.
+        prefix: prefix of the server's data and state in the store.
 
     Attributes:
-        address: where clients reach it, the same in every life.
-        machine: the one that it was started on last.
-        lives: how many there were.
+        address: address for clients, the same for all processes.
+        machine: machine of the latest process.
+        lives: number of started processes.
     """
 
     def __init__(self, site: Site, folder: Path, prefix: str) -> None:
@@ -56,7 +57,7 @@ class MovingServer:
         self.machine.kill()
 
     def go_on(self) -> None:
-        """The next one, elsewhere; waits until it serves."""
+        """Starts the server on another machine; waits until it serves."""
         self.lives += 1
         self.machine = self._site.network.machine(f"server-{self.lives}")
         self._relay.close()
@@ -84,12 +85,12 @@ class MovingServer:
         assert left == [], f"files stay: {left}"
 
     def close(self) -> None:
-        """Nothing of it stays."""
+        """Stops the server and removes its files."""
         self._relay.close()
         self.machine.stop()
 
     def last_words(self) -> str:
-        """The end of the log of the one that was there last."""
+        """Returns the end of the log of the latest process."""
         return self._log()[-_LAST_WORDS:]
 
     def _flags(self) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
-"""By hand, with PySpark's RDDs, what the cost of is measured: ``rdd_jobs.py FILE [KEY=VALUE...]`` runs a job for each line of its input.
+"""Handwritten PySpark RDD jobs of the cost measurements: ``rdd_jobs.py FILE [KEY=VALUE...]`` runs a
+job for each input line.
 
-The file is the module with the work. A line is a job's name and its size in pieces; its answer goes to standard output.
+The file is the module with the workloads. A line is a job's name and its size in pieces; the result
+goes to standard output.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ def group(job: cost_work.Grouping, context: SparkContext, pieces: int) -> tuple[
 
 
 def join(context: SparkContext, pieces: int) -> tuple[int, int]:
-    """Two collections of values, by their keys."""
+    """Joins two collections of values by key."""
     one, other = (
         context.parallelize(half, _PARTS).flatMap(cost_work.values)
         for half in (range(0, pieces, 2), range(1, pieces, 2))
@@ -31,7 +33,7 @@ def join(context: SparkContext, pieces: int) -> tuple[int, int]:
 
 
 def deal(context: SparkContext, pieces: int) -> tuple[int, int]:
-    """Values dealt anew."""
+    """Redistributes values."""
     made = context.parallelize(range(pieces), _PARTS).flatMap(cost_work.values)
     return made.repartition(_PARTS).map(cost_work.as_one).reduce(cost_work.both)
 
@@ -61,7 +63,7 @@ _JOBS = {
 
 
 def main(arguments: list[str]) -> None:
-    """Runs jobs until the input ends."""
+    """Runs jobs until the end of the input."""
     file, *properties = arguments
     conf = SparkConf().setAll([tuple(each.split("=", 1)) for each in properties])
     with SparkContext(conf=conf) as context:

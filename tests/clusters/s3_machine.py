@@ -1,4 +1,4 @@
-"""A machine with a server of S3's protocol: versitygw, whose data outlives it, or moto, which is installed anyway."""
+"""Machine with an S3 server: versitygw, whose data survives a kill, or moto, which is already installed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _REQUEST = re.compile(r" s3_(\w+) ")
 
 
 class S3Machine:
-    """The server, its machine, and a bucket.
+    """Server, its machine, and a bucket.
 
     Attributes:
-        url: where clients reach it.
-        environment: what programs need to know to use it.
+        url: URL for clients.
+        environment: environment variables of clients.
     """
 
     def __init__(self, network: Network, layout: Layout, name: str, *flags: str) -> None:
@@ -66,12 +66,12 @@ class S3Machine:
         (self.machine.disk / "buckets" / BUCKET).mkdir(parents=True)
 
     def place(self, prefix: str) -> str:
-        """The URL of a part of the bucket."""
+        """Returns the URL of a prefix of the bucket."""
         return f"s3://{BUCKET}/{prefix}"
 
     @property
     def client(self) -> boto3.client:
-        """A client of this process."""
+        """Returns an S3 client in this process."""
         return boto3.client(
             "s3",
             endpoint_url=self.url,
@@ -82,21 +82,21 @@ class S3Machine:
         )
 
     def put(self, name: str, contents: bytes) -> None:
-        """Keeps an object."""
+        """Stores an object."""
         self.client.put_object(Bucket=BUCKET, Key=name, Body=contents)
 
     def names(self, prefix: str) -> list[str]:
-        """All objects whose names begin so."""
+        """Returns the names of all objects with a prefix."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         return [found["Key"] for page in pages for found in page.get("Contents", ())]
 
     def get(self, name: str) -> bytes:
-        """The contents of an object."""
+        """Returns the contents of an object."""
         found: bytes = self.client.get_object(Bucket=BUCKET, Key=name)["Body"].read()
         return found
 
     def requests(self) -> Counter[str]:
-        """How many of each kind it was asked for."""
+        """Returns the number of requests of each kind."""
         return Counter(_REQUEST.findall((self.machine.disk / "requests.log").read_text()))
 
     def _answers(self) -> bool:
@@ -108,7 +108,7 @@ class S3Machine:
 
 
 class MotoMachine(S3Machine):
-    """The same with moto, which needs no Go, and forgets all when it ends."""
+    """Machine with moto, which needs no Go, and whose data doesn't survive a stop."""
 
     def start(self) -> None:
         super().start()
@@ -118,7 +118,7 @@ class MotoMachine(S3Machine):
         return (sys.executable, "-m", "moto.server", "-H", "0.0.0.0", "-p", str(_PORT))
 
     def _make_bucket_before(self) -> None:
-        """It is made when the server answers."""
+        """Does nothing: the bucket is created after the start of the server."""
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def s3_machine(
     *flags: str,
     kind: type[S3Machine] = S3Machine,
 ) -> Iterator[S3Machine]:
-    """A store for the time of a ``with``; flags are versitygw's own."""
+    """Runs a store for the block; flags are versitygw's flags."""
     made = kind(network, layout, name, *flags)
     try:
         yield made

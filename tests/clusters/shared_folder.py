@@ -1,4 +1,4 @@
-"""A folder that all machines have under one path, and may write, as one of a server of files that each of them has mounted."""
+"""Folder that all machines can write at the same path, like a mounted network file system."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from job_server import files_in
 
 @attrs.frozen
 class SharedFolder:
-    """It stands for a store, and can't be away.
+    """Folder in place of a store, without outages.
 
     Attributes:
-        folder: its path.
-        environment: what programs need to know to use it.
+        folder: path of the folder.
+        environment: environment variables of clients.
     """
 
     folder: Path
     environment: Mapping[str, str] = attrs.field(factory=dict)
 
     def place(self, prefix: str) -> str:
-        """The path of a part of it."""
+        """Returns the path of a subfolder."""
         return str(self.folder / prefix)
 
     def names(self, prefix: str) -> list[str]:
-        """All files below a part of it."""
+        """Returns all files below a subfolder."""
         return [str(path) for path in files_in(self.folder / prefix)]

@@ -1,4 +1,4 @@
-"""Spark's standalone cluster on machines of its own: a master, and workers that come and go."""
+"""Spark's standalone cluster on separate machines: a master, and workers that tests add and remove."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from pyspark.find_spark_home import _find_spark_home
 from waiting import wait_until
 
 CORES = 1
-"""Of each worker: all of them share those of this machine."""
+"""Cores of each worker; all workers share the cores of this host."""
 MEMORY = "768m"
-"""Of each executor; a worker has room for one."""
+"""Memory of each executor; a worker has memory for one executor."""
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""What has Java begin with half the work; that it ends up slower does not matter."""
+"""Java options that halve the CPU time of the start, and reduce the later speed."""
 _PORT = 7077
 _PAGES = 8080
 _SECONDS = 240.0
 _REGISTERED = "Successfully registered with driver"
 _LOST_SECONDS = 10
-"""After so many seconds without a word from a worker the master holds it for lost."""
+"""Time without a heartbeat after which the master considers a worker lost, seconds."""
 
 
 class SparkMachines:
-    """A master and its workers.
+    """Master and its workers.
 
     Attributes:
-        url: of the master.
-        workers: those that are up or were.
-        scratch: the folder of each of them for what executors write.
+        url: URL of the master.
+        workers: started workers, also stopped ones.
+        scratch: folder of each worker for files of executors.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class SparkMachines:
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "SPARK_HOME": str(self._home),
             "SPARK_DAEMON_MEMORY": "192m",
-            # Of executors, too: on these machines /tmp can't be written.
+            # Executors need this folder, too, because they can't write /tmp on these machines.
             "JDK_JAVA_OPTIONS": f"{QUICK_JAVA} -Djava.io.tmpdir={layout.private}/tmp",
             "SPARK_LOCAL_DIRS": str(self.scratch),
             "SPARK_WORKER_DIR": str(layout.private / "work"),
@@ -72,7 +72,7 @@ class SparkMachines:
         self.add(workers)
 
     def add(self, count: int, cores: int = CORES) -> list[Machine]:
-        """Adds so many workers, and waits until the master knows them."""
+        """Adds workers, and waits until they are registered with the master."""
         first = len(self.workers) + 1
         names = [f"{self._kind}worker-{number}" for number in range(first, first + count)]
         more = [self._network.machine(name) for name in names]
@@ -83,7 +83,7 @@ class SparkMachines:
         return more
 
     def boot(self, machine: Machine, cores: int = CORES) -> None:
-        """Starts a worker, one that was killed, too; waits for nothing."""
+        """Starts a worker, also after a kill, and doesn't wait for it."""
         host = ("--host", machine.address, "--webui-port", "0")
         size = ("--cores", str(cores), "--memory", "1g")
         self._start(machine, "worker.Worker", *host, *size, self.url)
@@ -94,22 +94,24 @@ class SparkMachines:
         wait_until(lambda: wanted <= self.alive(), _SECONDS, lambda: f"{wanted} in {self.alive()}")
 
     def alive(self) -> set[str]:
-        """The addresses of the workers that the master holds for alive."""
+        """Returns the addresses of the workers that the master lists as alive."""
         workers: list[dict[str, Any]] = self._told()["workers"]
         return {worker["host"] for worker in workers if worker["state"] == "ALIVE"}
 
     def at_work(self) -> set[str]:
-        """The addresses of the workers that have an executor, by what the master says."""
+        """Returns the addresses of the workers on which the master lists an executor."""
         workers: list[dict[str, Any]] = self._told()["workers"]
         return {worker["host"] for worker in workers if worker["coresused"]}
 
     def has_executor(self, machine: Machine) -> bool:
-        """Whether an executor there has told the server that it is up, in this life of the machine's disk."""
+        """Returns True if an executor on the machine has registered with the server since the last
+        start of the machine.
+        """
         logs = machine.disk.glob("work/app-*/*/stderr")
         return any(_REGISTERED in log.read_text(errors="replace") for log in logs)
 
     def last_words(self) -> str:
-        """The ends of the logs of all executors."""
+        """Returns the ends of the logs of all executors."""
         found = []
         for machine in self.workers:
             for log in sorted(machine.disk.glob("work/app-*/*/stderr")):
@@ -118,7 +120,7 @@ class SparkMachines:
         return "\n".join(found)
 
     def stop(self) -> None:
-        """Ends all machines."""
+        """Stops all machines."""
         for machine in (*self.workers, self._master):
             machine.stop()
 
@@ -130,7 +132,7 @@ class SparkMachines:
     def _answers(self) -> bool:
         try:
             return bool(self._told())
-        except (OSError, ValueError):  # its pages are there before what they say
+        except (OSError, ValueError):  # the page exists before its contents
             return False
 
     def _told(self) -> dict[str, Any]:
@@ -141,7 +143,7 @@ class SparkMachines:
 
 
 def spark_home() -> Path:
-    """The Spark that is installed here."""
+    """Returns the folder of the installed Spark."""
     return Path(_find_spark_home())
 
 
@@ -153,7 +155,7 @@ def spark_machines(
     workers: int,
     kind: str = "",
 ) -> Iterator[SparkMachines]:
-    """A cluster for the time of a ``with``; the names of its machines begin with its kind."""
+    """Runs a cluster for the block; the names of its machines start with its kind."""
     began = time.monotonic()
     cluster = SparkMachines(network, layout, environment, workers, kind)
     try:

@@ -1,4 +1,4 @@
-"""Jobs that something happens to while they run, and that must come to their end as if nothing had."""
+"""Jobs with failures during their run, which must have the same result as jobs without failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_struck(
     choose: random.Random,
     strike: Callable[[], None],
 ) -> None:
-    """Runs a job over so many numbers, which is struck twice unless it has ended before."""
+    """Runs a job over this count of numbers, with two failures during its run."""
     pipelines = Pipelines(address, "embedded", [f"--beam_spark_bulk={bulk}"])
     job = submit(pipelines, victim, count, Path("/nowhere"))
     wait_until(lambda: has_begun(job), _BEGIN_SECONDS, "the job begins")
@@ -43,5 +43,5 @@ def check_struck(
         strike()
         struck += 1
     assert struck, "the job was over before anything happened to it"
-    job.wait(_END_SECONDS)  # whose client connects again where it was not heard
+    job.wait(_END_SECONDS)  # the client reconnects after a lost response
     check(job, count)

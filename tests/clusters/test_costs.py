@@ -1,4 +1,6 @@
-"""What jobs cost on the cluster, beside PySpark's RDDs by hand: requests and bytes of the store, CPU seconds of all machines."""
+"""Job costs on the cluster compared with handwritten RDD jobs: requests and bytes of the store, CPU
+seconds of all machines.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,15 @@ _MARK = "BEAM_TEST_BY_HAND"
 _ROUNDS = 2
 _QUIET = "spark.ui.showConsoleProgress=false"
 _WAYS = {"store": "never", "shuffle": "always"}
-"""By each of which bounded work goes, and what ``--beam_spark_bulk`` has it do so."""
+"""Data paths of bounded jobs, and the value of ``--beam_spark_bulk`` that selects each path."""
 
 Run = Callable[[str, int], tuple[int, int]]
-"""Runs a job of a name and size; what has come out."""
+"""Function that runs a job by name and size, and returns its result."""
 
 
 @pytest.mark.timeout(7200, func_only=True)
 @pytest.mark.parametrize("name", beam_jobs.JOBS)
-def test_what_a_job_costs_beside_the_same_by_hand(
+def test_job_cost_is_compared_with_handwritten_spark_code(
     site: Site, tmp_path: Path, request: pytest.FixtureRequest, name: str
 ) -> None:
     size = request.config.getoption("--gigabytes")
@@ -95,7 +97,7 @@ def _by_hand(site: Site) -> Iterator[tuple[Run, Callable[[], dict[int, str]]]]:
 
 @attrs.frozen
 class _Meters:
-    """What has been used up to a moment, or from one to another."""
+    """Resource use until a time, or between two times."""
 
     seconds: float
     workers: float
@@ -119,7 +121,7 @@ class _Meters:
         )
 
     def since(self, before: _Meters) -> str:
-        """What was used meanwhile."""
+        """Returns the use since an earlier reading."""
         asked = {
             name: count - before.requests.get(name, 0)
             for name, count in self.requests.items()

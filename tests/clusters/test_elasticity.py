@@ -1,4 +1,4 @@
-"""With Spark's dynamic allocation a job gets executors while it has work for them, and gives them back."""
+"""With Spark's dynamic allocation, a job gets executors while it has work for them, and releases them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _ALLOCATION = {
 
 @pytest.mark.timeout(600, func_only=True)
 @pytest.mark.parametrize("bulk", ["never", "always"], ids=["lanes", "sections"])
-def test_executors_come_with_work_and_go_without(site: Site, tmp_path: Path, bulk: str) -> None:
+def test_executors_are_added_for_work_and_removed_when_idle(
+    site: Site, tmp_path: Path, bulk: str
+) -> None:
     conf = [
         f"--spark-conf=spark.dynamicAllocation.{key}={each}" for key, each in _ALLOCATION.items()
     ]

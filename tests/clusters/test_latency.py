@@ -1,6 +1,8 @@
-"""How late elements of a stream are on the cluster, fifty a second, with what is committed on the server's disk or in the store.
+"""Latency of stream elements on the cluster, at 50 elements/s, with commits on the server's disk or in
+the store.
 
-A small stream is one task, in which elements wait for no commit on their way. On lanes, as larger ones are, they do behind the shuffle.
+A small stream is one task, in which elements wait for no commit. On lanes, where larger streams
+run, elements wait for a commit at the shuffle.
 """
 
 from __future__ import annotations
@@ -26,18 +28,18 @@ _PAUSE = 0.02
 _COUNT = 750
 _WARM_SECONDS = 5.0
 _STEP = 10
-"""Milliseconds that are told apart."""
+"""Resolution of latencies, milliseconds."""
 _KEYS = 100
 _TRIES = 3
-"""Of which one must do: others have this machine's cores, too."""
+"""Number of tries, of which one must succeed, because other processes use the host's cores, too."""
 _LIMITS = {"disk": 250, "store": 500}
-"""Milliseconds, by where what is committed lies."""
+"""Latency limits by the location of commits, milliseconds."""
 _WAYS = {"in one task": PROGRAM, "on lanes": WITHOUT_LOOP}
 _PLACES = ("at the source", "behind the shuffle")
 
 
 class Late(beam.DoFn):
-    """Counts by how much later than its time an element comes here, from a moment on."""
+    """DoFn that counts elements by their delay after their due time, from a start time on."""
 
     def __init__(self, place: str, since: float) -> None:
         self._place = place
@@ -63,7 +65,7 @@ class Count(beam.DoFn):
 
 
 def stream(pipelines: Pipelines) -> Job:
-    """A job of impulses, counted by key; they are looked at where they come from, and where they were counted."""
+    """Builds a job of impulses that are counted by key, with probes at the source and after the count."""
     first = time.time() + 1
     pipeline = pipelines.new("--streaming")
     impulses = pipeline | PeriodicImpulse(first, first + _COUNT * _PAUSE - _PAUSE / 4, _PAUSE)
@@ -78,7 +80,7 @@ def stream(pipelines: Pipelines) -> Job:
 
 
 def latencies(job: Job, place: str) -> list[int]:
-    """What was counted there: milliseconds of each element, sorted."""
+    """Returns the measured latencies of all elements, sorted, milliseconds."""
     found: list[int] = []
     for one in job.result.metrics().query()["counters"]:
         if one.key.metric.namespace == place:
@@ -89,7 +91,9 @@ def latencies(job: Job, place: str) -> list[int]:
 @pytest.mark.timeout(900, func_only=True)
 @pytest.mark.parametrize("way", list(_WAYS))
 @pytest.mark.parametrize("committed", list(_LIMITS))
-def test_elements_are_soon_there(site: Site, tmp_path: Path, committed: str, way: str) -> None:
+def test_element_latency_is_below_the_limit(
+    site: Site, tmp_path: Path, committed: str, way: str
+) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     in_store = site.store.place(f"late/{tmp_path.name}")

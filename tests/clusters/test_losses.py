@@ -1,4 +1,4 @@
-"""What is lost while a job runs, at once and without a word: a worker's machine, the server, the store; nothing is lost of the data, nothing comes twice."""
+"""Sudden losses during a job: a worker's machine, the server, the store. The job loses and duplicates no element."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from victims import Victim
 
 _COUNT = 2500
 _AWAY_SECONDS = 20
-"""For how long the store is away."""
+"""Duration of the store's outage, seconds."""
 
 Strike = Callable[[Site, Lives, random.Random], None]
 
 
 def worker_dies(site: Site, running: Lives, choose: random.Random) -> None:
-    """One worker's machine is gone at once, and comes back after a while, with what was on its disk."""
+    """Kills a worker's machine, and restarts it later with its disk."""
     machine = choose.choice(site.spark.workers)
     machine.kill()
     running.kills["machine"] += 1
@@ -31,14 +31,14 @@ def worker_dies(site: Site, running: Lives, choose: random.Random) -> None:
 
 
 def server_dies(site: Site, running: Lives, choose: random.Random) -> None:
-    """The server is gone, and the next one goes on with what is in the store; executors are new."""
+    """Kills the server; the next server resumes from the store with new executors."""
     assert running.kill("server")
     running.wait_until_gone()
     running.go_on()
 
 
 def store_is_away(site: Site, running: Lives, choose: random.Random) -> None:
-    """The store is gone, and answers again after a while, with all that it had promised to keep."""
+    """Kills the store, and restarts it later with all acknowledged data."""
     site.store.machine.kill()
     running.kills["store"] += 1
     time.sleep(_AWAY_SECONDS)
@@ -50,7 +50,7 @@ def store_is_away(site: Site, running: Lives, choose: random.Random) -> None:
     "strike", [worker_dies, server_dies, store_is_away], ids=lambda it: it.__name__
 )
 @each_way
-def test_every_element_arrives_once(
+def test_elements_arrive_exactly_once_if_machines_are_lost(
     running: Lives, site: Site, victim: Victim, bulk: str, strike: Strike, seed: int
 ) -> None:
     if strike is store_is_away and isinstance(site.store, SharedFolder):

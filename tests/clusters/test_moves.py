@@ -1,4 +1,6 @@
-"""A server whose machine is gone at once: the next one is on another machine, with nothing but the store; nothing is lost of the data, nothing comes twice."""
+"""Sudden loss of the server's machine: the next server runs on another machine, with only the store.
+The job loses and duplicates no element.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _PREFIX = "moving"
 
 @pytest.fixture(scope="module")
 def moving(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MovingServer]:
-    """A server that moves; after the tests it must end and leave nothing."""
+    """Yields a server that moves between machines; after the tests it must exit and leave no file."""
     made = MovingServer(site, tmp_path_factory.mktemp("moving"), _PREFIX)
     try:
         yield made
@@ -32,7 +34,7 @@ def moving(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mov
 
 @pytest.mark.timeout(1800, func_only=True)
 @each_way
-def test_every_element_arrives_once(
+def test_elements_arrive_exactly_once_if_the_server_moves(
     moving: MovingServer, victim: Victim, bulk: str, seed: int
 ) -> None:
     def move() -> None:

@@ -1,4 +1,6 @@
-"""A job learns where executors run: what can't work there is said at once, by name; machines that come are used, and those that go are not waited for."""
+"""A job adapts to the executors' machines: unusable environments are refused by name at once, new
+machines are used, and lost machines don't block.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _SOON = 60.0
 _FILE = "began"
 
 
-def test_loopback_is_refused_when_it_is_submitted(running: Lives) -> None:
+def test_loopback_job_is_refused_at_submission_by_a_remote_cluster(running: Lives) -> None:
     pipelines = Pipelines(running.address, "LOOPBACK", ["--environment_type=LOOPBACK"])
     pipeline = pipelines.new()
     _ = pipeline | beam.Create([1]) | beam.Map(print)
@@ -35,7 +37,7 @@ def test_loopback_is_refused_when_it_is_submitted(running: Lives) -> None:
 
 
 class Slow(beam.DoFn):
-    """Takes its time, and leaves a file on the machine where it begins."""
+    """Slow DoFn that creates a file on the machine of its start."""
 
     def start_bundle(self) -> None:
         Path(os.environ["HOME"], _FILE).touch()
@@ -48,12 +50,12 @@ class Slow(beam.DoFn):
 
 
 def has_begun(machine: Machine) -> bool:
-    """Whether a bundle has ever begun there."""
+    """Returns True if a bundle has started on the machine."""
     return (machine.disk / _FILE).exists()
 
 
 @pytest.mark.timeout(600, func_only=True)
-def test_a_machine_that_comes_takes_bundles_of_a_running_job_and_one_may_go(
+def test_running_job_uses_an_added_machine_and_survives_a_removed_machine(
     embedded: Pipelines, site: Site
 ) -> None:
     first = list(site.spark.workers)

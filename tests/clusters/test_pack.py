@@ -1,4 +1,4 @@
-"""Executors whose machine has Java and Spark, and nothing else, get Python and all packages from the archive that ``pack`` makes."""
+"""Executors on machines with only Java and Spark get Python and all packages from the archive of ``pack``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def bare(lines: Network, layout: Layout, store: Store) -> Iterator[Site]:
-    """A cluster whose workers see neither this checkout nor any Python environment that is used here."""
+    """Yields a cluster whose workers see neither this checkout nor any of its Python environments."""
     hidden = {_ROOT, *map(Path, (sys.prefix, sys.base_prefix))}
     outer = [
         one for one in hidden if not any(one != it and one.is_relative_to(it) for it in hidden)
@@ -37,7 +37,7 @@ def bare(lines: Network, layout: Layout, store: Store) -> Iterator[Site]:
 
 
 class Where(beam.DoFn):
-    """Counts groups, and those that were made with packages of somewhere else than the archive."""
+    """DoFn that counts groups, and groups that used packages from outside of the archive."""
 
     def process(self, group: tuple[int, list[int]]) -> None:
         import beam_spark_executor
@@ -52,7 +52,7 @@ class Where(beam.DoFn):
 
 
 @pytest.mark.timeout(1200, func_only=True)
-def test_executors_run_in_what_was_packed_alone(bare: Site, tmp_path: Path) -> None:
+def test_executors_run_with_the_packed_environment_alone(bare: Site, tmp_path: Path) -> None:
     archive = bare.layout.private / "packed.tar.gz"
     packed = subprocess.run(
         [sys.executable, *PROGRAM, "pack", "-o", archive],

@@ -31,13 +31,15 @@ _SMALL = 200_000
 
 @pytest.mark.timeout(600, func_only=True)
 @pytest.mark.parametrize("victim", [bounded, unbounded], ids=lambda victim: victim.__name__)
-def test_every_element_arrives_once(pipelines: Pipelines, victim: Victim) -> None:
+def test_elements_arrive_exactly_once_on_a_cluster(pipelines: Pipelines, victim: Victim) -> None:
     check(submit(pipelines, victim, 600, Path("/nowhere")), 600)
 
 
 @pytest.mark.usefixtures("of_s3")
 @pytest.mark.timeout(600, func_only=True)
-def test_words_are_counted_from_the_store_into_the_store(pipelines: Pipelines, site: Site) -> None:
+def test_words_are_counted_from_object_store_to_object_store(
+    pipelines: Pipelines, site: Site
+) -> None:
     texts = [Path(sys.modules[name].__file__ or "").read_text() for name in ("re", "os", "typing")]
     place = f"words/{pipelines.environment}"
     for number, text in enumerate(texts):
@@ -68,7 +70,7 @@ def test_words_are_counted_from_the_store_into_the_store(pipelines: Pipelines, s
 
 
 class Make(beam.DoFn):
-    """Values whose sum is known, each with a key and as many bytes as all others."""
+    """DoFn that emits values of equal size with keys and a known sum."""
 
     def process(self, piece: int) -> Iterator[tuple[int, bytes]]:
         for number in range(piece * _PIECE, (piece + 1) * _PIECE):
@@ -94,7 +96,7 @@ class Add(beam.DoFn):
 
 
 @pytest.mark.timeout(600, func_only=True)
-def test_many_small_elements_are_grouped(embedded: Pipelines) -> None:
+def test_grouping_of_many_small_elements_is_exact(embedded: Pipelines) -> None:
     pipeline = embedded.new()
     _ = (
         pipeline
@@ -110,8 +112,8 @@ def test_many_small_elements_are_grouped(embedded: Pipelines) -> None:
 
 
 @pytest.mark.timeout(300, func_only=True)
-def test_all_machines_work_at_once_on_a_section_that_began_on_one(running: Lives) -> None:
-    """What its first task sends is little: there is no point in waiting to be where that lies."""
+def test_section_started_on_one_machine_spreads_to_all_machines(running: Lives) -> None:
+    """The first task sends little data, so waiting for data locality isn't worthwhile."""
     sections = Pipelines(running.address, "embedded", ["--beam_spark_bulk=always"])
     pipeline = sections.new()
     _ = pipeline | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(TakeTime(0.5))
@@ -121,7 +123,9 @@ def test_all_machines_work_at_once_on_a_section_that_began_on_one(running: Lives
 
 
 @pytest.mark.timeout(7200, func_only=True)
-def test_gigabytes_are_grouped(embedded: Pipelines, request: pytest.FixtureRequest) -> None:
+def test_grouping_of_gigabytes_is_exact(
+    embedded: Pipelines, request: pytest.FixtureRequest
+) -> None:
     pieces = max(1, int(request.config.getoption("--gigabytes") * 1e9 / _VALUE / _PIECE))
     pipeline = embedded.new()
     _ = (

@@ -1,4 +1,6 @@
-"""What is wrong with a cluster is told when a server starts there: one sentence that names it, and the host if it is wrong there."""
+"""A server reports cluster problems at its start: one sentence names the problem, and the host if the
+problem is on one host.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _COUNT = 600
 
 
 def refusal(site: Site, folder: Path, *flags: str, **environment: str) -> str:
-    """What a server says that does not start: a line."""
+    """Returns the error line of a server that doesn't start."""
     return _refusal(folder, (*site.flags("refused"), *flags), {**site.environment, **environment})
 
 
@@ -46,20 +48,20 @@ def _refusal(folder: Path, flags: Sequence[str], environment: Mapping[str, str])
     return said
 
 
-def test_a_bucket_that_is_not_there(site: Site, tmp_path: Path) -> None:
+def test_missing_bucket_is_refused(site: Site, tmp_path: Path) -> None:
     said = refusal(site, tmp_path, "--data-dir=s3://missing/jobs")
     assert "s3://missing/jobs/server-" in said
     assert "NoSuchBucket" in said
     assert "make the bucket" in said
 
 
-def test_credentials_that_the_store_does_not_know(site: Site, tmp_path: Path) -> None:
+def test_unknown_credentials_are_refused(site: Site, tmp_path: Path) -> None:
     said = refusal(site, tmp_path, AWS_SECRET_ACCESS_KEY="wrong")
     assert "SignatureDoesNotMatch" in said
     assert "wrong" not in said
 
 
-def test_no_credentials_at_all(site: Site, tmp_path: Path) -> None:
+def test_missing_credentials_are_refused(site: Site, tmp_path: Path) -> None:
     # Nor may a file of the user's have any.
     bare = {"HOME": str(tmp_path)} | {
         name: value
@@ -71,14 +73,14 @@ def test_no_credentials_at_all(site: Site, tmp_path: Path) -> None:
     assert "no credentials are in the environment" in said
 
 
-def test_a_store_that_may_only_be_read(site: Site, tmp_path: Path) -> None:
+def test_read_only_store_is_refused(site: Site, tmp_path: Path) -> None:
     with site.read_only_store() as url:
         said = refusal(site, tmp_path, AWS_ENDPOINT_URL=url)
     assert "AccessDenied" in said
 
 
 @pytest.mark.timeout(600, func_only=True)
-def test_credentials_that_executors_have_wrong(site: Site, tmp_path: Path) -> None:
+def test_wrong_credentials_of_executors_are_reported(site: Site, tmp_path: Path) -> None:
     said = refusal(site, tmp_path, "--spark-conf=spark.executorEnv.AWS_SECRET_ACCESS_KEY=wrong")
     assert "bundles can't run on the executor's host worker-" in said
     assert "SignatureDoesNotMatch" in said
@@ -86,13 +88,13 @@ def test_credentials_that_executors_have_wrong(site: Site, tmp_path: Path) -> No
 
 @pytest.mark.timeout(600, func_only=True)
 @pytest.mark.skipif(shutil.which(_DEBIAN_PYTHON) is None, reason="there is no other Python here")
-def test_a_python_that_has_nothing_of_this(site: Site, tmp_path: Path) -> None:
+def test_python_without_the_runner_on_executors_is_reported(site: Site, tmp_path: Path) -> None:
     said = refusal(site, tmp_path, f"--spark-conf=spark.pyspark.python={_DEBIAN_PYTHON}")
     assert "the Python of executors has no beam_spark_executor" in said
 
 
 @pytest.mark.timeout(600, func_only=True)
-def test_an_address_that_executors_do_not_reach(site: Site, tmp_path: Path) -> None:
+def test_address_unreachable_from_executors_is_reported(site: Site, tmp_path: Path) -> None:
     nowhere = f"{site.network.address.rpartition('.')[0]}.250:9"
     said = refusal(site, tmp_path, f"--channel-advertise={nowhere}")
     assert "bundles can't run on the executor's host worker-" in said
@@ -101,7 +103,7 @@ def test_an_address_that_executors_do_not_reach(site: Site, tmp_path: Path) -> N
 
 
 @pytest.mark.timeout(600, func_only=True)
-def test_disks_of_executors_that_are_full(site: Site, tmp_path: Path) -> None:
+def test_full_disks_of_executors_are_reported(site: Site, tmp_path: Path) -> None:
     with ExitStack() as stack:
         for machine in site.spark.workers:
             stack.enter_context(machine.full(site.spark.scratch))
@@ -112,7 +114,7 @@ def test_disks_of_executors_that_are_full(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600, func_only=True)
-def test_two_servers_with_one_prefix_keep_what_is_theirs(
+def test_servers_with_a_shared_prefix_keep_their_own_data(
     running: Lives, embedded: Pipelines, site: Site, tmp_path: Path
 ) -> None:
     first = submit(embedded, bounded, _COUNT, Path("/nowhere"))

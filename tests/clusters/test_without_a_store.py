@@ -19,11 +19,11 @@ from jobs import Pipelines
 
 _GROUPINGS = 5
 _MOST_SHARE = 0.01
-"""Of what is shuffled."""
+"""Maximum traffic, as a share of the shuffled bytes."""
 
 
 def chain(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
-    """Five groupings in a row, the last of which has what the first one had."""
+    """Builds five consecutive groupings, the last of which has the groups of the first."""
     values = beam_jobs.values(pipeline, range(pieces))
     for number in range(_GROUPINGS - 1):
         grouped = values | f"group {number}" >> beam.GroupByKey()
@@ -32,7 +32,7 @@ def chain(pipeline: beam.Pipeline, pieces: int) -> beam.PCollection:
 
 
 class Numbered(beam.DoFn):
-    """Counts the values of each key in state, and gives them as pairs of one and a number."""
+    """Stateful DoFn that counts the values of each key, and emits pairs of one and a number."""
 
     SEEN = ReadModifyWriteStateSpec("seen", VarIntCoder())
 
@@ -52,12 +52,12 @@ _JOBS = {**beam_jobs.JOBS, "chain": chain, "stateful": stateful}
 _PARTS = {**beam_jobs.PARTS, "chain": 8, "stateful": 8}
 _ONCE = (*cost_work.GROUPINGS, "join", "deal", "stateful")
 _SHUFFLED = {**dict.fromkeys(_ONCE, 1), "chain": _GROUPINGS}
-"""How often each byte of a value is shuffled; combines shuffle next to nothing."""
+"""Number of shuffles of each value by job; combines shuffle hardly any bytes."""
 
 
 @pytest.fixture(scope="module")
 def bare(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobServerProcess]:
-    """A server of the cluster that was told of no place for data."""
+    """Yields a server of the cluster without a data location."""
     flags = [flag for flag in site.flags("none") if not flag.startswith("--data-dir")]
     folder = tmp_path_factory.mktemp("bare")
     with job_server(folder, *flags, environment=site.environment) as server:
@@ -66,7 +66,7 @@ def bare(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobSe
 
 @pytest.mark.timeout(1800, func_only=True)
 @pytest.mark.parametrize("name", _JOBS)
-def test_bounded_jobs_need_no_store(
+def test_bounded_jobs_run_without_a_store(
     name: str, bare: JobServerProcess, site: Site, request: pytest.FixtureRequest
 ) -> None:
     size = request.config.getoption("--gigabytes")
@@ -83,7 +83,7 @@ def test_bounded_jobs_need_no_store(
         assert passed < _MOST_SHARE * shuffled
 
 
-def test_what_needs_one_is_refused_by_name(bare: JobServerProcess) -> None:
+def test_features_that_need_a_store_are_refused_by_name(bare: JobServerProcess) -> None:
     pipelines = Pipelines(bare.address, "embedded", [])
     pipeline = pipelines.new()
     seen = beam.pvalue.AsIter(beam_jobs.values(pipeline, range(20)))

@@ -1,4 +1,4 @@
-"""Where the tests of this folder find what they share with others."""
+"""Import path of modules that the tests of this folder share with other tests."""
 
 from __future__ import annotations
 

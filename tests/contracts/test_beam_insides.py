@@ -1,7 +1,9 @@
-"""What is used of Beam and PySpark that they promise nobody, and that `tools/check_versions.py` can't see in source text.
+"""Internal APIs of Beam and PySpark that the runner uses, and that `tools/check_versions.py` can't
+find in source text.
 
-Names and signatures are that tool's. Here are attributes that instances have, names that Beam looks up anew at each use, so that ours
-can take their place, and what pickled functions have in them. Each has a test of its name; several would break without a word.
+The tool checks names and signatures. These tests check attributes of instances, names that Beam
+looks up at each use, so that the runner can replace them, and contents of pickled functions.
+Several of these would break without an error.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class NoSideInputs:
 
 
 def processors(build: Any) -> list[Processor]:
-    """Beam's execution trees of all stages of a pipeline, as the embedded harness makes them."""
+    """Returns Beam's execution trees of all stages of a pipeline, as the embedded harness makes them."""
     options = PipelineOptions(["--environment_type=beam:env:embedded_python:v1"])
     pipeline = beam.Pipeline(options=options)
     build(pipeline)
@@ -101,22 +103,24 @@ def made() -> dict[type, operations.Operation]:
         (TableCombine, "operations.PGBKCVOperation"),
     ],
 )
-def test_beam_makes_our_operations(made: dict[type, Any], ours: type, looked_up: str) -> None:
+def test_beam_creates_the_replacement_operations(
+    made: dict[type, Any], ours: type, looked_up: str
+) -> None:
     assert ours in made, f"Beam does not look up {looked_up} any more when it makes an operation"
 
 
-def test_beam_looks_up_the_operation_of_a_flatten() -> None:
+def test_beam_looks_up_the_flatten_operation_by_module_attribute() -> None:
     creator, _ = bundle_processor.BeamTransformFactory._known_urns[transforms.FLATTEN]
     assert {"operations", "FlattenOperation"} <= set(creator.__code__.co_names)
     assert issubclass(RunFlatten, operations.FlattenOperation)
 
 
-def test_beam_makes_no_operation_that_ours_stands_for(made: dict[type, Any]) -> None:
+def test_beam_creates_no_replaced_operation(made: dict[type, Any]) -> None:
     stock = (operations.DoOperation, operations.FlattenOperation, operations.PGBKCVOperation)
     assert [kind.__name__ for kind in made if kind in stock] == []
 
 
-def test_operations_look_up_the_runner_of_a_dofn_when_they_are_set_up() -> None:
+def test_operation_setup_looks_up_the_dofn_runner() -> None:
     (processor, *_) = processors(lambda p: p | beam.Create([1]) | beam.ParDo(Plain()))
     with made_runners() as runners:
         processor.set_up()
@@ -124,7 +128,7 @@ def test_operations_look_up_the_runner_of_a_dofn_when_they_are_set_up() -> None:
     assert all(isinstance(each.fn, beam.DoFn) for each in runners)
 
 
-def test_beam_looks_up_how_it_inspects_a_dofn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beam_looks_up_the_dofn_inspection_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     usual_arguments, usual_specs = core.get_function_arguments, userstate.get_dofn_specs
 
@@ -143,13 +147,13 @@ def test_beam_looks_up_how_it_inspects_a_dofn(monkeypatch: pytest.MonkeyPatch) -
     assert set(asked) == {"core.get_function_arguments", "userstate.get_dofn_specs"}
 
 
-def test_what_a_process_method_asks_for_is_known_by_its_class() -> None:
+def test_process_method_parameters_are_recognized_by_class() -> None:
     asked = {name: value for name, value in vars(beam.DoFn).items() if name.endswith("Param")}
     assert len(asked) >= 10
     assert [name for name, value in asked.items() if not _asks(value)] == []
 
 
-def test_a_dofn_tells_whether_it_processes_batches() -> None:
+def test_dofn_reports_whether_it_processes_batches() -> None:
     assert Plain()._process_defined
     assert not Plain()._process_batch_defined
 
@@ -159,14 +163,14 @@ def pair_up(value: int, other: int = 2) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("made", [beam.Map(lambda value: (value, 2)), beam.Map(pair_up, 2)])
-def test_a_map_is_known_by_its_code(made: beam.ParDo) -> None:
+def test_map_is_recognized_by_its_code_object(made: beam.ParDo) -> None:
     mapped = made.fn.process
     assert any(mapped.__code__ is each for each in _MAPS)
     ((function,),) = [[cell.cell_contents for cell in mapped.__closure__]]
     assert function(1) == (1, 2)
 
 
-def test_the_operation_of_a_lifted_combine_tells_how_it_combines(made: dict[type, Any]) -> None:
+def test_lifted_combine_operation_exposes_its_combine_function(made: dict[type, Any]) -> None:
     op = made[TableCombine]
     (accumulator,) = op.combine_fn_compact(op.combine_fn_add_input([1], 2))
     assert accumulator == 3
@@ -183,7 +187,7 @@ class Finalized(beam.DoFn):
 
 @pytest.fixture
 def finalized() -> operations.DoOperation:
-    """The operation of a DoFn, set up."""
+    """Returns the operation of a DoFn after its setup."""
     found = []
     for processor in processors(lambda p: p | beam.Create([1]) | "here" >> beam.ParDo(Finalized())):
         processor.set_up()
@@ -192,7 +196,7 @@ def finalized() -> operations.DoOperation:
     return op
 
 
-def test_finalization_calls_a_method_of_a_class_in_python(
+def test_bundle_finalization_calls_a_replaceable_python_method(
     finalized: operations.DoOperation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     param = core._BundleFinalizerParam()
@@ -205,14 +209,14 @@ def test_finalization_calls_a_method_of_a_class_in_python(
     assert [type(each) for each in asked] == [core._BundleFinalizerParam]
 
 
-def test_an_error_of_a_dofn_is_tagged_with_its_step(finalized: operations.DoOperation) -> None:
+def test_dofn_error_is_tagged_with_its_step(finalized: operations.DoOperation) -> None:
     with pytest.raises(ValueError, match="while running 'here'") as caught:
         finalized.process(WindowedValue(None, Timestamp(0), (window.GlobalWindow(),)))
     assert caught.value._tagged_with_step  # type: ignore[attr-defined]
     assert isinstance(caught.value.__context__, ValueError)
 
 
-def test_frames_of_compiled_code_name_their_class(finalized: operations.DoOperation) -> None:
+def test_frames_of_compiled_code_contain_the_class_name(finalized: operations.DoOperation) -> None:
     with pytest.raises(ValueError) as caught:
         finalized.process(WindowedValue(None, Timestamp(0), (window.GlobalWindow(),)))
     names = []
@@ -239,14 +243,14 @@ def test_frames_of_compiled_code_name_their_class(finalized: operations.DoOperat
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_instances_have(where: Any, name: str) -> None:
+def test_beam_instance_has_the_used_attribute(where: Any, name: str) -> None:
     assert hasattr(where, name)
 
 
 @pytest.mark.parametrize(
     ("method", "names"),
     [
-        # How a section's rows cross the shuffle is what partitionBy does, without batches.
+        # A section's rows cross the shuffle as in partitionBy, without batches.
         (RDD.partitionBy, {"_bypass_serializer", "_jrdd", "_jvm", "PairwiseRDD"}),
         (RDD.partitionBy, {"PythonPartitioner", "asJavaPairRDD", "PythonRDD", "valueOfPair"}),
         (PipelinedRDD._jrdd.fget, {"_bypass_serializer", "_jrdd_val"}),
@@ -254,11 +258,11 @@ def test_instances_have(where: Any, name: str) -> None:
         (SparkContext._do_init, {"_jsc"}),
     ],
 )
-def test_pyspark_itself_goes_by(method: Any, names: set[str]) -> None:
+def test_pyspark_function_uses_the_expected_private_names(method: Any, names: set[str]) -> None:
     assert names - set(method.__code__.co_names) == set()
 
 
-def test_spark_conf_takes_a_virtual_machine() -> None:
+def test_spark_conf_accepts_a_jvm_argument() -> None:
     assert "_jvm" in inspect.signature(SparkConf).parameters
 
 
@@ -273,7 +277,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("library", ["cloudpickle", "dill"])
 @pytest.mark.parametrize("kind", VIEWS)
-def test_what_is_pickled_of_a_side_input_names_its_kind(kind: str, library: str) -> None:
+def test_pickled_side_input_contains_its_kind(kind: str, library: str) -> None:
     if library == "dill":
         pytest.importorskip("dill")
     pcollection = beam.Pipeline() | beam.Create([("a", 1)])
@@ -288,7 +292,7 @@ def test_what_is_pickled_of_a_side_input_names_its_kind(kind: str, library: str)
         pickler.set_library("default")
 
 
-def test_what_is_pickled_of_an_element_that_brings_its_windows_tells_so() -> None:
+def test_pickled_windowed_element_contains_the_expected_markers() -> None:
     element = WindowedValue("a", Timestamp(1), [window.GlobalWindow()])
     pipeline = beam.Pipeline()
     _ = pipeline | test_stream.TestStream().add_elements([test_stream.WindowedValueHolder(element)])

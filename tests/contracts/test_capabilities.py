@@ -1,4 +1,4 @@
-"""The table of capabilities says what tests came to, and notices what no longer exists."""
+"""The table of capabilities shows the test outcomes, and refuses names of missing tests."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 Outcomes = dict[str, dict[str, str]]
 TOOL = Path(__file__).parents[2] / "tools" / "capabilities.py"
 RESULTS = """<testsuites><testsuite>
-<testcase classname="tests.validates_runner.test_beam_suites" name="test_of_beam[fn_runner-test_pardo-default]"/>
-<testcase classname="tests.validates_runner.test_beam_suites" name="test_of_beam[test_stream-T.test_a-LOOPBACK]">
+<testcase classname="tests.validates_runner.test_beam_suites" name="test_beam_suite[fn_runner-test_pardo-default]"/>
+<testcase classname="tests.validates_runner.test_beam_suites" name="test_beam_suite[test_stream-T.test_a-LOOPBACK]">
 <skipped type="pytest.xfail" message="refused by name: a feature"/></testcase>
-<testcase classname="tests.validates_runner.test_beam_suites" name="test_of_beam[test_stream-T.test_b-default]">
+<testcase classname="tests.validates_runner.test_beam_suites" name="test_beam_suite[test_stream-T.test_b-default]">
 <skipped type="pytest.xfail" message="panes"/></testcase>
-<testcase classname="tests.validates_runner.test_beam_suites" name="test_of_beam[test_stream-T.test_c-default]">
+<testcase classname="tests.validates_runner.test_beam_suites" name="test_beam_suite[test_stream-T.test_c-default]">
 <skipped type="pytest.skip" message="not for this runner"/></testcase>
 <testcase classname="tests.pipelines.test_state" name="test_timers[LOOPBACK]"/>
 <testcase classname="tests.pipelines.test_state" name="test_timers[embedded]"><failure message="no"/></testcase>
@@ -26,7 +26,7 @@ LANES = """<testsuites><testsuite>
 <testcase classname="tests.pipelines.test_state" name="test_timers[embedded]"/>
 </testsuite></testsuites>"""
 GO = """<testsuites><testsuite>
-<testcase classname="tests.go.test_go_suite" name="test_of_go[TestPardo]"/>
+<testcase classname="tests.go.test_go_suite" name="test_go_suite[TestPardo]"/>
 </testsuite></testsuites>"""
 LIST = """
 [[capability]]
@@ -57,7 +57,7 @@ def outcomes(tool: ModuleType, tmp_path: Path) -> Outcomes:
     return tool.results([tmp_path / f"{name}.xml" for name in ("results", "lanes", "go")])
 
 
-def test_outcomes_are_told_apart_by_where_tests_ran(outcomes: Outcomes) -> None:
+def test_capability_outcomes_are_separated_by_environment(outcomes: Outcomes) -> None:
     assert outcomes == {
         "fn_runner: test_pardo": {"embedded": "passes"},
         "test_stream: T.test_a": {"LOOPBACK": "refused by name: a feature"},
@@ -67,7 +67,7 @@ def test_outcomes_are_told_apart_by_where_tests_ran(outcomes: Outcomes) -> None:
     }
 
 
-def test_the_page(tool: ModuleType, outcomes: Outcomes) -> None:
+def test_capability_page_lists_outcomes_and_gaps(tool: ModuleType, outcomes: Outcomes) -> None:
     page = tool.page(tool.capabilities(LIST), outcomes)
     assert "| [ParDo](#pardo) | 1 |  |  | 1 |  |  |  |" in page
     notes = "differs: panes; fails; refused by name: a feature"
@@ -76,13 +76,13 @@ def test_the_page(tool: ModuleType, outcomes: Outcomes) -> None:
     assert "- `state: test_timers` fails (embedded)" in page
 
 
-def test_one_failure_among_several_runs_counts(tool: ModuleType, tmp_path: Path) -> None:
+def test_capability_with_one_failed_run_is_not_a_pass(tool: ModuleType, tmp_path: Path) -> None:
     again = tmp_path / "again.xml"
     again.write_text(RESULTS.replace("LOOPBACK]", "embedded]"))
     assert tool.results([again])["state: test_timers"] == {"embedded": "fails"}
 
 
-def test_a_name_that_no_test_has(tool: ModuleType, outcomes: Outcomes) -> None:
+def test_capability_pattern_without_a_test_is_refused(tool: ModuleType, outcomes: Outcomes) -> None:
     (pardo, _) = tool.capabilities(LIST.replace("test_par*", "test_gone"))
     with pytest.raises(SystemExit, match="'fn_runner: test_gone'"):
         tool.shown_by(pardo, outcomes)

@@ -1,7 +1,7 @@
-"""Every Python example of a README or a page of the docs does what the page says.
+"""Every Python example of a README or a documentation page behaves as the page says.
 
-Those that need a host around them have one here; an example that is new is run as it stands. Some are looked at more closely by
-tests of their package.
+Examples that need a host get a host in these tests; a new example runs unchanged. Tests of the
+packages check some examples in more detail.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ WITH_A_HOST = {
     "packages/jobservices/README.md",
     "packages/worker/README.md",
 }
-"""Pages whose examples are run by a test of their own; those about submission, tables and streams by the executor's tests."""
+"""Pages with a separate test; the executor's tests run the examples for submission, which need pandas."""
 
 
 def run(page: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Runs a page's examples, one after the other, and tells what they have named."""
+    """Runs a page's examples in order, and returns their global names."""
     known = {} if names is None else names
     for block in EXAMPLES[page]:
         exec(compile(block, page, "exec"), known)
     return known
 
 
-def test_pages_with_a_host_have_examples() -> None:
+def test_documentation_pages_with_a_host_have_examples() -> None:
     assert set(EXAMPLES) >= WITH_A_HOST
 
 
 @pytest.mark.parametrize("page", sorted(set(EXAMPLES) - WITH_A_HOST))
-def test_examples_run_as_they_stand(page: str) -> None:
+def test_documentation_examples_run_unchanged(page: str) -> None:
     names = run(page)
     told = re.findall(r"^([\w.]+)  # (\".*\"|\d+)$", "\n".join(EXAMPLES[page]), re.M)
     assert [(name, eval(name, names)) for name, _ in told] == [
@@ -65,15 +65,15 @@ def test_examples_run_as_they_stand(page: str) -> None:
     ]
 
 
-def test_a_small_host_runs_a_fused_stage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_small_host_runs_a_fused_stage(capsys: pytest.CaptureFixture[str]) -> None:
     (example, _) = EXAMPLES["packages/worker/README.md"]
     assert example.count("\n") <= 60
     exec(compile(example, "README.md", "exec"), {})
     assert capsys.readouterr().out.split() == ["2", "2", "2", "3", "2", "3"]
 
 
-def test_what_the_fn_api_example_names_is_there() -> None:
-    """It needs an SDK beside it; the tests of the package run such stages."""
+def test_fn_api_example_names_only_existing_attributes() -> None:
+    """The example needs an SDK; the tests of the package run such stages."""
     (_, example) = EXAMPLES["packages/worker/README.md"]
     code = compile(example, "README.md", "exec")
     homes = {
@@ -87,7 +87,7 @@ def test_what_the_fn_api_example_names_is_there() -> None:
     assert {"harness", "close"} <= set(vars(FnApiServer)) & set(code.co_names)
 
 
-def test_a_scheduler_is_told_and_answers() -> None:
+def test_scheduler_example_dispatches_and_accepts_results() -> None:
     data = Data("ref", DataFacts(1, 8, 0, None, frozenset([GLOBAL_WINDOW])))
     names = {"now": 0, "data": data}
     for module in (commands, events, scheduler, specs):
@@ -101,7 +101,7 @@ def test_a_scheduler_is_told_and_answers() -> None:
     assert [bundle.stage for bundle in opened.bundles] == ["read"]
 
 
-def test_a_job_is_served_looked_at_and_drained(
+def test_job_services_example_serves_observes_and_drains_a_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served, _ = EXAMPLES["packages/jobservices/README.md"]

@@ -1,4 +1,4 @@
-"""The executor behind the real Job API, without worker processes: what happens before and after any of them."""
+"""Executor behind the real Job API, without worker processes: behavior before the first and after the last worker."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Idle:
     host, cores, slots, interface, loss, is_alive = "127.0.0.1", 2, 2, "", "", True
 
     def attach(self, endpoints: object) -> None:
-        """Nobody needs to know it."""
+        """Does nothing."""
 
     def order(self, number: int) -> StandByOrder:
-        """Nobody asks."""
+        """Does nothing."""
         return StandDown()
 
     def job(self, job_id: str, name: str) -> Idle:
@@ -51,16 +51,16 @@ class Idle:
         return Tasks()
 
     def cancel(self) -> None:
-        """There is nothing to cancel."""
+        """Does nothing."""
 
     def close(self, *, workers_gone: bool) -> None:
-        """There is nothing to close."""
+        """Does nothing."""
 
     def job_ended(self) -> None:
-        """Nothing is to be got ready."""
+        """Does nothing."""
 
     def stand_down(self) -> None:
-        """Nobody stands by."""
+        """Does nothing."""
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def proto(build: Any) -> bytes:
     return serialized
 
 
-def test_an_empty_job_is_done_and_leaves_nothing(client: JobClient, tmp_path: Path) -> None:
+def test_empty_job_finishes_and_leaves_no_data(client: JobClient, tmp_path: Path) -> None:
     job_id = client.submit(proto(lambda p: None))
     states = [event.state for event in client.states(job_id, 20)]
     assert states[-1] is JobState.DONE
@@ -99,14 +99,14 @@ def test_an_empty_job_is_done_and_leaves_nothing(client: JobClient, tmp_path: Pa
     assert not (tmp_path / "jobs" / job_id).exists()
 
 
-def test_cancel_after_the_end_changes_nothing(client: JobClient) -> None:
+def test_cancel_of_a_finished_job_has_no_effect(client: JobClient) -> None:
     job_id = client.submit(proto(lambda p: None))
     assert client.wait_until_finish(job_id, 20) is JobState.DONE
     client.cancel(job_id)
     assert client.state(job_id).state is JobState.DONE
 
 
-def test_what_is_not_supported_fails_run_by_name(client: JobClient) -> None:
+def test_unsupported_feature_fails_run_and_is_named(client: JobClient) -> None:
     pairs = proto(lambda p: p | beam.Create([("a", 1)]) | "Here" >> beam.GroupByKey())
     changed = beam_runner_api_pb2.Pipeline.FromString(pairs)
     for strategy in changed.components.windowing_strategies.values():

@@ -1,6 +1,6 @@
-"""Every port takes the chunks that a harness gives for the edge that the plan made for it.
+"""Every output port accepts the chunks that a harness writes for the edge of its plan.
 
-And what becomes of them tells the scheduler all that it must know of the data of that buffer.
+The resulting data contains all metadata that the scheduler needs for the buffer.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def edges(plan: JobPlan) -> Iterator[tuple[OutputEdge, BufferPlan]]:
 
 
 def chunk_for(edge: OutputEdge, buffer: BufferPlan) -> OutputChunk:
-    """What a harness writes to such an edge: two elements."""
+    """Returns a chunk of two elements, as a harness writes it to such an edge."""
     if edge.kind is OutputKind.KEYED:
         is_global = buffer.strategy is None or buffer.strategy.window_coder is WindowCoder.GLOBAL
         window = encode_window(GLOBAL_WINDOW if is_global else IntervalWindow(0, 10_000))
@@ -86,13 +86,13 @@ def chunk_for(edge: OutputEdge, buffer: BufferPlan) -> OutputChunk:
     return ElementChunk(2, b"aabb", [2, 4], EARLIEST if edge.min_timestamp else None)
 
 
-def test_all_kinds_of_buffers_are_looked_at() -> None:
+def test_output_port_cases_cover_all_buffer_kinds() -> None:
     kinds = {buffer.kind for build in PIPELINES for _, buffer in edges(plan_of(build))}
     assert kinds == set(BufferKind)
 
 
 @pytest.mark.parametrize("build", PIPELINES)
-def test_data_tells_what_the_scheduler_must_know(build: Any, tmp_path: Path) -> None:
+def test_output_data_reports_the_metadata_for_the_scheduler(build: Any, tmp_path: Path) -> None:
     plan = plan_of(build)
     for number, (edge, buffer) in enumerate(edges(plan)):
         written = WrittenBuffer(buffer, SHARDS, tmp_path, f"{number}")
@@ -112,7 +112,7 @@ def grouped_edges(build: Any) -> list[OutputEdge]:
     return [edge for edge, buffer in edges(plan_of(build)) if buffer.kind is BufferKind.GROUPED]
 
 
-def test_event_times_are_asked_for_where_grouping_needs_them() -> None:
+def test_event_times_are_requested_if_grouping_needs_them() -> None:
     assert [edge.timestamps for edge in grouped_edges(bounded)] == [False]
     assert sorted(edge.timestamps for edge in grouped_edges(windowed)) == [False, True]
     assert [edge.timestamps for edge in grouped_edges(streaming)] == [True]

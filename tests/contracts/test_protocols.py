@@ -1,7 +1,7 @@
-"""What each layer declares as a port, and what the executor gives it: the types must fit.
+"""The executor's implementations match the types of the ports that the layers declare.
 
-The functions at the top are checked by mypy (`nox -s types`) and never called; the tests below
-compare the signatures when the packages are installed from their wheels.
+mypy checks the functions at the top (`nox -s types`), which no code calls. The tests below compare
+the signatures of the packages installed from their wheels.
 """
 
 from __future__ import annotations
@@ -80,9 +80,7 @@ PAIRS = [
 @pytest.mark.parametrize(
     ("implementation", "port"), PAIRS, ids=lambda side: getattr(side, "__name__", "")
 )
-def test_methods_have_the_names_and_parameters_of_the_port(
-    implementation: type, port: type
-) -> None:
+def test_implementation_methods_match_the_port_signatures(implementation: type, port: type) -> None:
     asked = {
         name: method
         for name, method in vars(port).items()

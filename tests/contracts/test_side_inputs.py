@@ -1,4 +1,4 @@
-"""Side inputs: what is written through the ports is what `SideInputReader` promises."""
+"""`SideInputReader` returns the side inputs that were written through the ports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ BUFFER = BufferPlan("buffer", BufferKind.SIDE_MULTIMAP, WindowingStrategy(Opaque
 
 
 def reader_of(folder: Path, kind: BufferKind, chunks: Sequence[KeyedChunk]) -> SideInputReader:
-    """A reader of what two bundles have written to a side input, some of them nothing."""
+    """Returns a reader of the outputs of two bundles for a side input, some of them empty."""
     shown: dict[Window, list[Data]] = {}
     for bundle in range(2):
         name = f"{next(NUMBERS)}"
@@ -81,7 +81,7 @@ def _where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture(autouse=True, params=["in memory", "indexed"])
 def _how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an index in many small partitions, and values in many small pieces."""
+    """Reduces limits, so that an index has many small partitions, and values have many small pieces."""
     if request.param == "indexed":
         monkeypatch.setattr(side_inputs, "IN_MEMORY_BYTES", -1)
         monkeypatch.setattr(side_index_build, "PARTITION_BYTES", 300)
@@ -90,7 +90,7 @@ def _how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def whole(values: bytes | ValuePieces) -> bytes:
-    """All of it, once in one piece."""
+    """Returns all data, read in one piece."""
     if isinstance(values, bytes):
         return values
     pieces = [values.piece(number) for number in range(values.pieces)]
@@ -100,7 +100,7 @@ def whole(values: bytes | ValuePieces) -> bytes:
 
 
 def groups_in(data: bytes) -> list[tuple[bytes, int, bytes]]:
-    """Keys, counts and values of groups whose keys and values begin with their length."""
+    """Returns keys, counts and values of groups with length-prefixed keys and values."""
     groups, position = [], 0
     while position < len(data):
         middle = position + 1 + data[position]
@@ -118,7 +118,9 @@ entries = st.lists(st.tuples(st.sampled_from([W1, W2]), small, small), max_size=
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(entries, max_size=5))
-def test_multimaps(tmp_path: Path, batches: list[list[Entry]]) -> None:
+def test_multimap_side_input_returns_the_values_of_each_key(
+    tmp_path: Path, batches: list[list[Entry]]
+) -> None:
     chunks = [chunk_of(batch, one_window=False) for batch in batches if batch]
     reader = reader_of(tmp_path, BufferKind.SIDE_MULTIMAP, chunks)
     expected: dict[bytes, dict[bytes, list[bytes]]] = defaultdict(lambda: defaultdict(list))
@@ -142,7 +144,9 @@ def test_multimaps(tmp_path: Path, batches: list[list[Entry]]) -> None:
 @given(
     batches=st.lists(st.lists(st.tuples(st.sampled_from([W1, W2]), small), max_size=9), max_size=4)
 )
-def test_iterables(tmp_path: Path, batches: list[list[tuple[bytes, bytes]]]) -> None:
+def test_iterable_side_input_returns_all_values(
+    tmp_path: Path, batches: list[list[tuple[bytes, bytes]]]
+) -> None:
     rows = [[(window, b"", value) for window, value in batch] for batch in batches if batch]
     chunks = [chunk_of(batch, one_window=False) for batch in rows]
     reader = reader_of(tmp_path, BufferKind.SIDE_ITERABLE, chunks)
@@ -154,15 +158,15 @@ def test_iterables(tmp_path: Path, batches: list[list[tuple[bytes, bytes]]]) -> 
 
 
 @pytest.mark.parametrize("kind", [BufferKind.SIDE_ITERABLE, BufferKind.SIDE_MULTIMAP])
-def test_a_side_input_of_nothing_is_empty(tmp_path: Path, kind: BufferKind) -> None:
+def test_side_input_without_elements_is_empty(tmp_path: Path, kind: BufferKind) -> None:
     reader = reader_of(tmp_path, kind, [])
     assert reader.iterable(TRANSFORM, TAG, b"w") == b""
     assert whole(reader.keys(TRANSFORM, TAG, b"w")) == b""
     assert whole(reader.groups(TRANSFORM, TAG, b"w")) == b""
 
 
-def test_the_answer_is_the_same_every_time(tmp_path: Path) -> None:
-    """Pages are asked for one by one: they must be pages of the same order."""
+def test_side_input_pages_have_the_same_order_every_time(tmp_path: Path) -> None:
+    """Clients request pages one by one, so all pages must have the same order."""
     batch = [(W1, bytes([n % 7]), bytes([n])) for n in range(50)]
     reader = reader_of(tmp_path, BufferKind.SIDE_MULTIMAP, [chunk_of(batch, one_window=True)])
     keys = whole(reader.keys(TRANSFORM, TAG, W1))

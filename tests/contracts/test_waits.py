@@ -143,14 +143,14 @@ class Seen:
             self._client.wait_until_finish(self.job.job_id, SECONDS)
 
     def execution(self) -> Execution:
-        """What it does now; nothing before it has begun."""
+        """Returns the current execution; empty before the start of the job."""
         try:
             return self._client.execution(self.job.job_id)
         except JobApiError:
             return Execution()
 
     def until(self, find: Callable[[Execution], Found | None], what: str) -> Found:
-        """Waits until something is found in what it does."""
+        """Waits until a function finds a result in the execution."""
         found: list[Found] = []
 
         def is_found() -> bool:
@@ -162,13 +162,13 @@ class Seen:
         return found[0]
 
     def wait(self, kind: WaitKind) -> Wait:
-        """Its first wait of a kind, as soon as there is one."""
+        """Waits for the first wait of a kind, and returns it."""
         return self.until(
             lambda now: next((one for one in now.waits if one.kind is kind), None), kind
         )
 
     def kinds(self) -> set[str]:
-        """The kinds of the sentences about it."""
+        """Returns the kinds of the job's reported waits."""
         told = self._web.get(f"/api/v1/jobs/{self.job.job_id}").json()["causes"]
         return {cause["kind"] for cause in told}
 
@@ -177,7 +177,7 @@ class Seen:
         wait_until(lambda: kind in self.kinds(), SECONDS, lambda: f"{kind} in {self.kinds()}")
 
 
-def test_side_input_that_is_not_ready_and_bundle_that_stands(
+def test_wait_for_a_pending_side_input_and_a_stuck_bundle_is_reported(
     pipelines: Pipelines, web: TestClient, tmp_path: Path
 ) -> None:
     pipeline = pipelines.new()
@@ -202,7 +202,7 @@ def test_side_input_that_is_not_ready_and_bundle_that_stands(
         assert seen.job.wait() is JobState.DONE
 
 
-def test_process_that_does_not_answer_and_is_lost(
+def test_wait_for_an_unresponsive_and_lost_process_is_reported(
     pipelines: Pipelines, web: TestClient, tmp_path: Path, obstacles: Path
 ) -> None:
     (obstacles / "loop").touch()
@@ -224,7 +224,7 @@ def test_process_that_does_not_answer_and_is_lost(
         seen.tells(CauseKind.ERROR)
 
 
-def test_bundle_of_a_stream_that_failed_and_waits_for_its_next_attempt(
+def test_wait_of_a_failed_bundle_for_its_next_attempt_is_reported(
     pipelines: Pipelines, web: TestClient
 ) -> None:
     pipeline = pipelines.new("--streaming")
@@ -240,7 +240,7 @@ def test_bundle_of_a_stream_that_failed_and_waits_for_its_next_attempt(
         assert WaitKind.RETRY not in seen.kinds()
 
 
-def test_stream_whose_source_holds_the_watermark_waits_for_time_alone(
+def test_wait_for_a_source_that_holds_the_watermark_is_reported(
     pipelines: Pipelines, web: TestClient, tmp_path: Path
 ) -> None:
     pipeline = pipelines.new("--streaming")
@@ -267,7 +267,7 @@ def test_stream_whose_source_holds_the_watermark_waits_for_time_alone(
         assert not FOR_THEIR_TIME & seen.kinds()
 
 
-def test_neighbour_that_is_unavailable(
+def test_wait_for_an_unavailable_service_is_reported(
     pipelines: Pipelines, web: TestClient, obstacles: Path
 ) -> None:
     (obstacles / "journal").touch()
@@ -282,7 +282,9 @@ def test_neighbour_that_is_unavailable(
         assert seen.job.wait() is JobState.DONE
 
 
-def test_slots_that_are_taken(pipelines: Pipelines, web: TestClient, obstacles: Path) -> None:
+def test_wait_for_occupied_slots_is_reported(
+    pipelines: Pipelines, web: TestClient, obstacles: Path
+) -> None:
     (obstacles / "lanes").touch()
     pipeline = pipelines.new()
     _ = pipeline | beam.Create([1]) | beam.Map(print)
@@ -293,7 +295,9 @@ def test_slots_that_are_taken(pipelines: Pipelines, web: TestClient, obstacles: 
         assert seen.job.wait() is JobState.DONE
 
 
-def test_harness_that_still_starts(pipelines: Pipelines, web: TestClient, tmp_path: Path) -> None:
+def test_wait_for_a_starting_harness_is_reported(
+    pipelines: Pipelines, web: TestClient, tmp_path: Path
+) -> None:
     command = tmp_path / "boot"
     command.write_text("#!/bin/sh\nexec sleep 1000\n")
     command.chmod(0o755)
@@ -309,7 +313,7 @@ def test_harness_that_still_starts(pipelines: Pipelines, web: TestClient, tmp_pa
         seen.tells(WaitKind.HARNESS)
 
 
-def test_grouping_that_waits_for_the_end_of_its_input(
+def test_wait_of_a_grouping_for_the_end_of_its_input_is_reported(
     pipelines: Pipelines, web: TestClient, tmp_path: Path
 ) -> None:
     pipeline = pipelines.new()
@@ -329,7 +333,7 @@ def test_grouping_that_waits_for_the_end_of_its_input(
         assert seen.job.wait() is JobState.DONE
 
 
-def test_job_that_failed_tells_the_bundle_that_ended_it(
+def test_failed_job_reports_the_bundle_that_caused_the_failure(
     pipelines: Pipelines, web: TestClient
 ) -> None:
     pipeline = pipelines.new()

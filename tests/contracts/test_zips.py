@@ -1,4 +1,6 @@
-"""Each package is found in a zip without entries for folders, as a wheel is and as Spark ships archives, and tells that it is typed."""
+"""Each package can be imported from a zip without folder entries, like a wheel or a Spark archive, and
+declares its types.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def folder_of(package: str) -> Path:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_is_found_in_a_zip(package: str, tmp_path: Path) -> None:
+def test_package_is_imported_from_a_zip_file(package: str, tmp_path: Path) -> None:
     folder = folder_of(package)
     archive = tmp_path / "packages.zip"
     with zipfile.ZipFile(archive, "w") as zipped:
@@ -46,5 +48,5 @@ def test_a_package_is_found_in_a_zip(package: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_tells_that_it_is_typed(package: str) -> None:
+def test_package_declares_its_type_information(package: str) -> None:
     assert (folder_of(package) / "py.typed").exists()

@@ -1,4 +1,6 @@
-"""Readers of scripts that combine what comes and read all of its window beside, and a model of what that makes."""
+"""Readers of scripts that combine elements and read all elements of the window as a side input, and a
+model of their output.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,15 @@ from windows import COMBINERS, Windows, window_fn
 
 @attrs.frozen
 class Combining:
-    """How one of the readers combines; times in seconds."""
+    """Combination of a reader; times in seconds."""
 
     fn: tuple[Any, ...]
     combiner: str
 
 
 def random_combining(rng: random.Random) -> Combining:
-    # In windows that overlap what waits for the later one keeps the earlier one open.
+    # In overlapping windows, an element that waits for the later window holds the earlier window
+    # open.
     fns = [("fixed", 20, 0), ("fixed", 60, 7), ("fixed", 7, 3), ("sliding", 5, 15, 0)]
     return Combining(rng.choice(fns), rng.choice(list(COMBINERS)))
 
@@ -45,7 +48,7 @@ def build(pairs: Any, combining: Combining, folder: str, label: str) -> None:
 
 
 def combined(events: Iterable[tuple[Any, ...]], combining: Combining) -> Counter[str]:
-    """What the reader puts out: for each key of a window all that was not late."""
+    """Returns the output of the reader: for each key of a window all elements that were not late."""
     watermark, timely = -1, dict[Any, list[tuple[str, int]]]()
     for event in events:
         match event:
@@ -58,7 +61,8 @@ def combined(events: Iterable[tuple[Any, ...]], combining: Combining) -> Counter
                 watermark = 1000 * time
     rows = Counter[str]()
     for window, pairs in timely.items():
-        # What Beam combines before the shuffle is written at the window's end, beyond the last moment in it.
+        # Beam writes elements that it combines before the shuffle at the window's end, beyond the
+        # window's last timestamp.
         at_end = combining.combiner == "end"
         micros = 1000 * last_milliseconds(window) if at_end else window.end.micros
         for key in {key for key, _ in pairs}:
@@ -69,7 +73,7 @@ def combined(events: Iterable[tuple[Any, ...]], combining: Combining) -> Counter
 
 
 def last_milliseconds(window: Any) -> int:
-    """The last moment in a window."""
+    """Returns the last timestamp in a window."""
     last: int = window.max_timestamp().micros // 1000
     return last
 
@@ -79,5 +83,5 @@ def _second(pair: tuple[str, int]) -> int:
 
 
 def keyed_text(key: str, text: str) -> str:
-    """What is told of a key."""
+    """Returns the output text of a key."""
     return f"{key} {text}"

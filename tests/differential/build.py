@@ -1,4 +1,4 @@
-"""Builds the pipeline that a spec stands for, with a sink behind each output that nothing reads."""
+"""Builds the pipeline of a spec, with a sink behind each output without a reader."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from typed import Collection
 
 @attrs.frozen
 class Kind:
-    """A kind of steps.
+    """Kind of steps.
 
     Attributes:
-        build: makes the step of its inputs and its arguments.
-        arguments: makes random arguments.
-        inputs: how many collections it reads at least and at most.
-        weight: how often it is taken, beside others.
+        build: function that makes the step from its inputs and its arguments.
+        arguments: function that makes random arguments.
+        inputs: minimum and maximum number of inputs.
+        weight: weight of the random choice.
     """
 
     build: Callable[..., Collection]
@@ -101,7 +101,7 @@ _OTHERS = [name for name in KINDS if name not in _SOURCES]
 
 
 def random_spec(seed: str) -> Spec:
-    """A pipeline: the same for the same seed."""
+    """Returns a random pipeline, reproducible by its seed."""
     rng = random.Random(seed)
     steps: list[Step] = []
     for number in range(rng.choice([2, 3, 4, 5, 6, 7])):
@@ -114,15 +114,15 @@ def random_spec(seed: str) -> Spec:
 
 
 def _random_input(rng: random.Random, number: int) -> int:
-    """Mostly the step before, so that pipelines become deep."""
+    """Returns mostly the previous step, so that pipelines become deep."""
     return number - 1 if rng.random() < 0.6 else rng.randrange(number)
 
 
 def build(root: Any, spec: Spec, name: str, folder: str) -> None:
-    """Adds a pipeline to ``root``; what comes of it is written into the folder.
+    """Adds a pipeline to ``root``; its outputs are written into the folder.
 
     Args:
-        name: begins the names of all its transforms.
+        name: prefix of the names of all its transforms.
     """
     collections: list[Collection] = []
     for number, step in enumerate(spec.steps):

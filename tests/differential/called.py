@@ -1,4 +1,4 @@
-"""What tests call in processes that may die: spawned ones import it by its name."""
+"""Functions that tests call in processes that may crash. Spawned processes import them by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def begin() -> None:
 
 
 def work(at: At, what: str) -> str:
-    """Dies, raises, or says where it was done."""
+    """Exits the process, raises, or returns its process id."""
     at.tell(f"work on {what}")
     if what == "death":
         os.kill(os.getpid(), signal.SIGSEGV)

@@ -47,7 +47,7 @@ class Statistics(beam.CombineFn):
 
 
 class NoLift(Statistics):
-    """The same, put on elements as they come after the grouping."""
+    """CombineFn that is applied to elements after the grouping."""
 
 
 class Ordered(beam.CombineFn):
@@ -130,7 +130,7 @@ def random_globally(rng: random.Random) -> dict[str, Any]:
 
 
 def globally(one: Collection, *, fn: str, fanout: bool, defaults: bool) -> Collection:
-    """Combines all numbers of a window; what nothing comes to, too, in the global one."""
+    """Combines all numbers of a window; in the global window, also without elements."""
     numbers = digits(one, 50)
     made, kind = _FNS[fn]
     transform = beam.CombineGlobally(made())

@@ -1,4 +1,4 @@
-"""Compares many pipelines at once with the oracle, and finds the one that differs by halves."""
+"""Compares many pipelines at once with the oracle, and finds a pipeline with a difference by bisection."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SHOWN_CHARACTERS = 3000
 
 @attrs.define
 class Tally:
-    """What came of pipelines.
+    """Results of pipelines.
 
     Attributes:
-        same: how many had the oracle's outputs, by the kind of environment.
-        rows: how many elements were compared.
-        refused: those which the oracle could not run, and why.
-        fatal: those that ended the process in which the oracle ran.
-        differences: what differs, each with the least pipeline that was found to.
+        same: number of pipelines with the oracle's outputs, by environment.
+        rows: number of compared elements.
+        refused: pipelines that the oracle can't run, with the reasons.
+        fatal: pipelines that killed the process of the oracle.
+        differences: differences, each with the smallest found pipeline that shows it.
     """
 
     same: Counter[str] = attrs.field(factory=Counter)
@@ -36,7 +36,7 @@ class Tally:
     differences: list[str] = attrs.field(factory=list)
 
     def add(self, other: Tally) -> None:
-        """Counts those of another one, too."""
+        """Adds the counts of another tally."""
         self.same += other.same
         self.rows += other.rows
         self.refused += other.refused
@@ -54,10 +54,10 @@ class Tally:
 def compare(
     specs: Mapping[str, Spec], oracle: Runner, runners: Mapping[str, Runner], tries: int
 ) -> Tally:
-    """Runs pipelines in one job on the oracle, and in one in each kind of environment.
+    """Runs pipelines in one job on the oracle, and in one job in each environment.
 
     Args:
-        tries: how many times what differs is run again at most, to make it smaller.
+        tries: maximum number of runs to reduce a pipeline with a difference.
     """
     tally = Tally()
     try:
@@ -87,7 +87,7 @@ def compare(
 def _differing(
     specs: Mapping[str, Spec], expected: Outputs, runner: Runner, made: Built
 ) -> dict[str, str] | None:
-    """What differs in which pipelines; None if several ran and which of them failed is not known."""
+    """Returns the differences by pipeline; None if one of several pipelines failed without a name."""
     try:
         found = runner.run(made)
     except Refused as refused:
@@ -122,7 +122,7 @@ def _differs(oracle: Runner, runner: Runner) -> Callable[[Spec], str | None]:
 
 
 def compare_stream(name: str, spec: StreamSpec, runners: Mapping[str, Telling]) -> Tally:
-    """Runs a script with its readers in each kind of environment; what differs is made smaller."""
+    """Runs a script with its readers in each environment; reduces scripts with differences."""
     expected = streams.expected(spec, name)
     tally = Tally(rows=sum(rows.total() for rows in expected.values()))
     for environment, runner in runners.items():
@@ -153,7 +153,7 @@ def _least_stream(name: str, spec: StreamSpec, runner: Telling) -> StreamSpec:
 
 
 def stream_difference(name: str, spec: StreamSpec, runner: Telling | Server) -> str | None:
-    """Returns what differs of the outputs of a script, or nothing."""
+    """Returns the difference of a script's outputs; empty without a difference."""
     try:
         with built_stream(spec, name) as made:
             return difference(streams.expected(spec, name), runner.run_stream(made))
@@ -162,7 +162,7 @@ def stream_difference(name: str, spec: StreamSpec, runner: Telling | Server) -> 
 
 
 def difference(expected: Outputs, found: Outputs) -> str | None:
-    """Returns what differs of the outputs of pipelines, or nothing."""
+    """Returns the difference of the outputs of pipelines; empty without a difference."""
     told = []
     for output in sorted(expected.keys() | found.keys()):
         wanted, got = expected.get(output, Counter()), found.get(output, Counter())

@@ -1,7 +1,8 @@
-"""A fixed corpus: for each topic of the model one pipeline, or one script with its readers.
+"""Fixed corpus: for each topic of the model, one pipeline, or one script with its readers.
 
-Each pipeline has many branches, so that one job shows a whole topic. The outputs of a pipeline must be
-those of the oracle; the outputs of a script must be those of the engine and of the models.
+Each pipeline has many branches, so that one job covers a complete topic. The outputs of a pipeline
+must equal the outputs of the oracle. The outputs of a script must equal the outputs of the engine
+and of the models.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from streams import Grouping, Playing, Reader, StreamSpec
 from windows import COMBINERS, GLOBAL
 
 Add: TypeAlias = Callable[..., int]
-"""Adds a step, given its name, the numbers of its inputs and its arguments; returns its number."""
+"""Function that adds a step from its name, the numbers of its inputs and its arguments; returns its number."""
 
 TENS, TWENTIES = ("fixed", 10, 0), ("fixed", 20, 0)
 OVERLAPPING, GAPS = ("sliding", 10, 5, 0), ("sliding", 2, 4, 0)
@@ -29,7 +30,7 @@ WINDOWS: tuple[tuple[Any, ...], ...] = (
 
 
 def _create(add: Add, kind: Any, values: list[Any], *, timed: bool = True) -> int:
-    """Adds a source of values, one every three seconds or all at the beginning of time."""
+    """Adds a source of values, one every three seconds or all at the minimum timestamp."""
     times = [3 * number - 3 for number in range(len(values))] if timed else None
     return add("create", kind=kind, values=values, times=times, hinted=True)
 

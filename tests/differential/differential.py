@@ -98,7 +98,7 @@ def _run(
 
 
 def _halves(task: _Task) -> Iterator[_Task]:
-    """What is still to be run of a batch that ended its process."""
+    """Returns the rest of a batch that killed its process, in halves."""
     if isinstance(task, dict) and len(task) > 1:
         names = list(task)
         for part in (names[: len(names) // 2], names[len(names) // 2 :]):
@@ -106,7 +106,7 @@ def _halves(task: _Task) -> Iterator[_Task]:
 
 
 def _of_the_dead(task: _Task, died: Died) -> Tally:
-    """The end of the process is a difference, but for one that the oracle brought about."""
+    """Records the exit of a process as a difference, unless the oracle caused the exit."""
     names = ", ".join(task) if isinstance(task, dict) else task[0]
     text = f"the process ended at {died.at}, which ran {names}"
     if died.at != ORACLE:
@@ -118,7 +118,7 @@ def _of_the_dead(task: _Task, died: Died) -> Tally:
 
 
 def _begin() -> None:
-    """In each process that compares."""
+    """Initializes a process that compares pipelines."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     make_haste()
@@ -136,7 +136,7 @@ def _batches(options: argparse.Namespace, seed: int) -> Iterator[dict[str, Spec]
 
 
 def _streams(options: argparse.Namespace, seed: int) -> Iterator[tuple[str, StreamSpec]]:
-    """Scripts, each with several readers, which count as so many streams."""
+    """Compares scripts, each with several readers; each reader counts as a stream."""
     if not options.spec and not options.only:
         for start in range(0, options.streams, _READERS):
             many = min(_READERS, options.streams - start)
@@ -145,7 +145,7 @@ def _streams(options: argparse.Namespace, seed: int) -> Iterator[tuple[str, Stre
 
 def _compared(at: At, task: _Task, servers: Mapping[str, Server], tries: int) -> Tally:
     runners = {name: Telling(at, name, server) for name, server in servers.items()}
-    # Beam's runner cannot be told to stop: a batch that hangs ends with a traceback of all threads.
+    # Beam's runner can't be stopped: a batch that hangs ends with a traceback of all threads.
     faulthandler.dump_traceback_later(_BATCH_SECONDS, exit=True)
     try:
         if isinstance(task, tuple):

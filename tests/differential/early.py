@@ -1,4 +1,4 @@
-"""Steps whose groups fire early, whenever the runner comes to it: what all panes come to is the same."""
+"""Steps whose groups fire early, at times that the runner chooses. The combined content of all panes is the same."""
 
 from __future__ import annotations
 

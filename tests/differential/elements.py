@@ -1,4 +1,4 @@
-"""Classes of elements that every process can import, as those of a package that is installed."""
+"""Classes of elements that every process can import, like the classes of an installed package."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Order(NamedTuple):
 
 
 class Colour(enum.Enum):
-    """An element of which there are few."""
+    """Element with few distinct values."""
 
     RED = 1
     BLUE = "blue"

@@ -1,4 +1,4 @@
-"""Steps that take elements one by one, with everything that a DoFn may ask for."""
+"""Steps that process elements one by one, with all parameters of a DoFn."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def random_map(rng: random.Random) -> dict[str, Any]:
 
 
 def map_to(one: Collection, *, make: str, hinted: bool) -> Collection:
-    """Makes elements of another kind, with or without a hint of what they are."""
+    """Makes elements of another kind, with or without a type hint."""
     kinds: dict[str, Kind] = {
         "pair": ("tuple", "int", one.kind),
         "list": ("list", one.kind),
@@ -80,7 +80,7 @@ def random_repeat(rng: random.Random) -> dict[str, Any]:
 
 
 def repeat(one: Collection, *, most: int) -> Collection:
-    """Each element several times, or never."""
+    """Emits each element several times, or never."""
     repeated = beam.FlatMap(_repeated, one.kind, most).with_output_types(hint(one.kind))
     return one.apply("FlatMap", repeated, one.kind)
 
@@ -90,7 +90,7 @@ def random_stamp(rng: random.Random) -> dict[str, Any]:
 
 
 def stamp(one: Collection, *, most: int) -> Collection:
-    """Later times; what had none gets one."""
+    """Adds to timestamps; elements without a timestamp get a timestamp."""
     stamped = beam.ParDo(Stamp(one.kind, most)).with_output_types(hint(one.kind))
     return one.apply("Stamp", stamped, one.kind)
 
@@ -100,7 +100,7 @@ def random_look(rng: random.Random) -> dict[str, Any]:
 
 
 def look(one: Collection, *, keyed: bool) -> Collection:
-    """Texts that say what a DoFn is told of each element."""
+    """Emits texts with the parameters that a DoFn gets for each element."""
     if keyed:
         return _look_at_keys(one)
     return one.apply("Look", beam.ParDo(Look(one.kind)).with_output_types(str), "str")
@@ -117,7 +117,7 @@ def random_live(rng: random.Random) -> dict[str, Any]:
 
 
 def live(one: Collection) -> Collection:
-    """Keeps elements until the bundle ends, and puts them out then."""
+    """Buffers elements, and emits them when the bundle ends."""
     lived = beam.ParDo(Live()).with_output_types(hint(one.kind))
     return one.apply("Live", lived, one.kind)
 
@@ -127,11 +127,11 @@ def random_batch(rng: random.Random) -> dict[str, Any]:
 
 
 def batch(one: Collection, *, way: str) -> Collection:
-    """Numbers that a DoFn takes or gives in batches."""
+    """Applies a DoFn that takes or returns batches of numbers."""
     numbers = digits(one, 100)
     do_fn = {"batches": Batches, "to elements": BatchesToElements, "to batches": ElementsToBatches}
     out = numbers.apply("First", beam.ParDo(do_fn[way]()).with_output_types(int), "int")
-    # The next one may take them as they come.
+    # The next step may take elements in any batches.
     return out.apply("Second", beam.ParDo(Batches()), "int")
 
 
@@ -217,7 +217,7 @@ def _part(element: Any, parts: int, kind: Kind) -> int:
 
 
 class Stamp(beam.DoFn):
-    """Shifts times to later ones; an element that has none gets one of the first seconds."""
+    """DoFn that adds to timestamps; an element without a timestamp gets a timestamp in the first seconds."""
 
     def __init__(self, kind: Kind, most: int) -> None:
         self._kind, self._most = kind, most
@@ -227,7 +227,7 @@ class Stamp(beam.DoFn):
     ) -> Iterator[TimestampedValue]:
         shift = digest(self._kind, element) % self._most
         base = max(time, Timestamp(0))
-        # Not beyond the end of time, where groups of the global window are.
+        # Limit timestamps to the end of time, at which groups of the global window are.
         late = base > Timestamp(1_000_000)
         yield TimestampedValue(element, base if late else base + shift)
 
@@ -265,7 +265,7 @@ class LookAtKey(beam.DoFn):
 
 
 class Live(beam.DoFn):
-    """Counts what its methods are called, and holds elements back until the end of the bundle."""
+    """DoFn that counts the calls of its methods, and buffers elements until the end of the bundle."""
 
     def setup(self) -> None:
         self._calls = ["setup"]
@@ -294,7 +294,7 @@ class Live(beam.DoFn):
 
 
 class _OfNumbers(beam.DoFn):
-    """Says what its batches are, which Beam does not read out of postponed annotations."""
+    """DoFn with explicit batch types, because Beam can't read postponed annotations."""
 
     def get_input_batch_type(self, input_element_type: Any) -> Any:
         return list[int]

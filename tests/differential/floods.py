@@ -20,7 +20,7 @@ _WAYS = (
     *("side", "groups beside", "combine"),
 )
 _MOST = 6
-"""How many elements of a window are made many of: whatever comes before may make many, too."""
+"""Maximum number of multiplied elements of a window, because earlier steps can multiply, too."""
 
 
 def random_flood(rng: random.Random) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def random_flood(rng: random.Random) -> dict[str, Any]:
 
 
 def flood(one: Collection, *, copies: int, length: int, way: str) -> Collection:
-    """Few elements become many, of which groups or side inputs are made, and these are summed up."""
+    """Multiplies few elements to many, makes groups or side inputs of them, and sums these."""
     pairs = keyed(one, plain=True)
     few = numbers_by_key(pairs)
     few = few.apply("Few", beam.CombinePerKey(_Least()), ("tuple", "int", ("list", "int")))
@@ -98,7 +98,7 @@ def heavy(one: Collection, *, kilobytes: int, state: bool) -> Collection:
 
 
 class KeepGroups(beam.DoFn):
-    """Keeps groups in state, in two ways, and tells what it has kept."""
+    """DoFn that stores groups in state, in two ways, and emits the stored groups."""
 
     ITERABLES = BagStateSpec("iterables", IterableCoder(FastPrimitivesCoder()))
     PICKLED = BagStateSpec("pickled", PickleCoder())
@@ -184,7 +184,7 @@ def _sums_of_groups(pair: Any) -> tuple[int, str]:
 
 
 def _deep(values: Any) -> Any:
-    """What is told of groups within groups."""
+    """Returns the text of groups within groups."""
     items = list(values)
     return _told(items) if type(items[0]) is tuple else sorted(map(_deep, items), key=str)
 

@@ -16,7 +16,7 @@ from windows import Windows, random_windows
 
 
 def into_windows(one: Collection, **windows: Any) -> Collection:
-    """Other windows."""
+    """Assigns other windows."""
     return rewindowed(one, Windows(**windows))
 
 
@@ -55,7 +55,7 @@ def together(*several: Collection, named: bool) -> Collection:
 
 
 def rewindowed_as_first(several: tuple[Collection, ...]) -> list[Collection]:
-    """All in the windows of the first, with names of their own for what is done to each."""
+    """Rewindows all inputs into the windows of the first input, with a separate name for each."""
     return [
         rewindowed(each.named(f"{several[0].label}/in{n}"), several[0].windows)
         for n, each in enumerate(several)
@@ -67,7 +67,7 @@ def random_flatten(rng: random.Random) -> dict[str, Any]:
 
 
 def flatten(*several: Collection) -> Collection:
-    """All elements of several collections, which may be the same one twice."""
+    """Flattens several collections, which can contain the same collection twice."""
     inputs = alike(list(several))
     label = several[0].label
     pc = tuple(each.pc for each in inputs) | f"{label}/Flatten" >> beam.Flatten()
@@ -79,7 +79,7 @@ def random_reshuffle(rng: random.Random) -> dict[str, Any]:
 
 
 def reshuffle(one: Collection, *, by_key: bool) -> Collection:
-    """The same elements, dealt anew."""
+    """Redistributes the elements."""
     if by_key:
         pairs = keyed(one)
         return pairs.apply("Reshuffle", ReshufflePerKey(), pairs.kind)
@@ -91,8 +91,8 @@ def random_batches(rng: random.Random) -> dict[str, Any]:
 
 
 def batches(one: Collection, *, size: int, sharded: bool) -> Collection:
-    """How large the batches of each key are, or where their number is up to chance all elements."""
-    # A key that only its encoding tells apart has no shards.
+    """Returns the batch sizes of each key, or all elements if the number of batches is nondeterministic."""
+    # A key that differs only by its encoding has no shards.
     pairs = keyed(not_merging(behind_shuffle(one)), plain=sharded)
     _, key, value = pairs.kind
     pairs = attrs.evolve(pairs, rings=True)
@@ -110,7 +110,7 @@ def random_distinct(rng: random.Random) -> dict[str, Any]:
 
 
 def distinct(one: Collection) -> Collection:
-    """Each element once."""
+    """Emits each element once."""
     keys = one if is_key(one.kind) else one.map("Texts", repr_of, "str", one.kind)
     return keys.apply("Distinct", beam.Distinct(), keys.kind)
 
@@ -140,5 +140,5 @@ def _sizes(key: Any, batch: list[Any], window: Any = beam.DoFn.WindowParam) -> T
 
 
 def _at_its_end(window: Any, element: Any) -> TimestampedValue:
-    """A full batch has the time of the element that came last, and which one that is, is up to chance."""
+    """Restamps batches: a full batch has the timestamp of its last element, which is nondeterministic."""
     return TimestampedValue(element, Timestamp(micros=window.max_timestamp().micros // 1000 * 1000))

@@ -1,4 +1,4 @@
-"""Makes building pipelines cheap: Beam looks at the same functions again and again, here only once."""
+"""Caches Beam's inspection of functions, which makes the construction of pipelines cheaper."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ _MOST_VIEWS = 500
 
 
 def make_haste() -> None:
-    """Halves what it costs to build a pipeline, in this process."""
+    """Halves the cost to build a pipeline in this process."""
     PipelineOptions.view_as = _viewed_once(PipelineOptions.view_as)
     core.get_function_args_defaults = _looked_once(core.get_function_args_defaults)
     userstate.get_dofn_specs = _searched_once(userstate.get_dofn_specs)
 
 
 def _viewed_once(view_as: Callable[..., Any]) -> Callable[..., Any]:
-    # All views of the same options share their values; these are kept, so that no other has their id.
+    # All views of the same options share their values; the cache holds the values, so that their
+    # ids stay unique.
     views: dict[tuple[int, type], tuple[Any, Any]] = {}
 
     def view(options: Any, cls: type) -> Any:

@@ -15,10 +15,10 @@ def minimised(
     tries: int,
     simpler: Callable[[Step], Iterator[Step]] | None = None,
 ) -> Spec:
-    """The least pipeline that still differs, of as many as may be tried.
+    """Returns the smallest pipeline with a difference that was found within the number of tries.
 
     Args:
-        simpler: what a step may be replaced by.
+        simpler: function that returns replacements of a step.
     """
     progress = True
     while progress:

@@ -1,4 +1,6 @@
-"""Runs calls in processes that may die: what a dead one was at is told, and the others go on."""
+"""Runs calls in processes that may crash: the current activity of a crashed process is reported, and
+other processes continue.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +22,32 @@ _CALLS_PER_PROCESS = 25
 
 @attrs.frozen
 class At:
-    """Where a call says what it is at, for the case that its process dies."""
+    """Current activity of a call, for the report of a crash."""
 
     _file: Path
 
     def tell(self, what: str) -> None:
-        """From now on it is at this."""
+        """Sets the current activity."""
         self._file.write_text(what, encoding="utf-8")
 
     def told(self) -> str:
-        """What it was at last."""
+        """Returns the last activity."""
         return self._file.read_text(encoding="utf-8")
 
 
 @attrs.frozen
 class Died:
-    """What became of a call: its process ended while it was at something."""
+    """Outcome of a call whose process crashed, with its last activity."""
 
     at: str
 
 
 class Mortals:
-    """A process for each thread that calls, another one after many calls or a death. Thread-safe.
+    """Pool with one process for each calling thread; a process is replaced after many calls or a
+    crash. Thread-safe.
 
     Args:
-        begin: called first in each process.
+        begin: function that runs first in each process.
     """
 
     def __init__(self, begin: Callable[[], None]) -> None:
@@ -67,7 +70,7 @@ class Mortals:
         *arguments: _Parameters.args,
         **named: _Parameters.kwargs,
     ) -> _Result | Died:
-        """Calls it in this thread's process; raises what it raises."""
+        """Calls a function in this thread's process; raises its exceptions."""
         at = At(Path(self._folder.name, str(threading.get_ident())))
         at.tell("nothing")
         try:

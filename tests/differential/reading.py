@@ -31,7 +31,7 @@ def random_files(rng: random.Random) -> dict[str, Any]:
 
 
 def files(root: Any, label: str, *, way: str, files: list[str]) -> Collection:
-    """Lines of files that lie beside this one."""
+    """Reads lines of files beside this module."""
     paths = [str(Path(__file__).with_name(name)) for name in files]
     if way == "text":
         lines = root | f"{label}/Read" >> beam.io.ReadFromText(paths[0])
@@ -53,7 +53,7 @@ def files(root: Any, label: str, *, way: str, files: list[str]) -> Collection:
 
 
 class Letters(iobase.RestrictionTracker):
-    """Takes letters of a text from its front; what is left is a text, too."""
+    """Restriction tracker that claims the letters of a text from its start; the residual is a text, too."""
 
     def __init__(self, text: str) -> None:
         self._text, self._taken = text, 0
@@ -111,7 +111,7 @@ class Texts(RestrictionProvider):
 
 
 class Spell(beam.DoFn):
-    """Letters one by one, with a key, to two outputs."""
+    """DoFn that emits letters one by one, with a key, to two outputs."""
 
     def __init__(self, pause: int) -> None:
         self._pause = pause
@@ -139,7 +139,7 @@ def random_spell(rng: random.Random) -> dict[str, Any]:
 
 
 def spell(one: Collection, *, pause: int, take: str) -> Collection:
-    """What a splittable DoFn with a restriction of its own makes of pairs, at one of its outputs."""
+    """Applies a splittable DoFn with a custom restriction to pairs, and returns one of its outputs."""
     pairs = keyed(one)
     key = pairs.kind[1]
     numbers = numbers_by_key(pairs)
@@ -150,10 +150,11 @@ def spell(one: Collection, *, pause: int, take: str) -> Collection:
 
 
 class Steady(WatermarkEstimatorProvider):
-    """Estimators whose state is where they have come to.
+    """Provider of watermark estimators whose state is their position.
 
     Args:
-        make: makes one of its state. With Beam's own providers, which begin with none, nothing can be put off.
+        make: function from a state to an estimator. Beam's own providers start without state, so
+            that no restriction can be deferred.
     """
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
@@ -186,7 +187,7 @@ class Watched(beam.DoFn):
 
 
 class Monotonic(beam.DoFn):
-    """The same with an estimator that looks at what is put out."""
+    """Provider of an estimator that observes the output timestamps."""
 
     def __init__(self, pause: int) -> None:
         self._pause = pause
@@ -212,7 +213,7 @@ def random_watched(rng: random.Random) -> dict[str, Any]:
 
 
 def watched(root: Any, label: str, *, counts: list[int], pause: int, manual: bool) -> Collection:
-    """Numbers that a splittable DoFn reads, which says where its watermark is."""
+    """Reads numbers with a splittable DoFn that reports its watermark."""
     made = root | f"{label}/Counts" >> beam.Create(counts).with_output_types(int)
     do_fn = Watched(pause) if manual else Monotonic(pause)
     numbers = beam.ParDo(do_fn).with_output_types(int)
@@ -220,7 +221,7 @@ def watched(root: Any, label: str, *, counts: list[int], pause: int, manual: boo
 
 
 class Beside(beam.DoFn):
-    """The numbers up to an element, with those that are read beside."""
+    """Splittable DoFn of the numbers up to an element, with its side input."""
 
     def process(
         self, element: int, side: Any, tracker: Any = beam.DoFn.RestrictionParam(Ranges())
@@ -234,7 +235,7 @@ def random_expand_beside(rng: random.Random) -> dict[str, Any]:
 
 
 def expand_beside(one: Collection, other: Collection) -> Collection:
-    """A splittable DoFn that reads another collection."""
+    """Applies a splittable DoFn with a side input."""
     side = digits(global_if_merging(other.named(f"{one.label}/side")), 5)
     made = beam.ParDo(Beside(), pvalue.AsIter(side.pc)).with_output_types(str)
     return digits(one, 6).apply("Expand", made, "str")

@@ -18,7 +18,7 @@ def random_survive(rng: random.Random) -> dict[str, Any]:
 
 
 def survive(one: Collection, *, take: str) -> Collection:
-    """Elements that a function raises an error for go to an output of their own."""
+    """Sends elements for which a function raises to a separate output."""
     kind: Kind = ("tuple", "int", "int")
     mapped = beam.Map(_fragile, one.kind).with_output_types(hint(kind))
     good, bad = one.pc | f"{one.label}/Fragile" >> mapped.with_exception_handling()
@@ -33,7 +33,7 @@ def random_wait_on(rng: random.Random) -> dict[str, Any]:
 
 
 def wait_on(one: Collection, other: Collection) -> Collection:
-    """The same elements, once another collection is there."""
+    """Emits the elements after another collection is complete."""
     ready = global_if_merging(other.named(f"{one.label}/other"))
     return one.apply("WaitOn", WaitOn(ready.pc), one.kind)
 

@@ -64,7 +64,7 @@ def random_frame(rng: random.Random) -> dict[str, Any]:
 
 
 def frame(one: Collection, *, way: str) -> Collection:
-    """A data frame made of rows, which groups them or computes with its columns."""
+    """Makes a data frame of rows, which groups the rows or computes with its columns."""
     from apache_beam.dataframe.convert import to_dataframe, to_pcollection
 
     rows = _rows(one)

@@ -1,7 +1,7 @@
-"""The differences that are allowed, five at the most, each with its reason.
+"""Allowed differences, at most five, each with its reason.
 
-Where the oracle is wrong it is mended while it runs, so that still all is compared. So it is, too, where
-it ends with its process: no difference, and no rule.
+The module fixes errors of the oracle while it runs, so that all outputs are still compared. If the
+oracle crashes, the result is no difference and needs no rule.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ON_TIME_NOT_LAST, _ON_TIME_AND_LAST = "pane 1 0 0 10", "pane 1 0 0 11"
 
 @contextmanager
 def mended_oracle() -> Iterator[None]:
-    """Rules 1, 2, 3 and 5 are in force within it, in this process, and timers have buffers of their own."""
+    """Applies rules 1, 2, 3 and 5 in this process for the block, and separates the buffers of timers."""
     context, grouping = execution.FnApiRunnerExecutionContext, execution.WindowGroupingBuffer
     commit, begin = context.commit_side_inputs_to_state, grouping.__init__
     bundles = execution.BundleContextManager
@@ -44,9 +44,10 @@ def mended_oracle() -> Iterator[None]:
 
 
 def _of_one_transform(get_buffer: Callable[..., Any]) -> Callable[..., Any]:
-    """Timers of all transforms that call a family the same are in one buffer, read by the first one's coder.
+    """Separates timers of transforms that use the same family name. Beam puts them in one buffer, read
+    by the first coder.
 
-    What that makes of other keys ends the job or, in C, the process:
+    With other keys, the shared buffer fails the job or, in C, crashes the process:
     https://github.com/apache/beam/issues/21995.
     """
 
@@ -64,11 +65,11 @@ def _of_one_transform(get_buffer: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _anew(commit: Callable[..., None]) -> Callable[..., None]:
-    """1. What a side input reads is committed again after each bundle of the stage that makes it.
+    """1. The oracle commits a side input again after each bundle of the stage that makes it.
 
-    So a stage of several bundles (a Flatten, timers, what a splittable DoFn put off) multiplies it, but
-    where it is a main input, too: then it is committed bundle by bundle. And of the values of a key in a
-    multimap only those of the last bundle are seen.
+    So a stage of several bundles (a Flatten, timers, a deferred splittable DoFn) multiplies the
+    side input, unless it is also a main input, which is committed bundle by bundle. For a key of a
+    multimap, the oracle returns only the values of the last bundle.
     """
     told: dict[bytes, list[bytes]] = defaultdict(list)
     lengths: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
@@ -100,9 +101,10 @@ def _anew(commit: Callable[..., None]) -> Callable[..., None]:
 
 
 def _of_custom_windows(begin: Callable[..., None]) -> Callable[..., None]:
-    """2. A side input in windows with a coder of the user's is always empty.
+    """2. A side input in windows with a custom coder is always empty.
 
-    It is filed under what the coder makes with a time and a length before it, and asked for without.
+    The oracle stores it by the encoded window with a preceding time and length, and requests it
+    without them.
     """
 
     class AsAskedFor:
@@ -119,32 +121,37 @@ def _of_custom_windows(begin: Callable[..., None]) -> Callable[..., None]:
 
 
 def last_moment(combiner: Any, window: Any, unused_time: Any) -> Timestamp:
-    """3. A window's last moment in Python is a microsecond before its end; in the model, a millisecond.
+    """3. A window's last timestamp in Python is a microsecond before its end; in the model, a
+       millisecond.
 
-    Encoding cuts off towards zero what is below a millisecond, so before 1970 panes were at their
-    windows' ends, beyond them. See :func:`told` for the global window.
+    The encoding truncates fractions of a millisecond towards zero, so before 1970 panes were at
+    their windows' ends, beyond the windows. See :func:`told` for the global window.
     """
     if isinstance(window, GlobalWindow):
         return window.max_timestamp()
-    # Windows of the user's are as long, to the oracle, as their coder says: to a millisecond.
+    # The oracle takes the duration of custom windows from their coder, to a millisecond.
     return Timestamp(micros=window.max_timestamp().micros // 1000 * 1000)
 
 
 def told(text: object) -> str:
-    """3. The global window ends a millisecond early in Python, which takes its last moment for its end.
+    """3. The global window ends a millisecond early in Python, which takes its last timestamp for its
+       end.
 
-    So panes of the global window have an earlier time on the oracle, and windows made of it begin
-    there. And windows that begin before all time do so until Beam's coder has had them, which moves their
-    start: that is up to where stages end. Texts with times and windows in them are made by this.
+    So panes of the global window have an earlier timestamp on the oracle, and windows that are
+    assigned later start at this timestamp. Beam's coder moves the start of windows before the
+    minimum timestamp, so their start depends on the ends of stages. This function makes all texts
+    that contain timestamps and windows.
     """
     ended = _END_OF_GLOBAL_WINDOW.sub(r"\1\g<2>775", str(text))
     return _BEFORE_TIME.sub(lambda start: f"[{max(float(start[1]), _BEGINNING)}", ended)
 
 
 def of_the_oracle(row: str) -> str:
-    """4. Panes of the default trigger, which never finishes, are not the last: more could come late.
+    """4. Panes of the default trigger, which never finishes, are not the last pane, because late
+       elements can follow.
 
-    In bounded pipelines all has come when the window ends, as in the only pane of the global window.
+    In bounded pipelines all elements have arrived when the window ends, as in the only pane of the
+    global window.
     """
     if row.endswith(_ON_TIME_NOT_LAST):
         return row.removesuffix(_ON_TIME_NOT_LAST) + _ON_TIME_AND_LAST
@@ -152,17 +159,18 @@ def of_the_oracle(row: str) -> str:
 
 
 def may_pause() -> bool:
-    """5. Event timers ring while a splittable DoFn of their stage still has what it put off.
+    """5. Event-time timers fire while a splittable DoFn of their stage still has deferred work.
 
-    So state is told of too early. On the oracle these DoFns put nothing off.
+    So state is read too early. On the oracle these DoFns defer nothing.
     """
     return not _on_the_oracle
 
 
 def on_the_oracle() -> bool:
-    """5. Nor do timers ring by time there; those of the clock fail the job, as triggers of the clock do.
+    """5. The oracle doesn't fire timers in order of time; processing-time timers and triggers fail its
+       job.
 
-    Where that matters, elements go past such steps on the oracle, through plain groups or a model that
-    says what comes of them.
+    If this matters, elements bypass such steps on the oracle, through plain groups or a model that
+    computes the output of the steps.
     """
     return _on_the_oracle

@@ -1,4 +1,4 @@
-"""Runs pipelines that were built of specs: several in one job, built once, on the oracle and on servers."""
+"""Runs pipelines that were built from specs: several in one job, built once, on the oracle and on servers."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _ERROR = Importance.ERROR
 
 
 class Refused(Exception):
-    """A job failed, or could not be built; the text says why."""
+    """Raised if a job fails, or can't be built; the text names the cause."""
 
 
 @attrs.frozen
 class Built:
-    """Pipelines as every runner gets them.
+    """Pipelines in the form that every runner gets.
 
     Attributes:
-        proto: of all of them as one, for the environment of the oracle.
-        folder: where their outputs go.
-        read: reads them from there.
+        proto: all pipelines in one proto, for the environment of the oracle.
+        folder: folder of the outputs.
+        read: function that reads the outputs.
     """
 
     proto: Any
@@ -51,14 +51,14 @@ class Built:
     read: Callable[[Path], Outputs] = kept
 
     def outputs(self) -> Outputs:
-        """What was written down; it is taken away, for the next one to run them."""
+        """Returns and removes the written outputs, so that the next runner can run the pipelines."""
         outputs = self.read(self.folder)
         for file in self.folder.iterdir():
             file.unlink()
         return outputs
 
     def in_environment(self, options: PipelineOptions) -> Any:
-        """The proto for the environment that options name."""
+        """Returns the proto for the environment of the options."""
         proto = beam_runner_api_pb2.Pipeline()
         proto.CopyFrom(self.proto)
         named: Any = PortableRunner().default_environment(options)
@@ -70,14 +70,14 @@ class Built:
 
 
 class Runner(Protocol):
-    """Runs pipelines in one job."""
+    """Runner of pipelines in one job."""
 
     def run(self, built: Built) -> Outputs:
-        """All outputs; raises :class:`Refused` if the job fails."""
+        """Runs the pipelines and returns all outputs; raises :class:`Refused` if the job fails."""
 
 
 class _Keeper(PipelineRunner):
-    """Runs nothing; keeps what it is asked to run."""
+    """Runner that stores a pipeline and doesn't run it."""
 
     proto: Any = None
 
@@ -90,7 +90,7 @@ class _Keeper(PipelineRunner):
 
 @contextmanager
 def built(specs: Mapping[str, Spec]) -> Iterator[Built]:
-    """Named pipelines; raises :class:`Refused` if Beam does."""
+    """Builds named pipelines; raises :class:`Refused` if Beam refuses them."""
 
     def add(pipeline: beam.Pipeline, folder: str) -> None:
         for name, spec in specs.items():
@@ -102,14 +102,14 @@ def built(specs: Mapping[str, Spec]) -> Iterator[Built]:
 
 @contextmanager
 def built_stream(spec: StreamSpec, name: str) -> Iterator[Built]:
-    """A script with its readers."""
+    """Builds a script with its readers."""
     with built_by(lambda pipeline, folder: streams.build(pipeline, spec, name, folder)) as made:
         yield made
 
 
 @contextmanager
 def built_by(add: Callable[[beam.Pipeline, str], None]) -> Iterator[Built]:
-    """What a function adds to a pipeline; raises :class:`Refused` if Beam does."""
+    """Builds the pipeline of a function; raises :class:`Refused` if Beam refuses it."""
     with tempfile.TemporaryDirectory(prefix="differential") as folder:
         keeper = _Keeper()
         try:
@@ -143,11 +143,11 @@ class Oracle:
 
 @attrs.frozen
 class Server:
-    """The server under test.
+    """Tested server.
 
     Attributes:
-        address: of its Job API.
-        flags: what a user types to name an environment.
+        address: address of its Job API.
+        flags: pipeline options that name an environment.
     """
 
     address: str
@@ -157,7 +157,7 @@ class Server:
         return self._run(built)
 
     def run_stream(self, built: Built) -> Outputs:
-        """What comes of a TestStream; raises :class:`Refused` if the job fails."""
+        """Returns the outputs of a TestStream; raises :class:`Refused` if the job fails."""
         return self._run(built, "--streaming", "--allow_unsafe_triggers")
 
     def submit(self, built: Built, *flags: str) -> Any:
@@ -203,7 +203,7 @@ class Server:
 
 @attrs.frozen
 class Telling:
-    """A runner that says its name before it runs anything, which may end the process."""
+    """Runner that reports its name before each run, because a run may crash the process."""
 
     at: At
     name: str

@@ -1,8 +1,8 @@
-"""Steps with state and timers that do what a random script says; the oracle is told what comes of it.
+"""Steps with state and timers that follow a random script, and a model for the oracle.
 
-Beam's runner rings timers that are due together in any order, and forgets those that a timer sets. So
-on the oracle nothing is set: what the model makes of a script is computed there. Here the same script
-is played with real state and timers, which ring by time.
+Beam's runner fires timers that are due together in any order, and forgets timers that a timer sets.
+So on the oracle no timer is set, and the model computes the output. On this runner the same script
+runs with real state and timers, which fire by time.
 """
 
 from __future__ import annotations
@@ -26,26 +26,28 @@ from values import Kind, digest, hint
 _MOST_RINGS = 9
 _TAGS = 4
 _FAR = 4_000_000_000
-"""In seconds: when nobody waits for it, so that it comes as the window expires."""
+"""Timestamp (s) that no input reaches, so that the timer fires when the window expires."""
 _APART = 1_000
-"""In seconds, between timers of the clock: more than a script of a stream moves its clock, by which times are told."""
+"""Distance (s) of processing-time timers: larger than the clock steps of a stream's script, so that
+times identify timers.
+"""
 _STARTS = 1_000_000
-"""In seconds: where the timers of the global window begin."""
+"""Start (s) of the timers of the global window."""
 
 
 class Timers(Protocol):
-    """Those of one family."""
+    """Timers of one family."""
 
     def set(self, timestamp: Any, dynamic_timer_tag: str) -> None:
-        """It rings then, in place of when it was to."""
+        """Sets a timer, or moves it."""
 
     def clear(self, dynamic_timer_tag: str) -> None:
-        """It does not ring."""
+        """Clears a timer."""
 
 
 @attrs.define
 class Cells:
-    """What a script has to do with: state as Beam gives it, or as the model keeps it."""
+    """State of a script, in Beam's state cells or in the model."""
 
     bag: Any
     some: Any
@@ -57,7 +59,7 @@ class Cells:
     clock: Timers
 
     def told(self) -> str:
-        """All of it."""
+        """Returns a text of all cells."""
         seen = (
             sorted(self.bag.read()),
             sorted(self.some.read()),
@@ -69,12 +71,12 @@ class Cells:
 
 
 def play(cells: Cells, cause: str, now: int, end: int) -> str:
-    """One call of the script, for an element or a timer; returns what it puts out.
+    """Runs one call of the script, for an element or a timer; returns its output.
 
     Args:
-        cause: what it is called for.
-        now: the time of that, in milliseconds, before which no timer is set.
-        end: the last moment of the window, likewise.
+        cause: element or timer of the call.
+        now: timestamp of the cause, milliseconds; no timer is set before it.
+        end: last timestamp of the window, milliseconds.
     """
     rings = cells.rings.read() or 0
     cells.rings.write(rings + 1)
@@ -116,7 +118,7 @@ def _touch(cells: Cells, dice: random.Random, out: list[str]) -> None:
 
 
 def _set(cells: Cells, dice: random.Random, now: int, end: int) -> None:
-    """Timers ring at times of their own, for which comes first of those at the same is not promised."""
+    """Sets timers at distinct times, because the order of simultaneous timers is undefined."""
     tag = dice.randrange(_TAGS)
     kind = dice.randrange(8)
     if kind == 0:
@@ -139,7 +141,7 @@ def random_script(rng: random.Random) -> dict[str, Any]:
 
 
 def script(one: Collection, *, salt: int) -> Collection:
-    """Each key's elements, as one, begin a script."""
+    """Starts a script with each key's elements, combined."""
     pairs = keyed(not_merging(one))
     _, key, value = pairs.kind
     grouped = pairs.apply("Group", beam.GroupByKey(), ("tuple", key, ("bag", value)))
@@ -148,7 +150,7 @@ def script(one: Collection, *, salt: int) -> Collection:
     played = numbers.apply("Played", beam.ParDo(Played()).with_output_types(hint(kind)), kind)
     foretold = numbers.apply("Foretold", beam.ParDo(Foretold()).with_output_types(hint(kind)), kind)
     both = (played.pc, foretold.pc) | f"{one.label}/Both" >> beam.Flatten()
-    # What a bundle has put out that begins again, since a timer was told too early, stays where it is written.
+    # Output of a bundle that is restarted, because a timer fired too early, stays in its file.
     return attrs.evolve(played, pc=both).apply("Apart", beam.Reshuffle(), kind)
 
 
@@ -157,7 +159,7 @@ def _begun(pair: Any, kind: Kind, salt: int) -> tuple[Any, int]:
 
 
 def span(window: Any) -> tuple[int, int]:
-    """From when to when timers ring, in milliseconds; nothing is before all time."""
+    """Returns the time range of timers, milliseconds, not before the minimum timestamp."""
     end = window.max_timestamp().micros // 1000
     if isinstance(window, GlobalWindow):
         return 1000 * _STARTS, 1000 * _STARTS + 3_600_000
@@ -170,10 +172,10 @@ def _stamped(window: Any, key: Any, text: str) -> WindowedValue:
 
 
 class Played(beam.DoFn):
-    """Plays the script with Beam's state and timers, but on the oracle.
+    """DoFn that runs the script with Beam's state and timers, except on the oracle.
 
     Args:
-        at_once: whether timers begin at the time of an element, in place of the window's.
+        at_once: whether timers start at the timestamp of an element, instead of the window's start.
     """
 
     BAG = userstate.BagStateSpec("bag", VarIntCoder())
@@ -250,7 +252,7 @@ class Played(beam.DoFn):
 
 
 class Foretold(beam.DoFn):
-    """What comes of the script, on the oracle alone."""
+    """DoFn that emits the model's output of the script, on the oracle only."""
 
     def process(self, pair: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[WindowedValue]:
         if on_the_oracle():
@@ -259,7 +261,7 @@ class Foretold(beam.DoFn):
 
 
 def foretold(number: int, start: int, end: int) -> Iterator[str]:
-    """All that one element's script puts out, as the model has it."""
+    """Returns the complete output of one element's script, computed by the model."""
     model = Model(end)
     yield model.element(number, start)
     yield from model.ring(end)
@@ -267,10 +269,11 @@ def foretold(number: int, start: int, end: int) -> Iterator[str]:
 
 
 class Model:
-    """What a key's state and timers do in a window: timers ring by time, those of the clock as it expires.
+    """Model of a key's state and timers in a window: event-time timers fire by time, clock timers at
+    expiry.
 
     Args:
-        end: the last moment of the window.
+        end: last timestamp of the window.
     """
 
     def __init__(self, end: int) -> None:
@@ -280,20 +283,21 @@ class Model:
         self._cells = Cells(*state, self._alarms, self._clocks)
 
     def element(self, number: int, now: int) -> str:
-        """What an element brings about."""
+        """Returns the output of an element."""
         return play(self._cells, f"element {number}", now, self._end)
 
     def ring(self, watermark: int) -> Iterator[str]:
-        """What all timers do that the watermark has passed, in milliseconds, with those that they set."""
+        """Returns the output of all timers up to the watermark (ms), including timers that they set."""
         while self._alarms.first() < watermark:
             time, tag = self._alarms.take()
             yield play(self._cells, f"alarm {tag} {time}", time, self._end)
 
     def expire(self, *, loops: bool = True) -> Iterator[str]:
-        """Yields what the timers do that nobody has waited for.
+        """Yields the output of the remaining timers.
 
         Args:
-            loops: whether the input has ended. Before that a timer of the clock sets no other one of its family.
+            loops: whether the input has ended. Before the end, a clock timer can't set another
+                timer of its family.
         """
         self._clocks.is_set = loops
         while self._clocks.times:
@@ -315,11 +319,11 @@ class _Timers:
         self.times.pop(dynamic_timer_tag, None)
 
     def first(self) -> float:
-        """When the first rings, in milliseconds."""
+        """Returns the time of the first timer, milliseconds."""
         return min((time.micros // 1000 for time in self.times.values()), default=float("inf"))
 
     def take(self) -> tuple[int, str]:
-        """The first to ring: when, and its tag."""
+        """Removes the first timer; returns its time and tag."""
         tag = min(self.times, key=self.times.__getitem__)
         return self.times.pop(tag).micros // 1000, tag
 

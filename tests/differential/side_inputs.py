@@ -1,4 +1,4 @@
-"""Steps that read other collections beside their own, in every form there is."""
+"""Steps with side inputs, in every form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from values import Kind, digest, hint, render
 from windows import GLOBAL, Windows
 
 _SOME_KEYS: dict[Any, tuple[Any, Any]] = {"int": (0, 1), "str": ("", "a"), "bytes": (b"a", b"z")}
-"""Those that may be there or not."""
+"""Optional keys by kind."""
 _FORMS = ("iter", "list", "dict", "multimap", "singleton", "default", "combined")
 
 
@@ -28,7 +28,7 @@ def random_beside(rng: random.Random) -> dict[str, Any]:
 
 
 def beside(main: Collection, *sides: Collection, forms: list[str]) -> Collection:
-    """Each element with a number that everything it reads beside goes into."""
+    """Pairs each element with a number computed from all its side inputs."""
     label = main.label
     views = [
         _view(side.named(f"{label}/side{n}"), form)
@@ -44,7 +44,7 @@ def random_whole_beside(rng: random.Random) -> dict[str, Any]:
 
 
 def whole_beside(main: Collection, side: Collection, *, form: str) -> Collection:
-    """Each element with what it reads beside as it is, whatever its coder."""
+    """Pairs each element with its unchanged side input, for any coder."""
     side = global_if_merging(side.named(f"{main.label}/side"))
     pairs = keyed(side)
     match form:
@@ -74,7 +74,7 @@ def random_filtered(rng: random.Random) -> dict[str, Any]:
 
 
 def filtered(main: Collection, side: Collection, *, way: str) -> Collection:
-    """What is read beside decides what becomes of elements, in all kinds of transforms, given by its name."""
+    """Applies a named transform whose treatment of elements depends on a side input."""
     numbers = digits(global_if_merging(side.named(f"{main.label}/side")), 5)
     view = pvalue.AsIter(numbers.pc)
     match way:
@@ -91,14 +91,14 @@ def filtered(main: Collection, side: Collection, *, way: str) -> Collection:
             return attrs.evolve(main, pc=parts[0])
     pairs = keyed(not_merging(behind_shuffle(main)))
     key: Kind = pairs.kind[1]
-    # Beam may take the type of what is read beside for that of the pairs.
+    # Beam can mistake the type of the side input for the type of the pairs.
     view = pvalue.AsIter(numbers.apply("Untyped", beam.Map(_same).with_output_types(Any), "int").pc)
     count = beam.ParDo(CountBeside(), view).with_output_types(hint(("tuple", key, "str")))
     return attrs.evolve(pairs.apply("Count", count, ("tuple", key, "str")), rings=True)
 
 
 class CountBeside(beam.DoFn):
-    """Numbers the elements of each key, and reads beside."""
+    """Stateful DoFn that numbers the elements of each key, and reads a side input."""
 
     NEXT = userstate.ReadModifyWriteStateSpec("next", VarIntCoder())
 
@@ -122,7 +122,7 @@ def global_if_merging(side: Collection) -> Collection:
 
 
 def _view(side: Collection, form: str) -> Any:
-    """The side input; a single value is in one window."""
+    """Returns the side input; a single value is in one window."""
     side = global_if_merging(side)
     numbers = digits(side, 7)
     match form:

@@ -1,4 +1,4 @@
-"""Where outputs go: each bundle writes a file of its own, on which no runner and no process has a say."""
+"""Sink of outputs: each bundle writes a separate file, independent of runner and process."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typed import Collection
 from values import Kind, render
 
 Outputs = dict[str, Counter[str]]
-"""By the name of an output, how often each element with its time, window and pane is there."""
+"""Counts of each element with its timestamp, window and pane, by the name of the output."""
 
 
 def keep(made: Collection, folder: str, name: str) -> None:
-    """Writes down what a step makes."""
+    """Writes the output of a step."""
     made.pc | f"{made.label}/Keep" >> beam.ParDo(Keep(made.kind, folder, name))
 
 
 def kept(folder: Path) -> Outputs:
-    """All that was written down."""
+    """Returns all written outputs."""
     outputs: Outputs = {}
     for file in folder.glob("*.json"):
         name, rows = json.loads(file.read_text(encoding="utf-8", errors="surrogatepass"))

@@ -24,7 +24,7 @@ def random_create(rng: random.Random) -> dict[str, Any]:
     size = rng.choice([0, 1, 2, 5, 10, 30])
     values = [random_value(rng, kind) for _ in range(size)]
     times = [rng.randrange(-5, 40) for _ in values] if rng.random() < 0.7 else None
-    # What is only pickled is no key: Beam does not find the coder of a class within a tuple by itself.
+    # Pickled values can't be keys: Beam doesn't find the coder of a class within a tuple.
     hinted = rng.random() < 0.7 or kind[1:2] == ("parcel",)
     return {"kind": kind, "values": values, "times": times, "hinted": hinted}
 
@@ -47,7 +47,7 @@ def random_impulse(rng: random.Random) -> dict[str, Any]:
 
 
 def impulse(root: Any, label: str, *, count: int) -> Collection:
-    """Numbers at the second that they say, made of one impulse."""
+    """Makes numbers with their value as timestamp (s), from one impulse."""
     pc = root | f"{label}/Impulse" >> beam.Impulse()
     made = beam.FlatMap(_numbers, count).with_output_types(int)
     return Collection(pc | f"{label}/Numbers" >> made, "int", Windows(), label)
@@ -72,7 +72,7 @@ def random_bounded(rng: random.Random) -> dict[str, Any]:
 
 
 def bounded(root: Any, label: str, *, count: int) -> Collection:
-    """Numbers of a bounded source, as those that files are read with."""
+    """Reads numbers from a bounded source, as file sources do."""
     pc = root | f"{label}/Read" >> beam.io.Read(Numbers(count))
     return Collection(pc, "int", Windows(), label)
 
@@ -94,7 +94,7 @@ class Ranges(RestrictionProvider):
 
 
 class Read(beam.DoFn):
-    """The numbers up to an element, at the second that each says."""
+    """Splittable DoFn of the numbers up to an element, with their value as timestamp (s)."""
 
     def __init__(self, pause: int) -> None:
         self._pause = pause
@@ -107,7 +107,7 @@ class Read(beam.DoFn):
 
 
 def claimed(tracker: Any, pause: int) -> Iterator[int]:
-    """The numbers of a restriction, up to the next pause."""
+    """Yields the numbers of a restriction, up to the next pause."""
     position = tracker.current_restriction().start
     while tracker.try_claim(position):
         yield position

@@ -1,7 +1,7 @@
-"""A pipeline as data: steps in order, each of which reads earlier ones by their numbers.
+"""Pipeline as data: steps in order, each of which reads earlier steps by number.
 
-Every step takes whatever kind of elements and whatever windows it is given, so that a pipeline of
-which steps were removed is a pipeline still.
+Every step accepts any kind of elements and any windows, so that a pipeline stays valid after the
+removal of steps.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from elements import Colour, Order, Parcel, Plain, Point
 
 @attrs.frozen
 class Step:
-    """One step.
+    """Step of a pipeline.
 
     Attributes:
-        op: its name among the steps that can be built.
-        inputs: the numbers of the steps it reads.
-        args: what its builder takes, plain data.
+        op: name of the operation.
+        inputs: numbers of its input steps.
+        args: arguments of its builder, plain data.
     """
 
     op: str
@@ -34,17 +34,17 @@ class Step:
 
 @attrs.frozen
 class Spec:
-    """A pipeline: its steps. Compared is what comes of those that no other reads."""
+    """Steps of a pipeline. The outputs of steps without readers are compared."""
 
     steps: tuple[Step, ...]
 
     def __str__(self) -> str:
-        """The expression that makes it."""
+        """Returns the expression that makes the spec."""
         lines = [f"    {step!r}," for step in self.steps]
         return "\n".join(["Spec((", *lines, "))"])
 
     def without(self, number: int) -> Spec | None:
-        """The pipeline without one step, whose readers read what it read; None if that can't be."""
+        """Returns the pipeline without one step, whose readers read the step's input; None if this isn't possible."""
         step = self.steps[number]
         readers = [s for s in self.steps if number in s.inputs]
         if readers and not step.inputs:
@@ -60,7 +60,7 @@ class Spec:
 
 
 def from_text(text: str) -> Spec:
-    """The pipeline that :meth:`Spec.__str__` wrote."""
+    """Parses the text that :meth:`Spec.__str__` returns."""
     names = {
         "Colour": Colour,
         "Decimal": decimal.Decimal,

@@ -1,7 +1,7 @@
-"""Steps with state of every kind and timers in event time.
+"""Steps with state of every kind and event-time timers.
 
-Timers ring at the end of their windows. What an earlier one sees depends on which of the elements are
-there by then, which in a bounded pipeline is up to the runner.
+Timers fire at the end of their windows. An earlier timer would see a nondeterministic part of the
+elements in a bounded pipeline.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def random_remember(rng: random.Random) -> dict[str, Any]:
 
 
 def remember(one: Collection) -> Collection:
-    """What each kind of state holds of a key at the end of the window."""
+    """Emits the contents of each kind of state of a key at the end of the window."""
     return _with_state(one, Remember)
 
 
@@ -37,7 +37,7 @@ def random_alarms(rng: random.Random) -> dict[str, Any]:
 
 
 def alarms(one: Collection, *, tags: int) -> Collection:
-    """Several timers of one family; what they are called is told when they ring."""
+    """Sets several timers of one family, and emits their tags when they fire."""
     return _with_state(one, lambda kind: Alarms(kind, tags))
 
 
@@ -46,7 +46,7 @@ def random_number(rng: random.Random) -> dict[str, Any]:
 
 
 def number(one: Collection) -> Collection:
-    """How many elements of its key have come before each, which of them ever that was."""
+    """Numbers the elements of each key, in any order."""
     return _with_state(one, Number)
 
 
@@ -58,7 +58,7 @@ def _with_state(one: Collection, do_fn: Any) -> Collection:
 
 
 class Remember(beam.DoFn):
-    """Keeps what comes in every kind of state, until the window ends."""
+    """DoFn that stores elements in every kind of state, until the window ends."""
 
     BAG = userstate.BagStateSpec("bag", VarIntCoder())
     SET = userstate.SetStateSpec("set", VarIntCoder())
@@ -170,7 +170,7 @@ class Number(beam.DoFn):
     ) -> Iterator[WindowedValue]:
         number = next.read() or 0
         next.write(number + 1)
-        # Which element has which number, and so its time, is up to chance.
-        # To the millisecond: what is below it, encoding cuts off.
+        # The number of an element, and so its timestamp, is nondeterministic.
+        # Use whole milliseconds: the encoding truncates fractions.
         last = Timestamp(micros=window.max_timestamp().micros // 1000 * 1000)
         yield WindowedValue((pair[0], str(number)), last, [window])

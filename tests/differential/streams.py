@@ -1,9 +1,9 @@
-"""Random TestStreams: windows, triggers, lateness and accumulation, and what the engine makes of them.
+"""Random TestStreams: windows, triggers, lateness and accumulation, and the engine's expected panes.
 
-One script, in which each event is one element, a watermark or time that passes, is read by several
-groupings, each of a strategy of its own. The oracle is the engine's grouper, asked event by event in a
-loop, without scheduler, bundles, stores on disk or coders. Other readers have state and timers, or read
-beside what they combine; their oracles are models of these.
+Several groupings, each with a separate strategy, read one script. Each event of a script is one
+element, a watermark, or a step of the clock. The oracle is the engine's grouper, called event by
+event in a loop, without scheduler, bundles, stores on disk or coders. Other readers have state and
+timers, or side inputs; their oracles are models.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from typed import Collection
 from windows import COMBINERS, GLOBAL, Windows, window_fn
 
 _START = 1_000
-"""Event times (s) begin here."""
+"""First event time, seconds."""
 _KIND = ("tuple", "str", ("bag", "int"))
 _ENGINE_COMBINERS = {
     "end": TimestampCombiner.END_OF_WINDOW,
@@ -48,7 +48,7 @@ _ENGINE_COMBINERS = {
 
 @attrs.frozen
 class Grouping:
-    """How one of the readers groups; times in seconds, triggers as nested tuples."""
+    """Grouping of a reader; times in seconds, triggers as nested tuples."""
 
     fn: tuple[Any, ...]
     trigger: tuple[Any, ...]
@@ -59,7 +59,7 @@ class Grouping:
 
 @attrs.frozen
 class Playing:
-    """How one of the readers plays scripts with state and timers; lateness in seconds."""
+    """Reader that runs scripts with state and timers; lateness in seconds."""
 
     fn: tuple[Any, ...]
     lateness: int = 1_000_000
@@ -70,11 +70,12 @@ Reader: TypeAlias = Grouping | Playing | Combining
 
 @attrs.frozen
 class StreamSpec:
-    """A script and its readers.
+    """Script and its readers.
 
     Attributes:
-        events: ``("element", key, value, time)``, ``("watermark", time)`` or ``("clock", seconds)``.
-        groupings: one for each reader.
+        events: ``("element", key, value, time)``, ``("watermark", time)`` or ``("clock",
+            seconds)``.
+        groupings: one grouping for each reader.
     """
 
     events: tuple[tuple[Any, ...], ...]
@@ -82,7 +83,7 @@ class StreamSpec:
 
 
 def random_stream(seed: str, readers: int) -> StreamSpec:
-    """A script with so many readers: the same for the same seed."""
+    """Returns a random script with this number of readers, reproducible by its seed."""
     rng = random.Random(seed)
     watermark, events = _START - 5, []
     for number in range(rng.randint(3, 20)):
@@ -143,7 +144,8 @@ def _random_trigger(rng: random.Random, depth: int) -> tuple[Any, ...]:
 
 def build(root: Any, spec: StreamSpec, name: str, folder: str) -> None:
     """Adds the script and all its readers to a pipeline."""
-    # The clock is the script's where the script moves it, else everybody's, which goes on by itself.
+    # If the script moves the clock, its clock counts; otherwise the system clock, which advances by
+    # itself.
     stream = TestStream(coder=beam.coders.FastPrimitivesCoder()).advance_processing_time(1)
     for event in spec.events:
         match event:
@@ -185,13 +187,13 @@ def _build_playing(pairs: Any, playing: Playing, folder: str, label: str) -> Non
     )
     played = windowed | f"{label}/Play" >> beam.ParDo(scripts.Played(at_once=True))
     told = played | f"{label}/Tell" >> beam.MapTuple(keyed_text).with_output_types(str)
-    # What a bundle has put out that begins again, since a timer was told too early, stays where it is written.
+    # Output of a bundle that is restarted, because a timer fired too early, stays in its file.
     told = told | f"{label}/Apart" >> beam.Reshuffle()
     sink.keep(Collection(told, "str", Windows(), label), folder, label)
 
 
 def expected(spec: StreamSpec, name: str) -> sink.Outputs:
-    """What all readers put out."""
+    """Returns the expected output of all readers."""
     outputs: sink.Outputs = {}
     for number, grouping in enumerate(spec.groupings):
         match grouping:
@@ -267,7 +269,7 @@ def _played_row(key: str, window: Any, text: str) -> str:
 
 
 def _row(strategy: strategies.WindowingStrategy, group: Group) -> str:
-    """As the sink writes it."""
+    """Returns a row in the format of the sink."""
     window: Any = decode_window(strategy.window_coder, group.window)
     shown = "GlobalWindow"
     if isinstance(window, IntervalWindow):

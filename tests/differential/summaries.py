@@ -1,4 +1,4 @@
-"""Steps that summarise a whole collection, or all of a key, with the combiners that Beam brings along."""
+"""Steps that summarize a complete collection, or all values of a key, with Beam's own combiners."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WHOLE: dict[str, tuple[Callable[[], Any], Kind]] = {
     "last digits": (lambda: combiners.Top.Of(2, key=_last_digit), ("list", "int")),
     "least": (lambda: combiners.Top.Of(2, reverse=True), ("list", "int")),
 }
-"""Those that have a default for a window without elements."""
+"""Combine functions with a default for a window without elements."""
 _PER_KEY: dict[str, tuple[Callable[[], Any], Kind]] = {
     "mean": (combiners.Mean.PerKey, "float"),
     "least": (lambda: combiners.Top.SmallestPerKey(2), ("list", "int")),
@@ -53,7 +53,8 @@ def whole(one: Collection, *, which: str, defaults: bool) -> Collection:
         return numbers.apply("Whole", transform, kind)
     match which:
         case "latest":
-            # Of several at the same time anyone may be the latest, so they tell their time alone.
+            # The latest of simultaneous elements is nondeterministic, so the output has only the
+            # timestamp.
             times = numbers.map("Times", _second, "int")
             return times.apply("Latest", combiners.Latest.Globally().without_defaults(), "int")
         case "quantiles" if numbers.windows.fn == GLOBAL:
@@ -92,7 +93,7 @@ def each(one: Collection, *, which: str) -> Collection:
 
 
 class Offset(beam.CombineFn):
-    """The sum of all, and of what is read beside it: packs its accumulator in one that is compact."""
+    """CombineFn of the sum of all elements and its side input; its compact accumulator is packed."""
 
     def create_accumulator(self, *unused: Any) -> list[int]:
         return []

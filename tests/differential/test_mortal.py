@@ -13,7 +13,7 @@ from called import begin, work
 from mortal import Died, Mortals
 
 
-def test_a_death_is_told_and_the_next_call_has_another_process() -> None:
+def test_process_exit_is_reported_and_the_next_call_starts_a_new_process() -> None:
     with Mortals(begin) as mortals:
         first, second = (mortals.call(work, what) for what in ("one", "two"))
         died = mortals.call(work, "death")

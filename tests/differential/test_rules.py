@@ -1,4 +1,4 @@
-"""What mends the oracle."""
+"""Fixes of the oracle."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from rules import last_moment, told
 from spec import Spec, Step
 
 
-def test_timers_of_transforms_that_call_them_the_same_are_apart() -> None:
-    # The keys of one are of bytes; the other one's coder made a segmentation fault of them, or an error.
+def test_timers_of_two_transforms_with_the_same_name_are_separate() -> None:
+    # The first transform has keys of bytes; the second coder turned them into a segmentation fault,
+    # or an error.
     strings = {"kind": "str", "values": ["a", "b"], "times": None, "hinted": True}
     specs = {
         f"p{sharded:d}": Spec(
@@ -36,8 +37,9 @@ def test_timers_of_transforms_that_call_them_the_same_are_apart() -> None:
     assert all(rows.total() for rows in found.values())
 
 
-def test_a_side_input_has_what_all_bundles_made_of_it() -> None:
-    # Full batches, and one that a timer ends; numbers are below 7, and keys of the multimap below 3.
+def test_side_input_contains_the_output_of_all_bundles() -> None:
+    # Full batches, and a batch that a timer ends; numbers are below 7, and keys of the multimap
+    # below 3.
     numbers = {"kind": "int", "values": list(range(9)), "times": None, "hinted": True}
     beside = {"forms": ["multimap", "iter", "list"]}
     spec = Spec(
@@ -58,7 +60,7 @@ def test_a_side_input_has_what_all_bundles_made_of_it() -> None:
         assert of_a_key == ", ".join(n for n in every_one.split(", ") if int(n) % 3 in keys)
 
 
-def test_a_side_input_that_is_a_main_input_too_has_what_all_bundles_made_of_it() -> None:
+def test_side_and_main_input_contains_the_output_of_all_bundles() -> None:
     numbers = {"kind": "int", "values": list(range(9)), "times": None, "hinted": True}
     spec = Spec(
         (
@@ -75,7 +77,7 @@ def test_a_side_input_that_is_a_main_input_too_has_what_all_bundles_made_of_it()
 
 
 @pytest.mark.parametrize("second", [10, -10])
-def test_panes_at_the_end_of_windows_of_any_kind_have_their_last_millisecond(second: int) -> None:
+def test_end_of_window_pane_has_the_last_millisecond_of_any_window(second: int) -> None:
     window = IntervalWindow(second - 5, second)
     coder = TimestampPrefixingOpaqueWindowCoder()
     last = window.max_timestamp().micros // 1000 * 1000
@@ -85,7 +87,7 @@ def test_panes_at_the_end_of_windows_of_any_kind_have_their_last_millisecond(sec
         assert last_moment(None, each, None) == Timestamp(micros=last)
 
 
-def test_windows_before_all_time_are_told_as_beams_coder_makes_them() -> None:
+def test_window_before_the_minimum_timestamp_is_clamped_like_in_beam() -> None:
     assert told("[-9223372036860.0, -9223372036850.0)") == "[-9223372036854.775, -9223372036850.0)"
     assert (
         told("[-9223372036854.775, -9223372036850.0)") == "[-9223372036854.775, -9223372036850.0)"

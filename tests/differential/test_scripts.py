@@ -1,4 +1,4 @@
-"""What the model makes of a script is what real state and timers are compared with."""
+"""Model of scripts, with which real state and timers are compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scripts import Model, foretold
 END = 2_000_000
 
 
-def test_timers_of_the_model_ring_by_time_and_those_of_the_clock_last() -> None:
+def test_model_timers_fire_by_time_and_clock_timers_fire_last() -> None:
     rung = clocks = 0
     for number in range(200):
         calls = [text.split()[:3] for text in foretold(number, 1_000_000, END)]
@@ -26,7 +26,7 @@ def test_timers_of_the_model_ring_by_time_and_those_of_the_clock_last() -> None:
     assert rung > 200 and clocks > 20
 
 
-def test_timer_of_the_model_rings_once_when_the_watermark_has_passed() -> None:
+def test_model_timer_fires_once_after_the_watermark_passes() -> None:
     for number in range(50):
         model = Model(END)
         model.element(number, 1_000_000)

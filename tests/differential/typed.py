@@ -1,4 +1,4 @@
-"""A PCollection with what a builder must know of it, and what several kinds of steps do to one."""
+"""PCollection with its kind and windows, and common operations of several kinds of steps."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from windows import SAFE, Windows, window_into
 
 @attrs.frozen
 class Collection:
-    """A PCollection while a pipeline is built.
+    """PCollection during the construction of a pipeline.
 
     Attributes:
-        pc: Beam's own.
-        kind: what its elements are.
-        windows: how they are windowed.
-        label: begins the names of the transforms of the step that makes it.
-        rings: whether timers make some of it.
+        pc: Beam's PCollection.
+        kind: kind of the elements.
+        windows: windowing of the elements.
+        label: prefix of the transform names of the step.
+        rings: whether timers emit some of the elements.
     """
 
     pc: Any
@@ -30,31 +30,31 @@ class Collection:
     rings: bool = False
 
     def apply(self, name: str, transform: beam.PTransform, kind: Kind) -> Collection:
-        """What a transform makes of it."""
+        """Returns the output of a transform."""
         pc = self.pc | f"{self.label}/{name}" >> transform
         return attrs.evolve(self, pc=pc, kind=kind)
 
     def map(self, name: str, function: Any, kind: Kind, *args: Any) -> Collection:
-        """What a function makes of it, with the type hint of the new kind."""
+        """Returns the output of a function, with the type hint of the new kind."""
         return self.apply(name, beam.Map(function, *args).with_output_types(hint(kind)), kind)
 
     def named(self, label: str) -> Collection:
-        """The same, for the step of another name."""
+        """Returns the same collection for a step with another name."""
         return attrs.evolve(self, label=label)
 
 
 def digits(one: Collection, modulus: int | None = None) -> Collection:
-    """Its elements as numbers."""
+    """Returns the elements as numbers."""
     return one.map("Digits", _digest, "int", one.kind, modulus)
 
 
 def texts(one: Collection) -> Collection:
-    """Its elements as texts."""
+    """Returns the elements as texts."""
     return one.map("Texts", _render, "str", one.kind)
 
 
 def keyed(one: Collection, keys: int = 3, *, plain: bool = False) -> Collection:
-    """Pairs whose first part may be a key: its own, or else numbers below ``keys``."""
+    """Returns pairs whose first part is a possible key: the pair's first part, or a number below ``keys``."""
     match one.kind:
         case ("tuple", key, _) if not plain and is_key(key):
             return one
@@ -68,7 +68,7 @@ def numbers_by_key(pairs: Collection) -> Collection:
 
 
 def is_key(kind: Kind) -> bool:
-    """Whether elements of a kind are encoded in one way only."""
+    """Returns True if elements of a kind have only one encoding."""
     match kind:
         case ("tuple", *parts):
             return all(map(is_key, parts))
@@ -78,7 +78,7 @@ def is_key(kind: Kind) -> bool:
 
 
 def rewindowed(one: Collection, windows: Windows, name: str = "Windows") -> Collection:
-    """Its elements in other windows; the same if it has these."""
+    """Returns the elements in other windows; the same collection if it has these windows."""
     if one.windows == windows:
         return one
     out = one.apply(name, window_into(windows), one.kind)
@@ -86,34 +86,35 @@ def rewindowed(one: Collection, windows: Windows, name: str = "Windows") -> Coll
 
 
 def behind_shuffle(one: Collection) -> Collection:
-    """What timers make, after a shuffle: the oracle loses state, or hangs, if it sets timers of the same stage."""
+    """Shuffles the output of timers: the oracle loses state, or hangs, if the output sets timers of the same stage."""
     if not one.rings:
         return one
     return attrs.evolve(one.apply("Apart", beam.Reshuffle(), one.kind), rings=False)
 
 
 def only_here(one: Collection) -> Collection:
-    """Its elements, but on the oracle none: what comes next has no clock, or no order, there."""
+    """Returns the elements, but none on the oracle, which has no clock or no order for the next step."""
     kept = beam.Filter(_is_here).with_output_types(hint(one.kind))
     return one.apply("Here", kept, one.kind)
 
 
 def only_on_oracle(one: Collection) -> Collection:
-    """Its elements on the oracle, to go past what it can't do.
+    """Returns the elements on the oracle only, to bypass a step that it doesn't support.
 
-    Behind a shuffle, without which it fuses what is read beside into the stage that waits for it.
+    The elements pass a shuffle. Without it, the oracle fuses the side input into the stage that
+    waits for it.
     """
     kept = beam.Filter(_is_past).with_output_types(hint(one.kind))
     return one.apply("Past", kept, one.kind).apply("PastApart", beam.Reshuffle(), one.kind)
 
 
 def not_merging(one: Collection) -> Collection:
-    """Its elements in windows that state can be kept for."""
+    """Returns the elements in windows that support state."""
     return rewindowed(one, Windows(SAFE), "NotMerging") if one.windows.merging else one
 
 
 def alike(several: list[Collection]) -> list[Collection]:
-    """All in the windows of the first; texts, if they are not of one kind."""
+    """Returns all collections in the windows of the first collection; as texts, if their kinds differ."""
     first = several[0]
     out = [
         rewindowed(each.named(f"{first.label}/in{n}"), first.windows)

@@ -91,7 +91,7 @@ def random_pattern(rng: random.Random) -> dict[str, Any]:
 
 
 def pattern(one: Collection, *, way: str) -> Collection:
-    """Regular expressions on texts."""
+    """Applies regular expressions to texts."""
     text = texts(one)
     match way:
         case "matches":
@@ -114,7 +114,7 @@ def random_once(rng: random.Random) -> dict[str, Any]:
 
 
 def once(one: Collection, *, time: str, keys: bool) -> Collection:
-    """Each element once in its window, as long as it is remembered."""
+    """Emits each element once in its window, within its retention time."""
     numbers = digits(not_merging(one), 5)
     durations = {
         "event": {"event_time_duration": _LONG},
@@ -124,11 +124,11 @@ def once(one: Collection, *, time: str, keys: bool) -> Collection:
     if keys:
         pairs = here.map("Key", _halved, ("tuple", "int", "int"))
         first = pairs.apply("Once", DeduplicatePerKey(**durations), pairs.kind)
-        # Which of a key's values comes first is up to chance.
+        # The first of a key's values is nondeterministic.
         first = first.apply("Keys", beam.Keys(), "int")
     else:
         first = here.apply("Once", Deduplicate(**durations), "int")
-    # The oracle fails where timers don't ring.
+    # The oracle fails if timers don't fire.
     past = only_on_oracle(numbers)
     if keys:
         past = past.map("Halve", _halved, ("tuple", "int", "int"))
@@ -138,7 +138,9 @@ def once(one: Collection, *, time: str, keys: bool) -> Collection:
 
 
 def _together(here: Collection, past: Collection) -> Collection:
-    """Both, at the ends of their windows: which of several comes first is up to chance, and so is its time."""
+    """Flattens both collections, at the ends of their windows, because the order of arrival, and so
+    the timestamp, is nondeterministic.
+    """
     pc = (here.pc, past.pc) | f"{here.label}/Both" >> beam.Flatten()
     return attrs.evolve(attrs.evolve(here, pc=pc).map("AtEnd", _at_end, "int"), rings=True)
 
@@ -148,7 +150,7 @@ def random_batched(rng: random.Random) -> dict[str, Any]:
 
 
 def batched(one: Collection, *, way: str) -> Collection:
-    """Batches of all kinds, whose elements are compared: how many a batch has is up to chance."""
+    """Makes batches of all kinds, whose elements are compared; the size of a batch is nondeterministic."""
     if way in ("sorted", "sized"):
         batches: Any = util.BatchElements(min_batch_size=2, max_batch_size=3)
         if way == "sorted":
@@ -176,14 +178,16 @@ def random_flatten_with(rng: random.Random) -> dict[str, Any]:
 
 
 def flatten_with(one: Collection, other: Collection) -> Collection:
-    """Both together, by the transform for the midst of a chain."""
+    """Flattens both collections by the transform `FlattenWith`."""
     first, second = alike([one, other])
     pc = first.pc | f"{one.label}/FlattenWith" >> beam.FlattenWith(second.pc)
     return attrs.evolve(first, pc=pc, label=one.label, rings=first.rings or second.rings)
 
 
 class Dealer(beam.DoFn):
-    """Elements to outputs by their names, some of them as the bundle ends, and texts to one of another type."""
+    """DoFn that sends elements to outputs by name, a part of them at the end of the bundle, and texts
+    to a typed output.
+    """
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
@@ -220,7 +224,7 @@ def random_dealt(rng: random.Random) -> dict[str, Any]:
 
 
 def dealt(one: Collection, *, take: str, named: bool) -> Collection:
-    """One of several outputs, each of a type of its own, or the texts of all."""
+    """Returns one of several outputs with separate types, or the texts of all outputs."""
     made = beam.ParDo(Dealer(one.kind)).with_output_types(hint(one.kind), text=str)
     outputs: Any = made.with_outputs("text", main="main") if named else made.with_outputs()
     both = one.pc | f"{one.label}/Deal" >> outputs

@@ -1,7 +1,7 @@
-"""Kinds of elements: random ones of each, the type hint they get, and a text that tells them apart.
+"""Kinds of elements: random values of each kind, their type hints, and a text that identifies a value.
 
-A kind is a name or, for what has parts, a tuple of a name and the kinds of its parts. A ``bag`` is
-what a grouping makes: an iterable whose order no runner promises.
+A kind is a name or, for a compound kind, a tuple of a name and the kinds of its parts. A ``bag`` is
+the result of a grouping: an iterable with an undefined order.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HINTS: dict[str, Any] = {
     "plain": Plain,
     "parcel": Parcel,
     "row": RowTypeConstraint.from_fields([("x", int), ("label", str)]),
-    "colour": Any,  # In a tuple of one Beam takes an enum for parameters of a type.
+    "colour": Any,  # In a tuple of one element, Beam takes an enum for type parameters.
     "big": Any,
     "span": IntervalWindow,
     "message": timestamp_pb2.Timestamp,
@@ -61,7 +61,7 @@ KEYS = (
 
 
 def hint(kind: Kind) -> Any:
-    """The type hint that makes Beam infer a coder for the kind."""
+    """Returns the type hint with which Beam infers a coder for the kind."""
     match kind:
         case str():
             return Any if kind == "mixed-key" else _HINTS[kind]
@@ -79,7 +79,7 @@ def hint(kind: Kind) -> Any:
 
 
 def random_kind(rng: random.Random, depth: int = 2) -> Kind:
-    """A kind, nested up to a depth."""
+    """Returns a random kind, nested up to a depth."""
     shape = rng.choice(["leaf", "leaf", "leaf", "tuple", "list", "dict", "optional"])
     if depth == 0 or shape == "leaf":
         return rng.choice(LEAVES)
@@ -91,7 +91,7 @@ def random_kind(rng: random.Random, depth: int = 2) -> Kind:
 
 
 def random_value(rng: random.Random, kind: Kind) -> Any:
-    """A value of a kind; few different ones, so that keys meet."""
+    """Returns a random value of a kind; distinct values are few, so that keys repeat."""
     match kind:
         case ("tuple", *parts):
             return tuple(random_value(rng, part) for part in parts)
@@ -153,7 +153,7 @@ def _leaf(rng: random.Random, kind: str) -> Any:
 
 
 def made_order(number: int, text: str) -> Order:
-    """The same for the same arguments."""
+    """Returns an order of a user, equal for equal arguments."""
     return Order(
         Point(number, None if number % 2 else text),
         [text] * (number % 3),
@@ -165,7 +165,7 @@ def made_order(number: int, text: str) -> Order:
 
 
 def render(kind: Kind, value: Any) -> str:
-    """A text that is the same for values that are the same, types included."""
+    """Returns a text that is equal for equal values of equal types."""
     match kind:
         case ("bag", part):
             return f"bag{{{', '.join(sorted(render(part, each) for each in value))}}}"
@@ -208,5 +208,5 @@ def _as_it_is(value: Any) -> str:
 
 
 def digest(kind: Kind, value: Any) -> int:
-    """A number that is the same for values that are the same."""
+    """Returns a number that is equal for equal values."""
     return zlib.crc32(render(kind, value).encode("utf-8", "surrogatepass"))

@@ -25,7 +25,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 GLOBAL = ("global",)
 SAFE = ("fixed", 10, 0)
-"""Where a step can't do with the windows that it is given."""
+"""Windows of a step that doesn't support the windows of its input."""
 COMBINERS = {
     "end": TimestampCombiner.OUTPUT_AT_EOW,
     "earliest": TimestampCombiner.OUTPUT_AT_EARLIEST,
@@ -39,7 +39,7 @@ TRIGGERS = {
 
 
 class ByElement(NonMergingWindowFn):
-    """Tens of seconds for pairs, twice as much for all others; Python is asked for each element."""
+    """Windows of ten seconds for pairs, and of twenty seconds for other elements; Python assigns each element."""
 
     def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
         size = 10 if type(context.element) is tuple else 20
@@ -96,7 +96,7 @@ class Custom(NonMergingWindowFn):
 
 
 class Some(NonMergingWindowFn):
-    """One second each; elements of every third and fourth second are in no window."""
+    """Windows of one second; elements of every third and fourth second are in no window."""
 
     def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
         second = context.timestamp.micros // 1_000_000
@@ -122,7 +122,7 @@ class Windows:
 
 
 def random_windows(rng: random.Random) -> dict[str, Any]:
-    """The arguments of a step that puts elements into windows."""
+    """Returns the arguments of a step that assigns windows."""
     size = rng.choice([1, 3, 10])
     fn = rng.choice(
         [
@@ -148,7 +148,7 @@ def random_windows(rng: random.Random) -> dict[str, Any]:
 
 
 def window_fn(fn: tuple[Any, ...]) -> WindowFn:
-    """Beam's window function."""
+    """Returns Beam's window function."""
     match fn:
         case ("global",):
             return GlobalWindows()
@@ -168,7 +168,7 @@ def window_fn(fn: tuple[Any, ...]) -> WindowFn:
 
 
 def window_into(windows: Windows) -> beam.WindowInto:
-    """The transform that puts elements into these windows."""
+    """Returns the transform that assigns these windows."""
     mode = trigger.AccumulationMode
     return beam.WindowInto(
         window_fn(windows.fn),

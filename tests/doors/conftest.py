@@ -1,4 +1,4 @@
-"""Programs as their users write and start them, and what is left of them."""
+"""Programs as users write and start them, and checks for leftovers."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from marks import declare_marks_of_beam
 from processes import marked
 
 GONE_SECONDS = 60.0
-"""Ten on a machine that has time."""
+"""Limit for leftover processes, seconds. On an idle machine 10 s are enough."""
 READY_SECONDS = 300.0
-"""Until a server says where it is."""
+"""Limit for the start of a server, seconds."""
 _MARK = "BEAM_TEST_PROGRAM"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds what is compared with."""
+    """Adds the option for Prism's binary, with which Beam's tests of Prism run."""
     parser.addoption("--prism", help="Prism's binary, to run Beam's tests of it with that")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marks that Beam's test modules use."""
+    """Declares the marks of Beam's test modules."""
     declare_marks_of_beam(config)
 
 
 class Program:
-    """A Python script in a folder of its own. Every process it starts inherits a mark in its environment."""
+    """Python script in a separate folder. Every process that it starts inherits a mark in its environment."""
 
     def __init__(self, folder: Path, temporary: Path) -> None:
         self.folder = folder
@@ -50,13 +50,13 @@ class Program:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What it has in its environment besides what the tests have."""
+        """Returns the environment variables of the program."""
         return {"TMPDIR": str(self._temporary), _MARK: self._mark}
 
     def start(
         self, *arguments: str, command: Sequence[str] = (sys.executable,)
     ) -> subprocess.Popen[str]:
-        """Starts ``main.py``, or whatever the arguments begin with."""
+        """Starts ``main.py``, or the program that the arguments name."""
         return subprocess.Popen(
             [*command, *arguments],
             cwd=self.folder,
@@ -69,7 +69,7 @@ class Program:
     def run(
         self, *arguments: str, command: Sequence[str] = (sys.executable,), seconds: float = 450
     ) -> tuple[int, str]:
-        """Runs it; its exit code, and all that it has written."""
+        """Runs the program; returns its exit code and its output."""
         process = self.start(*arguments, command=command)
         try:
             told, _ = process.communicate(timeout=seconds)
@@ -82,7 +82,7 @@ class Program:
         return process.returncode, told
 
     def wait_for_file(self, name: str, process: subprocess.Popen[str]) -> str:
-        """What is in a file that a process of the program writes once it is ready."""
+        """Waits for a file that a process of the program writes when it is ready, and returns its text."""
         deadline = time.monotonic() + READY_SECONDS
         while not (self.folder / name).exists():
             assert process.poll() is None, process.communicate()
@@ -91,11 +91,11 @@ class Program:
         return (self.folder / name).read_text()
 
     def processes(self) -> dict[int, str]:
-        """The command line of every process that descends from it and runs."""
+        """Returns the command line of every running descendant process."""
         return marked(_MARK, self._mark)
 
     def wait_until_gone(self) -> None:
-        """Fails if a process of it, or a file, is left for long."""
+        """Fails if a process or file of the program stays beyond the limit."""
         deadline = time.monotonic() + GONE_SECONDS
         while left := self.processes() or list(self._temporary.glob("beam-spark-*")):
             assert time.monotonic() < deadline, left
@@ -104,7 +104,7 @@ class Program:
 
 @pytest.fixture
 def program(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """A program; at the end all that it has started must be gone, and our temporary files."""
+    """Yields a program. At the end, its processes and our temporary files must be gone."""
     made = Program(tmp_path, tmp_path_factory.mktemp("t"))
     yield made
     made.wait_until_gone()

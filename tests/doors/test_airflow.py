@@ -1,4 +1,4 @@
-"""Airflow's operator, which is given a runner as a string, runs a program by our name."""
+"""Airflow's operator runs a program with this runner by name."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BeamRunPythonPipelineOperator(
     ("runner", "ends"),
     [("beam_spark_executor.BeamSparkRunner", 0), ("beam_spark_executor.BeamSparkRuner", 1)],
 )
-def test_airflows_operator(
+def test_airflow_operator_runs_a_pipeline(
     program: Any, monkeypatch: pytest.MonkeyPatch, runner: str, ends: int
 ) -> None:
     program.write("words.py", WORDS)

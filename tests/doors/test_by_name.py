@@ -1,4 +1,4 @@
-"""Where Beam takes the name of a runner: its YAML, its TestPipeline."""
+"""Beam APIs that take a runner by name: YAML and TestPipeline."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Tests(unittest.TestCase):
 
 @pytest.mark.slow
 @pytest.mark.timeout(500)
-def test_beams_yaml(program: Any) -> None:
+def test_beam_yaml_finds_the_runner_by_name(program: Any) -> None:
     pytest.importorskip("docstring_parser", reason="wants apache-beam[yaml]")
     program.write("pipeline.yaml", YAML)
     yaml = ("-m", "apache_beam.yaml.main", "--yaml_pipeline_file=pipeline.yaml")
@@ -80,7 +80,7 @@ def test_beams_yaml(program: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(500)
-def test_beams_pipeline_for_tests(program: Any) -> None:
+def test_beam_test_pipeline_finds_the_runner_by_name(program: Any) -> None:
     program.write("test_words.py", TESTS)
     options = f"--test-pipeline-options={' '.join(RUNNER)}"
     run = "import sys, unittest; sys.path.insert(0, ''); unittest.main('test_words', argv=['it', '-v'])"

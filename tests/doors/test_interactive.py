@@ -1,4 +1,6 @@
-"""Beam's interactive runner on top of this one: what is bounded is computed on Spark, and streams are recorded and replayed."""
+"""Beam's interactive runner on this runner: Spark computes bounded PCollections, and streams are
+recorded and replayed.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ print("again", sorted(ib.collect(sums | beam.Values() | "Half" >> beam.Map(lambd
 
 @pytest.mark.slow
 @pytest.mark.timeout(500)
-def test_what_a_notebook_asks_of_it(program: Any) -> None:
+def test_interactive_runner_shows_and_collects_pcollections(program: Any) -> None:
     program.write("main.py", SCRIPT)
     code, told = program.run("main.py")
     assert code == 0, told

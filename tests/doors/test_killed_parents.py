@@ -1,4 +1,4 @@
-"""Whoever started something of ours may be killed: nothing of it runs ten seconds later."""
+"""After a kill of a parent process, no process of the runner runs ten seconds later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if sys.platform != "linux":
 
 SERVER = str(Path(sys.executable).with_name("beam-spark-jobserver"))
 GONE_SECONDS = 10.0
-# Runs a stream, whose worker tells that it is at work, until it is killed.
+# Runs a stream, whose worker signals its start, until the kill.
 STREAM = """
 import sys
 import time
@@ -33,7 +33,7 @@ pipeline = beam.Pipeline(options=PipelineOptions([*options, "--streaming"]))
 _ = pipeline | PeriodicImpulse(fire_interval=1) | beam.Map(tell)
 pipeline.run().wait_until_finish()
 """
-# Starts the server as Go's and Python's SDKs start Prism, and reads what it says.
+# Starts the server as Go's and Python's SDKs start Prism, and reads its output.
 PARENT = """
 import subprocess
 import sys
@@ -75,7 +75,9 @@ def _kill(program: Any, process: subprocess.Popen[str]) -> None:
     ],
     ids=["BeamSparkRunner", "PrismRunner", "PrismRunner-embedded"],
 )
-def test_of_a_pythons_program(program: Any, options: tuple[str, ...]) -> None:
+def test_processes_exit_if_the_python_program_is_killed(
+    program: Any, options: tuple[str, ...]
+) -> None:
     program.write("main.py", STREAM)
     process = program.start("main.py", str(program.folder), *options)
     _wait_until_it_runs(program, process)
@@ -89,7 +91,9 @@ def test_of_a_pythons_program(program: Any, options: tuple[str, ...]) -> None:
     [("-job_port=0", "-serve_http=false"), ("--job-port=0", "--log-kind=json")],
     ids=["as Java's", "as a script's"],
 )
-def test_of_a_program_that_has_started_the_server(program: Any, flags: tuple[str, ...]) -> None:
+def test_server_exits_if_the_program_that_started_it_is_killed(
+    program: Any, flags: tuple[str, ...]
+) -> None:
     program.write("main.py", PARENT)
     process = program.start("main.py", SERVER, *flags)
     _wait_until_it_runs(program, process)

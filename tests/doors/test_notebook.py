@@ -43,7 +43,7 @@ END = "print(len(set(endpoints)))"
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_function_that_was_edited_between_two_runs(
+def test_function_edited_between_two_notebook_runs_is_used(
     program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in program.environment.items():

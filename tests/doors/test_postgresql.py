@@ -114,7 +114,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Of a PostgreSQL server that takes anybody on this machine, and keeps nothing."""
+    """Yields the port of a PostgreSQL server without authentication and without persistence."""
     if not SERVERS or not DRIVERS:
         pytest.skip("apt-get install postgresql libpostgresql-jdbc-java")
     with socket.socket() as free:
@@ -142,7 +142,7 @@ def port() -> Iterator[int]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_each_row_is_there_once(program: Any, port: int) -> None:
+def test_postgresql_rows_are_written_exactly_once(program: Any, port: int) -> None:
     _ask(port, TABLES)
     program.write("main.py", SCRIPT)
     url = f"jdbc:postgresql://127.0.0.1:{port}/postgres?user=postgres"
@@ -167,7 +167,7 @@ def _dsn(port: int) -> str:
 
 
 def _ask(port: int, text: str) -> list[int]:
-    """Runs statements, and gives the numbers of the last one's first row."""
+    """Runs statements, and returns the numbers in the first row of the last statement."""
     with closing(psycopg2.connect(_dsn(port))) as connection, connection, connection.cursor() as at:
         at.execute(text)
         return [int(number) for number in at.fetchone()] if at.description else []

@@ -1,4 +1,4 @@
-"""Prism's door: Beam's own client starts this server where it looks for Prism."""
+"""Prism's client of Beam starts this server in place of Prism."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ with beam.Pipeline(options=PipelineOptions(sys.argv[1:])) as pipeline:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_beams_own_client(program: Any) -> None:
+def test_prism_client_of_beam_runs_on_the_server(program: Any) -> None:
     program.write("main.py", SCRIPT)
     server = Path(sys.executable).with_name("beam-spark-jobserver")
     code, told = program.run("main.py", "--runner=PrismRunner", f"--prism_location={server}")

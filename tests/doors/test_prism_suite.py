@@ -1,7 +1,7 @@
-"""Beam's own tests of its runner for Prism, with this server where they look for Prism.
+"""Beam's tests of its Prism runner, with this server in place of Prism.
 
-What can't pass stands in ``tests/validates_runner/unsupported.toml``; what of it passes now must leave that file.
-With ``--prism FILE`` they run on Prism itself, to compare.
+``tests/validates_runner/unsupported.toml`` lists the tests that can't pass; a listed test that
+passes is an error. With ``--prism FILE`` the tests run on Prism itself, for comparison.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MARK = "BEAM_TEST_PRISM_SUITE"
 
 @pytest.fixture(scope="class")
 def binary(request: pytest.FixtureRequest) -> Iterator[str]:
-    """What is started in Prism's place; Beam kills it with the last test, and then nothing of it is left."""
+    """Yields the program that replaces Prism. Beam kills it after the last test, and no process may stay."""
     mark = uuid.uuid4().hex
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(_MARK, mark)
@@ -48,7 +48,7 @@ class TestPrismRunner(prism_runner_test.PrismRunnerTest):
 
     @pytest.fixture(autouse=True)
     def parse_options(self, request: pytest.FixtureRequest, binary: str) -> None:
-        """In place of what reads them from a command line."""
+        """Replaces Beam's parser of command-line options."""
         self.set_prism_bin(binary)
         self.environment_type = "LOOPBACK"
         self.environment_options = None
@@ -57,5 +57,5 @@ class TestPrismRunner(prism_runner_test.PrismRunnerTest):
             request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
 
 
-def test_the_list_names_only_tests_that_exist() -> None:
+def test_prism_suite_list_names_only_existing_tests() -> None:
     assert not [name for name in LISTED if not hasattr(TestPrismRunner, name)]

@@ -64,7 +64,7 @@ pipeline.run().wait_until_finish()
 
 
 @pytest.mark.timeout(400)
-def test_a_script_with_a_package_beside_it(program: Any) -> None:
+def test_script_with_a_neighbouring_package_runs(program: Any) -> None:
     program.write("main.py", SCRIPT)
     program.write("words/__init__.py", "")
     program.write("words/lengths.py", "def longer(x):\n    return x + 10\n")
@@ -81,7 +81,7 @@ def test_a_script_with_a_package_beside_it(program: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_nothing_is_left_of_a_program_that_is_killed(program: Any) -> None:
+def test_killed_program_leaves_no_process_or_folder(program: Any) -> None:
     program.write("main.py", STREAM)
     process = program.start("main.py", *RUNNER)
     deadline = time.monotonic() + 200
@@ -95,7 +95,7 @@ def test_nothing_is_left_of_a_program_that_is_killed(program: Any) -> None:
 
 
 @pytest.mark.timeout(200)
-def test_wrong_options_are_told_in_a_sentence(program: Any) -> None:
+def test_wrong_options_are_reported_in_one_sentence(program: Any) -> None:
     program.write("main.py", SCRIPT.replace("from words import lengths", ""))
     code, told = program.run("main.py", RUNNER[0], "--spark_master_url=sparky")
     assert code == 1

@@ -1,4 +1,4 @@
-"""`BeamSparkRunner` in programs that have a SparkSession of their own: notebooks, and scripts that made one."""
+"""`BeamSparkRunner` in programs with an existing SparkSession: notebooks and scripts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ RUNNER = "--runner=beam_spark_executor.BeamSparkRunner"
 
 
 @pytest.mark.timeout(600)
-def test_the_session_that_is_there_is_used_and_left(program: Any) -> None:
+def test_existing_spark_session_is_used_and_not_stopped(program: Any) -> None:
     program.write("main.py", SCRIPT)
     program.write("words/__init__.py", "")
     program.write("words/lengths.py", "def longer(x):\n    return x + 10\n")
@@ -76,7 +76,7 @@ def test_the_session_that_is_there_is_used_and_left(program: Any) -> None:
     found = json.loads(told.splitlines()[-1])
     assert found["endpoints"][0] == found["endpoints"][1]
     assert found["states"] == ["DONE", "DONE"]
-    assert found["seen"] == ""  # what the program itself has Spark run is in no worker of ours
+    assert found["seen"] == ""  # the program's own Spark tasks run in no worker of the runner
     assert found["handled"]
     assert "PYTHONPATH" not in found["environment"]
     assert told.count("give it spark.scheduler.mode=FAIR") == 1
@@ -84,7 +84,7 @@ def test_the_session_that_is_there_is_used_and_left(program: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_spark_that_is_named_is_another_one(program: Any) -> None:
+def test_named_spark_master_starts_a_separate_session(program: Any) -> None:
     program.write("main.py", SCRIPT)
     program.write("words/__init__.py", "")
     program.write("words/lengths.py", "def longer(x):\n    return x + 10\n")
@@ -96,7 +96,7 @@ def test_a_spark_that_is_named_is_another_one(program: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_session_that_keeps_no_workers_is_refused(program: Any) -> None:
+def test_session_without_worker_reuse_is_refused(program: Any) -> None:
     program.write("main.py", REFUSED)
     code, told = program.run("main.py", "spark.python.worker.reuse", "false")
     assert code == 1
@@ -188,7 +188,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_dataframes_become_pcollections_and_the_other_way(program: Any) -> None:
+def test_dataframe_converts_to_a_pcollection_and_back(program: Any) -> None:
     program.write("main.py", FRAMES)
     code, told = program.run("main.py")
     assert code == 0, told
@@ -202,7 +202,7 @@ def test_dataframes_become_pcollections_and_the_other_way(program: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_dataframe_of_another_spark_is_refused(program: Any) -> None:
+def test_dataframe_of_another_session_is_refused(program: Any) -> None:
     program.write("main.py", ELSEWHERE)
     code, told = program.run("main.py")
     assert code == 1

@@ -44,7 +44,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_script(program: Any) -> None:
+def test_spark_submit_runs_a_script(program: Any) -> None:
     program.write("main.py", SCRIPT)
     program.write("words/__init__.py", "")
     program.write("words/lengths.py", "def longer(x):\n    return x + 10\n")
@@ -60,7 +60,7 @@ def test_a_script(program: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_script_with_a_wrong_option(program: Any) -> None:
+def test_spark_submit_of_a_script_with_a_wrong_option_fails(program: Any) -> None:
     program.write("main.py", SCRIPT.replace("from words import lengths", ""))
     code, told = program.run("main.py", RUNNER, "--spark_master_url=sparky", command=SUBMIT)
     assert code == 1
@@ -69,7 +69,7 @@ def test_a_script_with_a_wrong_option(program: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_server(program: Any) -> None:
+def test_spark_submit_runs_the_server(program: Any) -> None:
     program.write("main.py", SCRIPT.replace('os.environ["SPARK_MARK"]', '"served"'))
     program.write("words/__init__.py", "")
     program.write("words/lengths.py", "def longer(x):\n    return x + 10\n")

@@ -1,4 +1,6 @@
-"""``spark-submit`` to executors in processes of their own: Spark's ``local-cluster``, and its standalone master and workers."""
+"""``spark-submit`` to executors in separate processes: Spark's ``local-cluster``, and its standalone
+master and workers.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ DONE = ["executor 390"]
 
 @pytest.fixture(params=["local-cluster[2,1,1024]", "standalone"])
 def master(request: pytest.FixtureRequest, program: Any) -> Iterator[str]:
-    """The URL of a Spark that runs tasks in two executors."""
+    """Yields the URL of a Spark with two executors."""
     if request.param != "standalone":
         yield request.param
         return
@@ -85,7 +87,7 @@ def master(request: pytest.FixtureRequest, program: Any) -> Iterator[str]:
             process.communicate(timeout=60)
 
 
-def test_a_script(program: Any, master: str) -> None:
+def test_spark_submit_to_a_cluster_runs_a_script(program: Any, master: str) -> None:
     _write(program)
     of_spark = ("--master", master, "--py-files", "words.zip")
     data = f"--beam_spark_data_dir={program.folder}/data"
@@ -94,7 +96,7 @@ def test_a_script(program: Any, master: str) -> None:
     assert (program.folder / "out").read_text().splitlines() == DONE
 
 
-def test_the_server(program: Any, master: str) -> None:
+def test_spark_submit_to_a_cluster_runs_the_server(program: Any, master: str) -> None:
     _write(program)
     script = subprocess.run(
         [BIN / "beam-spark-jobserver", "--spark-submit-script"], capture_output=True, text=True
@@ -120,7 +122,7 @@ def _write(program: Any) -> None:
 
 
 def _told(log: Path, pattern: str) -> str:
-    """What a daemon of Spark has written into its log, within two minutes."""
+    """Waits up to two minutes for a line in the log of a Spark daemon, and returns it."""
     deadline = time.monotonic() + 120
     while True:
         text = log.read_text() if log.exists() else ""

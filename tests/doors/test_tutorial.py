@@ -1,4 +1,4 @@
-"""docs/tutorial/first-pipeline.md as somebody follows it: each file is written, each command run, each output compared."""
+"""Execution of docs/tutorial/first-pipeline.md: writes each file, runs each command, compares each output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FILES = re.compile(r"\b[a-z]+\.py\b")
 
 @attrs.frozen
 class Block:
-    """A piece of code on the page: `role` is what stands behind its language."""
+    """Code block of the page: `role` is the text after its language."""
 
     language: str
     role: str
@@ -38,7 +38,7 @@ def blocks() -> list[Block]:
     return [Block(*found) for found in _BLOCK.findall(PAGE.read_text(encoding="utf-8"))]
 
 
-def test_every_block_has_a_role_that_is_followed() -> None:
+def test_tutorial_code_blocks_have_a_known_role() -> None:
     found = blocks()
     assert len(found) > 15
     for block in found:
@@ -53,7 +53,7 @@ def test_every_block_has_a_role_that_is_followed() -> None:
             assert block.role in roles[block.language], block
 
 
-def test_what_is_to_be_installed_is_there() -> None:
+def test_tutorial_installs_only_existing_packages() -> None:
     (install,) = [block.text for block in blocks() if block.role == "install"]
     (pattern,) = re.findall(r"\./(\S+)", install)
     folders = list(ROOT.glob(pattern))
@@ -61,7 +61,7 @@ def test_what_is_to_be_installed_is_there() -> None:
     assert all((folder / "pyproject.toml").exists() for folder in folders)
 
 
-def test_files_are_shown_before_they_are_run() -> None:
+def test_tutorial_files_are_shown_before_they_are_run() -> None:
     known: set[str] = set()
     for block in blocks():
         if block.language == "python":
@@ -72,7 +72,7 @@ def test_files_are_shown_before_they_are_run() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-def test_the_tutorial_from_its_beginning_to_its_end(program: Any) -> None:
+def test_tutorial_commands_run_in_order(program: Any) -> None:
     ports = dict(zip(("8099", "8074"), map(str, free_ports(2)), strict=True))
     last, server = "", None
     try:
@@ -98,7 +98,7 @@ def test_the_tutorial_from_its_beginning_to_its_end(program: Any) -> None:
 
 
 def _shell(program: Any) -> tuple[str, ...]:
-    """A shell in which this environment is the active one."""
+    """Starts a shell in which this virtual environment is active."""
     folder = Path(sys.executable).parent
     path = f"PATH={folder}{os.pathsep}{os.environ['PATH']}"
     return ("env", path, f"PYSPARK_PYTHON={sys.executable}", "bash")

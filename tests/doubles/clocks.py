@@ -8,7 +8,7 @@ import pytest
 
 
 class Clock:
-    """Takes the place of ``time`` in a module; ``now`` is in seconds."""
+    """Replacement for ``time`` in a module; ``now`` is in seconds."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -18,7 +18,7 @@ class Clock:
 
 
 def clock_of(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that a module goes by until the test has ended."""
+    """Replaces the clock of a module until the end of the test."""
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
     return clock

@@ -42,7 +42,7 @@ def keyed(
 
 @attrs.define
 class ColumnsGrouper:
-    """The column grouping behind the engine's port; values get a length so that they can be cut."""
+    """Column grouping behind the engine's port; values get a length prefix so that they can be split."""
 
     strategy: WindowingStrategy
     batches: list[pa.RecordBatch] = attrs.field(factory=list)
@@ -75,7 +75,7 @@ class ColumnsGrouper:
 
 
 def whole(values: GroupValues) -> bytes:
-    """All values of a group, one after the other."""
+    """Returns all values of a group in order."""
     if isinstance(values, (bytes, memoryview)):
         return bytes(values)
     return b"".join(values.piece(number) for number in range(values.pieces))
@@ -94,14 +94,14 @@ def _unframe(blob: bytes, count: int) -> list[bytes]:
 
 
 class JoinParity:
-    """Joins the windows of each key that end at even times, and those that end at odd ones."""
+    """Window function that merges the windows of each key with even ends, and the windows with odd ends."""
 
     def __init__(self) -> None:
         self.asked = 0
 
     @staticmethod
     def window(end: int) -> Window:
-        """A window that ends then."""
+        """Returns a window with this end."""
         return OpaqueWindow(b"w", end)
 
     def merge(self, windows_of_keys: Sequence[Collection[Window]]) -> list[dict[Window, Window]]:

@@ -1,4 +1,4 @@
-"""Links to worker processes that keep what they are told, and bundles told apart by their number."""
+"""Links to worker processes that record their commands, and bundles with numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOOP: Any = "the order to run the loop"
 
 @attrs.define(eq=False)
 class FakeLink:
-    """A worker process that keeps what it is told."""
+    """Worker process that records its commands."""
 
     told: list[Any] = attrs.field(factory=list)
 
@@ -27,7 +27,7 @@ def bundle(number: int, attempt: int = 1, shard: int | None = None) -> Bundle:
 
 
 def opened(lanes: Any, number: int, link: FakeLink) -> Loss:
-    """Opens a lane, and gives it work as the job does then."""
+    """Opens a lane, and gives it work as the job would."""
     loss: Loss = lanes.opened(number, link)
     lanes.dispatch()
     return loss

@@ -8,12 +8,12 @@ from beam_runner_runtime.driver.processes import Silence
 
 @attrs.define
 class FakeProcesses:
-    """Tells what the test has put into it."""
+    """Process table whose contents the test sets."""
 
     silent: list[Silence] = attrs.field(factory=list)
     begun: dict[str, int] = attrs.field(factory=dict)
     lost: int = 0
 
     def look(self) -> list[Silence]:
-        """Returns those that can't speak."""
+        """Returns the processes that can't respond."""
         return self.silent

@@ -1,4 +1,4 @@
-"""A store in memory that several servers share, and the line of one server to it, which fails at random."""
+"""Store in memory that several servers share, and the connection of one server, which fails at random."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class MemoryStore:
 
 @attrs.define(eq=False)
 class FaultyLine:
-    """The way to a store, on which each request may get lost, or its answer, or come twice."""
+    """Connection to a store that can lose a request or its response, or deliver a request twice."""
 
     store: MemoryStore
     random: random.Random
@@ -74,7 +74,7 @@ class FaultyLine:
         is_first = self.store.create(name, contents)
         self._lose()
         if self._is_wrong():
-            # The client asks again, since it has heard nothing.
+            # The client retries, because it got no response.
             is_first = self.store.create(name, contents)
         return is_first
 

@@ -1,4 +1,4 @@
-"""Damages to the journal of a server that was closed or killed, each to be noticed or to be no harm."""
+"""Damages to the journal of a closed or killed server; each damage must be detected or harmless."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAGE = 4096
 
 @attrs.frozen
 class Folder:
-    """A state folder as a server left it: its files, those of some time before, and what is right."""
+    """State folder after the exit of a server: its files, their earlier versions, and the correct state."""
 
     files: dict[str, bytes]
     before: dict[str, bytes]
@@ -27,7 +27,7 @@ class Folder:
 
 
 def left_folder(path: Path, seed: int, end: str) -> Folder:
-    """What a server leaves that was closed, or killed after its last commit."""
+    """Returns the folder of a server that was closed, or killed after its last commit."""
     rng = random.Random(seed)
     store = Store(path, durable=False)
     before: dict[str, bytes] = {}
@@ -62,7 +62,7 @@ def _contents(path: Path) -> dict[str, bytes]:
 
 
 def damaged(folder: Folder, rng: random.Random) -> tuple[str, dict[str, bytes]]:
-    """One damage to one file: what it is, and what is there then."""
+    """Returns a damage to one file: its description and the damaged bytes."""
     files = dict(folder.files)
     name = rng.choice(sorted(name for name in files if name.startswith(FILE)))
     content = bytearray(files[name])
@@ -87,7 +87,7 @@ def damaged(folder: Folder, rng: random.Random) -> tuple[str, dict[str, bytes]]:
 
 
 def outcome(path: Path, files: dict[str, bytes], right: dict[str, Recovered]) -> str:
-    """What the next server makes of a folder: "whole", "told" or "silent"."""
+    """Returns the next server's outcome for a folder: "whole", "told" or "silent"."""
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
     for name, content in files.items():
@@ -109,7 +109,7 @@ def outcome(path: Path, files: dict[str, bytes], right: dict[str, Recovered]) ->
 
 
 def outcomes(path: Path, seed: int, count: int) -> Iterator[tuple[str, str]]:
-    """So many damages, and what became of each."""
+    """Returns this number of damages with their outcomes."""
     rng = random.Random(seed)
     left: list[Folder] = []
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Jobs that are only a ledger, and the entries to give to it."""
+"""Jobs that consist of a ledger only, and entries for the ledger."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ KEYED = plan_of(
 
 
 class Job:
-    """A ledger that keeps the journal of all that was applied to it."""
+    """Ledger with a journal of all applied entries."""
 
     def __init__(self, plan: JobPlan, **limits: Any) -> None:
         self.ledger = Ledger(plan, 4, Limits(**{"parallelism": 8, **limits}), DefaultPolicy())
@@ -86,7 +86,7 @@ def rows(path: str, *numbers: int, count: int = 10, shard: int | None = None) ->
 
 
 def committed(ledger: Ledger) -> int:
-    """How many bundles have been counted."""
+    """Returns the number of counted bundles."""
     return sum(info.payload[0] for info in ledger.metrics.infos())
 
 
@@ -95,7 +95,7 @@ def failed(bundle: Bundle, kind: FailureKind = FailureKind.OUTSIDE, cause: str =
 
 
 def split(job: Job, bundle: Bundle, at: int) -> Bundle:
-    """Splits an only input; gives the bundle with what it keeps."""
+    """Splits a single input; returns the bundle with its primary part."""
     data = bundle.inputs[0].data
     commands = job.apply(Progress(bundle.number, bundle.attempt, 0.01, 60_000))
     assert [one.bundle for one in commands if isinstance(one, SplitBundle)] == [bundle.number]
@@ -113,7 +113,7 @@ WAITING = ShardSummary(holds=((5000, 1),), next_event_timer=5000)
 
 
 def keyed_job() -> tuple[Job, Bundle]:
-    """A job whose second source is still open, so that the shard is not at its end."""
+    """Returns a job whose second source is still open, so that the shard isn't complete."""
     plan = attrs.evolve(
         KEYED,
         stages={**KEYED.stages, "more": stage("more", None, {"out": "b"})},

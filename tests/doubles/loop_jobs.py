@@ -1,4 +1,4 @@
-"""A job whose bundles are all for the loop inside a task, and a rig whose only worker is to run it."""
+"""Job whose bundles all run in the loop inside a task, and a rig whose only worker runs the loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sample_buffers import buffer
 from small_plans import plan_of, stage
 from worker_doubles import FakeWorker
 
-# Two sources, so that the shards keep state between the data of one and of the other.
+# Use two sources, so that the shards hold state between the data of both sources.
 PLAN = plan_of(
     [
         stage("read", None, {"out": "pairs"}),
@@ -45,7 +45,7 @@ def tune(monkeypatch: pytest.MonkeyPatch, **numbers: int) -> None:
 
 
 def rig_in_loop(place: Path) -> tuple[Rig, FakeWorker, RunLoop]:
-    """A rig whose only worker was told to run the loop."""
+    """Returns a rig whose only worker has the order to run the loop."""
     rig = Rig(place, PLAN, TRANSFORMS, loop_bytes=LOOP_BYTES)
     rig.begin()
     rig.open_lanes()

@@ -1,4 +1,4 @@
-"""A server of S3's protocol in this process, and what clients need to find it."""
+"""S3 server in this process, and the environment variables of its clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ S3 = {
 
 @contextmanager
 def moto_server() -> Iterator[str]:
-    """Its address."""
+    """Address of the server."""
     server = ThreadedMotoServer("127.0.0.1", 0)
     server.start()
     host, port = server.get_host_and_port()

@@ -58,7 +58,7 @@ class PlacedJob:
         return self.next_opened(lane)
 
     def next_opened(self, lane: int) -> WorkerLink:
-        """The process that opens it, be it not the first."""
+        """Returns the next process that opens the lane, which may be a retry."""
         number, link = self.opened.get(timeout=SECONDS)
         assert number == lane
         return link
@@ -84,7 +84,7 @@ class PlacedJobs:
         return job
 
     def end(self) -> None:
-        """Ends all lanes of all jobs, and the jobs."""
+        """Ends all jobs and all their lanes."""
         for job in self.jobs.values():
             job.placed.cancel()
             job.placed.close(workers_gone=False)
@@ -94,7 +94,7 @@ class PlacedJobs:
 
 @contextmanager
 def served(placement: Placement) -> Iterator[dict[str, PlacedJob]]:
-    """A channel for the processes of a placement; the jobs that it knows."""
+    """Yields a channel for the processes of a placement, with its jobs."""
     jobs: dict[str, PlacedJob] = {}
     server = ChannelServer(ChannelPlace(), jobs.get, placement.order)
     server.start()

@@ -1,4 +1,4 @@
-"""Threads in place of those of Spark's jobs, which need a real session."""
+"""Threads instead of the threads of Spark jobs, which need a real session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 def start_plain_thread(
     name: str, work: Callable[[], None], on_break: Callable[[BaseException], None]
 ) -> threading.Thread:
-    """Starts a daemon thread; what breaks its work is told."""
+    """Starts a daemon thread that reports exceptions of its work."""
 
     def run() -> None:
         try:

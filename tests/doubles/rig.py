@@ -65,12 +65,12 @@ class LoggedJournal:
 
 
 class Rig:
-    """A server's life with one job, which goes on from what the last one has left in the folder.
+    """Server process with one job, which resumes from the files of the previous server.
 
     Attributes:
-        stages: the harnesses, to be changed before a step.
-        workers: all that have attached, in order.
-        log: what was committed and finalized, in order.
+        stages: harnesses, which a test can change before a step.
+        workers: all attached workers, in order.
+        log: committed and finalized bundles, in order.
     """
 
     def __init__(
@@ -136,26 +136,26 @@ class Rig:
 
     @property
     def ledger(self) -> Ledger:
-        """What is committed."""
+        """Committed state of the job."""
         return self.coordinator.ledger
 
     def stop(self) -> None:
-        """The server is gone, however it went."""
+        """Stops the server, as a stop or a kill does."""
         self.store.close()
 
     def begin(self) -> None:
-        """Begins, up to the first orders to workers."""
+        """Starts the job, up to the first orders for workers."""
         self.coordinator.begin()
         self.coordinator.work()
 
     def open_lanes(self) -> None:
-        """Spark starts all lanes that it was to start."""
+        """Starts all requested lanes, as Spark does."""
         while self.starting:
             self.open_lane(self.starting.pop(0))
         self.coordinator.work()
 
     def open_lane(self, number: int) -> FakeWorker:
-        """A lane begins in a new process."""
+        """Starts a lane in a new process."""
         worker = FakeWorker(self.plan, self.stages, self.folder, len(self.workers))
         self.workers.append(worker)
         self.lanes[number] = worker
@@ -163,16 +163,16 @@ class Rig:
         return worker
 
     def heard(self, worker: FakeWorker, *messages: Any) -> None:
-        """The worker says something."""
+        """Passes a message of the worker to the server."""
         for message in messages:
             self.coordinator.heard(worker, message)  # type: ignore[arg-type]
 
     def lose(self, worker: FakeWorker) -> None:
-        """The worker's process dies."""
+        """Ends the worker's process."""
         self.coordinator.lost(worker)  # type: ignore[arg-type]
 
     def obey(self, worker: FakeWorker) -> None:
-        """The worker does the first thing that it was told and has not done yet."""
+        """Runs the worker's first pending command."""
         match worker.told.popleft():
             case RunBundle() as order:
                 self.heard(worker, worker.run(order))
@@ -186,10 +186,10 @@ class Rig:
             case ExitNow():
                 self.lose(worker)
             case SplitRequest():
-                raise AssertionError("nobody expected a split")
+                raise AssertionError("the test expected no split")
 
     def step(self) -> None:
-        """Every worker does one thing, sections come to their end, and Spark starts what it was to start."""
+        """Runs one command of every worker, finishes sections, and starts requested lanes."""
         self.open_lanes()
         self.sections.end_all()
         for worker in list(self.workers):
@@ -198,7 +198,7 @@ class Rig:
         self.coordinator.work()
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Steps until the job has ended, or until something else is so."""
+        """Runs steps until the job is finished, or until a condition is true."""
         for _ in range(_MOST_STEPS):
             if self.ledger.end is not None or until():
                 return
@@ -211,12 +211,12 @@ class Rig:
 
 @attrs.define
 class Crashes:
-    """Ends a server at the n-th time that it comes to a point of the commit protocol.
+    """Crash of a server at the n-th time that it reaches a point of the commit protocol.
 
     Attributes:
-        point: where; empty for never.
-        countdown: how many times it gets by.
-        happened: whether it has ended one.
+        point: name of the point; empty for never.
+        countdown: number of passes before the crash.
+        happened: whether the crash has happened.
     """
 
     point: str = ""
@@ -225,7 +225,7 @@ class Crashes:
     passed: list[str] = attrs.field(factory=list)
 
     def at(self, point: str) -> None:
-        """The server is at this point."""
+        """Called when the server reaches a point."""
         self.passed.append(point)
         if self.point in (point, ANYWHERE):
             if not self.countdown:

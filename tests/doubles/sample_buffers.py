@@ -10,5 +10,5 @@ STRATEGY = WindowingStrategy(window_fn=GlobalWindows())
 
 
 def buffer(buffer_id: str, kind: BufferKind, *, bulk: bool = True) -> BufferPlan:
-    """A buffer in the global window."""
+    """Returns a buffer in the global window."""
     return BufferPlan(buffer_id, kind, STRATEGY, bulk)

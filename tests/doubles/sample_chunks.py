@@ -13,7 +13,7 @@ GLOBAL = encode_window(GLOBAL_WINDOW)
 
 
 def keyed_chunk(values: Iterable[bytes], timestamp_ms: int = 0) -> KeyedChunk:
-    """Rows whose key is the first byte of their value."""
+    """Returns rows whose key is the first byte of their value."""
     listed = list(values)
     ends = list(accumulate(map(len, listed)))
     keys = b"".join(value[:1] for value in listed)

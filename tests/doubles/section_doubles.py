@@ -29,7 +29,7 @@ PLAN = plan_of(
     ],
     [buffer("pairs", BufferKind.GROUPED), buffer("counts", BufferKind.STORED)],
 )
-"""The first two are a section; what it leaves has two readers."""
+"""Plan whose first two stages are a section; its output has two readers."""
 TRANSFORMS: Any = {
     "read": lambda _: {"out": [b"a1", b"b1", b"a2"]},
     "count": lambda groups: {"out": groups},
@@ -38,25 +38,25 @@ EXPECTED = {"a=2": 2, "b=1": 2}
 
 
 def broken(order: RunBundle, failure: UserFailure | None = None) -> BundleBroke:
-    """A section that user code broke, or else Spark."""
+    """Returns the failure of a section by user code, or by Spark."""
     attempt = order.attempt
     return BundleBroke(attempt, failure, "" if failure else "Spark lost it")
 
 
 def refused(order: RunBundle) -> SectionRefusal:
-    """A section that can't be run as one."""
+    """Returns the refusal of a section."""
     return SectionRefusal(order.attempt, "it has residuals")
 
 
 @attrs.define(eq=False)
 class FakeSections:
-    """Implements ``sections.ports.SectionHost``.
+    """Implementation of ``sections.ports.SectionHost``.
 
     Attributes:
-        waiting: what was started and has not ended, with its title.
-        history: the orders that were started.
-        answer: is asked first what comes of an order; None for what really does.
-        tasks: how far they are.
+        waiting: running sections with their titles.
+        history: orders of all started sections.
+        answer: function from an order to its outcome; None for the real outcome.
+        tasks: progress of the tasks.
     """
 
     plan: JobPlan
@@ -80,7 +80,7 @@ class FakeSections:
         return self.tasks
 
     def end_all(self) -> None:
-        """All that run come to their ends."""
+        """Finishes all running sections."""
         waiting, self.waiting = self.waiting, []
         for order, _, on_end in waiting:
             on_end(self.answer(order) or self.run(order))

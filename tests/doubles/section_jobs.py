@@ -1,4 +1,4 @@
-"""Jobs as the channel sees them whose sections are run on Spark, and what has come out of these."""
+"""Jobs, as the channel sees them, whose sections run on Spark, and the outputs of the sections."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class SectionJob:
 
 
 def texts(folder: Path, reply: BundleReply) -> list[str]:
-    """All texts in angle brackets among the elements that a section has put out."""
+    """Returns all texts in angle brackets among the output elements of a section."""
     rows = (row for output in reply.done.outputs for _, row in read_ref(folder, output.data.ref))
     return [text.decode() for row in rows for text in _TEXT.findall(bytes(row))]
 
 
 def goes_to_workers(module: str) -> None:
-    """Has functions and classes of a test module pickled as a whole: workers don't have it."""
+    """Pickles functions and classes of a test module by value, because workers can't import it."""
     known: Any = sys.modules[module]
     cloudpickle.register_pickle_by_value(known)

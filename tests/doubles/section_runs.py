@@ -36,7 +36,7 @@ Parcels = list[list[bytes]]
 
 
 def order_of(plan: JobPlan, stages: Iterable[str] | None = None) -> RunBundle:
-    """The first stages of a plan as a section, all by default: they begin with impulses."""
+    """Returns the order of a section of a plan's first stages, by default of all stages, which start with impulses."""
     roots = {output.collection: output.data for output in roots_of(plan)}
     parts = []
     for stage_id in stages or plan.stages:
@@ -60,10 +60,10 @@ def order_of(plan: JobPlan, stages: Iterable[str] | None = None) -> RunBundle:
 
 
 class Host:
-    """A process that runs bundles of sections, as `WorkerProcess` does; its artifacts are none.
+    """Process that runs bundles of sections, as `WorkerProcess` does, without artifacts.
 
     Attributes:
-        budget: how many bytes a bundle may group in memory; to be set before the first.
+        budget: memory limit of a bundle's grouping, bytes; set before the first bundle.
     """
 
     def __init__(self, plan: JobPlan, folder: Path) -> None:
@@ -127,11 +127,12 @@ class Host:
 
 
 class Run:
-    """One attempt at a section.
+    """Attempt at a section.
 
     Attributes:
-        between: may change what comes to a task, given its level, its number and the parcels.
-        attempts: how many tasks were begun, by which they are named.
+        between: function that can change the input of a task, given its level, number and shuffle
+            blocks.
+        attempts: number of started tasks, which names them.
     """
 
     def __init__(self, host: Host, order: RunBundle, shards: int = SHARDS) -> None:
@@ -152,13 +153,13 @@ class Run:
         return self.prepared.plan.tasks
 
     def task(self, level: int, number: int, parcels: list[bytes]) -> list[tuple[int, bytes]]:
-        """What one attempt at a task sends."""
+        """Runs one attempt at a task; returns its output."""
         self.attempts += 1
         task = SectionTask(self.host, self.prepared, level, number, self.attempts)
         return list(task.run(parcels))
 
     def level(self, level: int, before: Parcels) -> Parcels:
-        """What comes to each of the tasks after a level."""
+        """Runs a level; returns the input of each task of the next level."""
         sent: Parcels = [[] for _ in range(1 if level == self.levels - 1 else self.shards)]
         for number in range(self.tasks[level]):
             for shard, parcel in self.task(
@@ -168,14 +169,14 @@ class Run:
         return sent
 
     def all(self) -> SectionReply:
-        """All levels, and what they say at the end."""
+        """Runs all levels; returns their final reports."""
         parcels: Parcels = [[] for _ in range(self.shards)]
         for level in range(self.levels):
             parcels = self.level(level, parcels)
         return self.gathered(parcels[0])
 
     def gathered(self, parcels: list[bytes]) -> SectionReply:
-        """What the last task makes of parcels."""
+        """Runs the final task on shuffle blocks; returns its result."""
         inbox = SectionInbox(self.host.scratch / "last", 1 << 30)
         for parcel in parcels:
             inbox.take(parcel)

@@ -34,13 +34,13 @@ PLAN = plan_of([stage("stage", "in", splittable=True)], [buffer("in", BufferKind
 
 
 def nothing(values: list[bytes]) -> dict[str, list[bytes]]:
-    """A stage without output."""
+    """Returns a stage without output."""
     return {}
 
 
 @attrs.define(eq=False)
 class FakeChannel:
-    """The server as the process sees it: keeps what it is told."""
+    """Server side of the channel, which records the process's messages."""
 
     work: JobWork
     said: queue.SimpleQueue[Any] = attrs.field(factory=queue.SimpleQueue)
@@ -54,7 +54,7 @@ class FakeChannel:
 
     def send(self, message: Any) -> None:
         if isinstance(message, Beat):
-            return  # comes at any time
+            return  # the message can arrive at any time
         self.said.put(message)
 
     def next(self) -> Any:
@@ -63,7 +63,7 @@ class FakeChannel:
 
 @attrs.define(eq=False)
 class FakeEnvironment:
-    """All stages are one harness; building it may fail."""
+    """Environment that returns one harness for all stages; the construction may fail."""
 
     harness: FakeHarness
     error: Exception | None = None
@@ -82,7 +82,7 @@ class FakeEnvironment:
 
 @attrs.define(eq=False)
 class Served:
-    """A process in a lane, in a thread of its own."""
+    """Process in a lane, in a separate thread."""
 
     process: WorkerProcess
     channel: FakeChannel
@@ -98,7 +98,7 @@ class Served:
 
 
 class Serve(Protocol):
-    """Makes a process whose stages are all one harness, and has it serve lane 5."""
+    """Fixture function that creates a process with one harness for all stages, and lets it serve lane 5."""
 
     def __call__(
         self, harness: FakeHarness, plan: JobPlan = PLAN, *, durable: bool = False

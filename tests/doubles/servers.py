@@ -1,4 +1,4 @@
-"""A server with one job: its Spark jobs are threads, each lane a worker process of its own."""
+"""Server with one job: threads replace its Spark jobs, and each lane is a separate worker process object."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NO_LOOP = -1
 
 @attrs.define(eq=False, slots=False)
 class Reporter:
-    """Keeps what is reported; may refuse the end, as a server that stops does."""
+    """Recorder of reports, which can refuse the end of a job, as a stopping server does."""
 
     refuses: bool = False
     states: list[tuple[JobState, str | None]] = attrs.field(factory=list)
@@ -70,7 +70,7 @@ class Reporter:
 
 @attrs.define(eq=False)
 class FakeSpark:
-    """Spark jobs that are threads; each lane's thread is a worker process of its own."""
+    """Spark jobs as threads; each lane's thread is a separate worker process object."""
 
     folder: Path
     stages: dict[str, FakeHarness]
@@ -88,9 +88,9 @@ class FakeSpark:
     plan: JobPlan = PLAN
     cancelled: threading.Event = attrs.field(factory=threading.Event)
     section: Callable[[FakeSpark, RunBundle], SectionEnd] | None = None
-    """What comes of a section; None for what really does."""
+    """Function that returns a section's outcome; None for the real outcome."""
     hears: list[Any] = attrs.field(factory=list)
-    """What workers say that is for its sections alone."""
+    """Messages of workers for their sections."""
 
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
         if self.refuses:
@@ -126,7 +126,7 @@ class FakeSpark:
         self.closed.append(workers_gone)
 
     def end(self) -> None:
-        """Spark ends, and all that it has started."""
+        """Stops Spark and all its threads."""
         self.is_alive, self.refuses = False, "connection refused"
         for link in self.links:
             link.send(ExitNow())
@@ -242,7 +242,7 @@ class Server:
 
 
 def blocked(server: Server) -> threading.Event:
-    """Starts the job, up to where its last stage waits for the event."""
+    """Starts the job, up to the point at which its last stage waits for the event."""
     begun, go_on = threading.Event(), threading.Event()
 
     def wait(chunk: Any) -> None:

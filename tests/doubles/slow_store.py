@@ -1,4 +1,4 @@
-"""A server with as much of S3's protocol as one client needs, on a line that takes so many seconds for each MB."""
+"""Server with the part of the S3 protocol that one client needs, and a limited bandwidth."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _COMPLETE = (
 
 
 class SlowStore(ThreadingHTTPServer):
-    """All requests share the line.
+    """S3 server whose requests share the bandwidth.
 
     Args:
-        seconds: how long it takes for a MB.
+        seconds: duration of the transfer of 1 MB, seconds.
     """
 
     daemon_threads = True
@@ -39,12 +39,12 @@ class SlowStore(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def take(self, size: int) -> None:
-        """Takes as long as so many bytes take."""
+        """Sleeps for the duration of the transfer of these bytes."""
         with self._line:
             time.sleep(self._seconds * size / (1 << 20))
 
     def handle_error(self, *_: Any) -> None:
-        """Says nothing of clients that gave up."""
+        """Logs nothing for clients that closed their connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -52,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: SlowStore
 
     def do_POST(self) -> None:
-        """Begins an upload in parts, or ends it."""
+        """Starts or completes a multipart upload."""
         self._body()
         if self._query("uploads"):
             self.server.parts.clear()
@@ -63,16 +63,16 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(_COMPLETE.encode())
 
     def do_PUT(self) -> None:
-        """Takes a part."""
+        """Receives a part of an upload."""
         self.server.parts[int(self._query("partNumber"))] = self._body()
         self._answer(b"")
 
     def do_DELETE(self) -> None:
-        """Takes back an upload."""
+        """Aborts an upload."""
         self._answer(b"")
 
     def do_GET(self) -> None:
-        """Gives an object or a range of it, piece by piece."""
+        """Returns an object or a range of an object, piece by piece."""
         contents = self.server.objects[urlsplit(self.path).path]
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         if asked is None:

@@ -1,4 +1,4 @@
-"""A job of two stages whose last sees four values, run by a rig."""
+"""Job of two stages whose last stage gets four values, run by a rig."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def text(rig: Rig) -> str:
 
 
 def running(place: Path, **more: Any) -> tuple[Rig, FakeWorker, RunBundle]:
-    """A rig whose only lane has the bundle that sees all values, while nothing else is open."""
+    """Returns a rig whose only lane runs the bundle with all values, while no other bundle is open."""
     rig = Rig(
         place,
         plan_of(

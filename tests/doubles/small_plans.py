@@ -36,20 +36,20 @@ _CODER = WindowedValueCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
 
 
 def encoded(value: bytes, timestamp_ms: int = 0) -> bytes:
-    """A windowed value in the global window, as an SDK encodes it."""
+    """Returns a windowed value in the global window, encoded as an SDK encodes it."""
     timed = WindowedValue(value, Timestamp(micros=timestamp_ms * 1000), (GlobalWindow(),))
     return bytes(_CODER.encode_nested(timed))
 
 
 def chunk_of(values: Iterable[bytes], timestamp_ms: int = 0) -> ElementChunk:
-    """A chunk with these values, which tells where each ends."""
+    """Returns a chunk with these values and their end offsets."""
     parts = [encoded(value, timestamp_ms) for value in values]
     ends = list(accumulate(map(len, parts)))
     return ElementChunk(len(parts), b"".join(parts), ends, timestamp_ms)
 
 
 def values_of(chunk: ElementChunk) -> list[bytes]:
-    """The values of a chunk that are meant."""
+    """Returns the selected values of a chunk."""
     stream: Any = create_InputStream(bytes(chunk.data))
     values = [_CODER.decode_from_stream(stream, True).value for _ in range(chunk.count)]
     assert stream.size() == 0
@@ -57,7 +57,7 @@ def values_of(chunk: ElementChunk) -> list[bytes]:
 
 
 def elements(name: str, *values: bytes) -> Data:
-    """Data that holds these values inline."""
+    """Returns data with these values inline."""
     row = elements_row(0, chunk_of(values))
     facts = DataFacts(len(values), len(row.data), 0, windows=None)
     return Data(InlineRows(name, ((row.kind, row.data),)), facts)
@@ -72,7 +72,7 @@ def stage(
     groups: bool = False,
     splittable: bool = False,
 ) -> StagePlan:
-    """A stage that reads a buffer, or an impulse; ``outputs`` as in `StagePlan`."""
+    """Returns a stage that reads a buffer, or an impulse; ``outputs`` as in `StagePlan`."""
     outputs = outputs or {}
     spec = HarnessStage(
         stage_id,
@@ -88,7 +88,7 @@ def stage(
 
 
 def plan_of(stages: Iterable[StagePlan], buffers: Iterable[BufferPlan] = ()) -> JobPlan:
-    """A plan of these, named ``job-1``."""
+    """Returns a plan of these stages, named ``job-1``."""
     return JobPlan(
         JobContext("job-1", "name", "{}", {}),
         {one.stage_id: one for one in stages},
@@ -97,12 +97,12 @@ def plan_of(stages: Iterable[StagePlan], buffers: Iterable[BufferPlan] = ()) -> 
 
 
 def work_of(plan: JobPlan, stage_id: str, shards: int = 4) -> StageWork:
-    """What a process knows of a stage."""
+    """Returns the description of a stage for a process."""
     return StageWork.of(JobWork(plan, shards, StoreSpec("folder")), stage_id)
 
 
 def bundle_of(*inputs: Data | Input, shard: int | None = None, **more: Any) -> Bundle:
-    """A bundle as the scheduler opens it, with these inputs."""
+    """Returns a bundle with these inputs, as the scheduler opens it."""
     bundle = Bundle(
         number=7,
         attempt=1,
@@ -119,6 +119,6 @@ def bundle_of(*inputs: Data | Input, shard: int | None = None, **more: Any) -> B
 
 
 def cut(data: Data, first: int, last: int) -> Data:
-    """Elements ``first`` to before ``last`` of some whole data."""
+    """Returns the elements from ``first`` to before ``last`` of some data."""
     ref: RowsRef = attrs.evolve(data.ref, first=first, last=last)
     return Data(ref, attrs.evolve(data.facts, count=last - first))

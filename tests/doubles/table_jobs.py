@@ -28,7 +28,7 @@ BUFFER = BufferPlan("out", BufferKind.STORED)
 
 @attrs.frozen
 class TableJob:
-    """A job with files of its own."""
+    """Job with separate files."""
 
     session: SparkSession
     pools: WorkerPools
@@ -37,12 +37,12 @@ class TableJob:
     running: list[TableBundles] = attrs.field(factory=list)
 
     def stop(self) -> None:
-        """Has what runs end, as a cancel does."""
+        """Stops running bundles, as a cancel does."""
         for bundles in self.running:
             bundles.stop()
 
     def run(self, urn: str, payload: bytes, inputs: Sequence[Output] = (), attempt: int = 1) -> Any:
-        """What becomes of a bundle, in a thread of its own as in a server."""
+        """Runs a bundle in a separate thread, as a server does; returns its outcome."""
         spec = HarnessStage("stage1", "Tables/It", "", b"", InputEdge("in", InputKind.ELEMENTS), ())
         table = TablePlan(urn, payload, "rows")
         stage = StagePlan(spec, True, None, b"", {"write": "out"}, (), table=table)
@@ -59,13 +59,13 @@ class TableJob:
         return replies[0]
 
     def done(self, *args: Any, **more: Any) -> tuple[Output, ...]:
-        """What `run` has put out, where that is done."""
+        """Runs a bundle that must succeed; returns its outputs."""
         reply = self.run(*args, **more)
         assert isinstance(reply, BundleReply), reply
         return reply.done.outputs
 
     def elements(self, outputs: Sequence[Output]) -> list[bytes]:
-        """What was put out."""
+        """Returns the output elements."""
         return list(
             elements_of(FileCache.open(self.data.store), [Input(output.data) for output in outputs])
         )

@@ -1,4 +1,4 @@
-"""User code with state, played on what a stateful bundle gives a harness: functions are called."""
+"""User code with state, driven by the input of a harness for a stateful bundle, as function calls."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ NO_PANE = b"\x0f"
 
 
 def window(start: int, end: int) -> bytes:
-    """An encoded interval window (ms)."""
+    """Returns an encoded interval window; times are in milliseconds."""
     return encode_window(EngineWindow(start, end))
 
 
 @attrs.frozen
 class Row:
-    """An element: its value begins with its key, which is one byte."""
+    """Element whose value starts with its key of one byte."""
 
     value: bytes
     time: int = 0
@@ -57,12 +57,12 @@ class Row:
 
     @property
     def key(self) -> bytes:
-        """Its key."""
+        """Key of the element."""
         return self.value[:1]
 
 
 def batch(*rows: Row) -> pa.RecordBatch:
-    """Rows as a stage writes them for a stateful one."""
+    """Returns rows as a stage writes them for a stateful stage."""
     values = [_coder(row.window).encode_nested(_windowed(row)) for row in rows]
     ends = [len(b"".join(values[: n + 1])) for n in range(len(values))]
     windows: Any = [row.window for row in rows]
@@ -85,7 +85,7 @@ def _windowed(row: Row) -> Any:
 
 
 def rows_of(chunk: ElementChunk, coder: WindowCoder) -> list[Row]:
-    """The elements of a chunk."""
+    """Returns the elements of a chunk."""
     impl = _coder(GLOBAL if coder is WindowCoder.GLOBAL else b"any")
     stream: Any = create_InputStream(bytes(chunk.data))
     found = []
@@ -99,11 +99,11 @@ def rows_of(chunk: ElementChunk, coder: WindowCoder) -> list[Row]:
 
 
 class UserCode:
-    """Notes what it is called with, in order; override what it does then.
+    """Recorder of calls, in order; subclasses override the behavior.
 
     Attributes:
-        calls: elements' values, and tags of timers; a blank is where it was to settle.
-        dropped: the number of elements that its bundles dropped.
+        calls: values of elements, and tags of timers; a blank for a flush.
+        dropped: number of elements that its bundles dropped.
     """
 
     def __init__(self) -> None:
@@ -112,13 +112,13 @@ class UserCode:
         self.dropped = 0
 
     def element(self, row: Row) -> None:
-        """An element is processed."""
+        """Processes an element."""
 
     def timer(self, timer: StageTimer) -> None:
-        """A timer fires."""
+        """Called when a timer fires."""
 
     def settle(self) -> None:
-        """All before has been processed."""
+        """Called when all earlier input is processed."""
 
     def set(
         self,
@@ -136,11 +136,11 @@ class UserCode:
         )
 
     def cell(self, name: str, key: bytes, place: bytes = GLOBAL) -> StateCell:
-        """A cell of the transform."""
+        """Returns a state cell of the transform."""
         return StateCell(TRANSFORM, name, place, key)
 
     def play(self, chunks: Iterable[InputChunk], coder: WindowCoder) -> None:
-        """Takes what a harness is given."""
+        """Processes the input of a harness."""
         for chunk in chunks:
             match chunk:
                 case ElementChunk():

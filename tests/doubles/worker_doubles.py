@@ -36,17 +36,17 @@ from small_plans import chunk_of, values_of, work_of
 SHARDS = 2
 INTEGER = VarIntCoder()
 Transform = Callable[[list[bytes]], Mapping[str, list[bytes]]]
-"""From the values of a bundle to those of its outputs; groups come as ``key=value,value``."""
+"""Function from the values of a bundle to the values of its outputs; groups have the form ``key=value,value``."""
 
 
 def seen(value: bytes) -> MonitoringInfo:
-    """A count of one for this value, so that the sum tells how often it was processed."""
+    """Returns a metric of one for this value; its sum is the number of times that the value was processed."""
     labels = (("NAME", value.decode()),)
     return MonitoringInfo("beam:metric:x", metric_urns.SUM_INT64_TYPE, labels, INTEGER.encode(1))
 
 
 def seen_in(metrics: Iterable[Any]) -> dict[str, int]:
-    """How often each value was processed, by the metrics of a job."""
+    """Returns the number of times that each value was processed, from the metrics of a job."""
     counts = {}
     for info in metrics:
         if info.urn == "beam:metric:x":
@@ -56,14 +56,14 @@ def seen_in(metrics: Iterable[Any]) -> dict[str, int]:
 
 @attrs.define(eq=False)
 class FakeHarness:
-    """A stage as a function; implements ``beam_runner_worker.ports.StageHarness``.
+    """Stage as a function; implements ``beam_runner_worker.ports.StageHarness``.
 
     Attributes:
-        transform: what it does.
-        kinds: of the buffers of its outputs.
-        result: what a bundle says besides its metrics.
-        during: called with each chunk of input before it is taken.
-        splits: what the next splits answer.
+        transform: function of the stage.
+        kinds: buffer kinds of its outputs.
+        result: result of a bundle, without its metrics.
+        during: function that is called with each input chunk before its processing.
+        splits: results of the next splits.
     """
 
     transform: Transform
@@ -115,7 +115,7 @@ def _groups(chunk: GroupChunk) -> list[bytes]:
 
 
 def harnesses(plan: JobPlan, transforms: Mapping[str, Transform]) -> dict[str, FakeHarness]:
-    """A harness for every stage of a plan; those without a transform have no outputs."""
+    """Returns a harness for every stage of a plan; stages without a transform have no outputs."""
     return {
         name: FakeHarness(
             transforms.get(name, lambda values: {}),
@@ -127,14 +127,14 @@ def harnesses(plan: JobPlan, transforms: Mapping[str, Transform]) -> dict[str, F
 
 @attrs.define(eq=False)
 class FakeWorker:
-    """A worker process and the server's link to it; implements ``bundles.loop.BundleHost``.
+    """Worker process and the server's link to it; implements ``bundles.loop.BundleHost``.
 
     Attributes:
-        heard: when it said something last; always just now, if no test says another.
-        doing: what it says that it does; ``doing_since`` is since when.
-        told: the commands that it has not obeyed yet.
-        history: all that it was told.
-        in_loop: called when a bundle of a loop is processed, before the loop hears of it.
+        heard: time of its last message; the current time unless a test sets it.
+        doing: reported activity; ``doing_since`` is its start.
+        told: commands that it has not run yet.
+        history: all its commands.
+        in_loop: function that is called after a bundle of a loop, before the loop gets the result.
     """
 
     plan: JobPlan
@@ -164,7 +164,7 @@ class FakeWorker:
         return reply
 
     def start(self, order: RunBundle, stores: Stores | None = None) -> LocalBundle:
-        """A bundle that has not begun."""
+        """Starts a pending bundle."""
         stage = order.bundle.stage
         work = work_of(self.plan, stage, SHARDS)
         known = stores or ShardStores(self.folder)
@@ -181,7 +181,7 @@ class FakeWorker:
         return self.start(order).run()
 
     def loop(self, order: RunLoop) -> list[Any]:
-        """Runs a loop; gives all that the server is told."""
+        """Runs a loop; returns all its messages to the server."""
         said: list[Any] = []
         self.looping = TaskLoop(order, self.folder, self, said.append)
         last = self.looping.run()
@@ -190,5 +190,5 @@ class FakeWorker:
 
 
 def attempts_given(worker: FakeWorker) -> list[Attempt]:
-    """The attempts that a worker was told to run, in order."""
+    """Returns the attempts that a worker had to run, in order."""
     return [order.attempt for order in worker.history if isinstance(order, RunBundle)]

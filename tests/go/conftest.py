@@ -1,4 +1,4 @@
-"""The program of Go pipelines, the server they run on, and Python's expansion service."""
+"""The program of Go pipelines, the server that runs them, and Python's expansion service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pipelines, built from the Go SDK as it was published; minutes where nothing is built yet."""
+    """Builds the pipelines with the published Go SDK, which takes minutes without a build cache."""
     built = tmp_path_factory.mktemp("go") / "pipelines"
     subprocess.run(["go", "build", "-o", str(built), "."], cwd=HERE, check=True, timeout=900)
     return built
@@ -28,7 +28,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[JobServerProcess]:
-    """The server with its defaults; after the last test it must end and leave nothing."""
+    """Yields a server with default options; after the last test it must exit and leave no process and no file."""
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
         job_server(Path(folder), FAILING_SOON) as running,
@@ -38,7 +38,7 @@ def server() -> Iterator[JobServerProcess]:
 
 @pytest.fixture(scope="session")
 def expansion() -> Iterator[str]:
-    """The address of Python's expansion service."""
+    """Yields the address of Python's expansion service."""
     service = (sys.executable, "-m", "apache_beam.runners.portability.expansion_service_main")
     with serving((*service, "--fully_qualified_name_glob", "*"), "--port=") as address:
         yield address

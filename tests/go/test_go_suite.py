@@ -1,6 +1,6 @@
-"""Pipelines of Beam's Go SDK: a fixed part of its own integration tests, each sent over LOOPBACK.
+"""Pipelines of Beam's Go SDK: a fixed part of its integration tests over LOOPBACK.
 
-Their elements are checked in the pipeline, which fails where they are others.
+The pipelines check their elements, and fail if an element is wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECONDS = 60
 
 
 def run(program: Path, name: str, server: JobServerProcess, *flags: str) -> str:
-    """Runs a pipeline to its end; what it has written, empty if all went well."""
+    """Runs a pipeline to its end; returns its error output, empty after success."""
     endpoint = f"--endpoint={server.address}"
     done = subprocess.run(
         [str(program), "--pipeline", name, endpoint, "--environment_type=LOOPBACK", *flags],
@@ -35,16 +35,18 @@ def run(program: Path, name: str, server: JobServerProcess, *flags: str) -> str:
 
 
 @pytest.mark.timeout(900)
-def test_the_program_has_all_pipelines(program: Path) -> None:
+def test_go_program_contains_all_listed_pipelines(program: Path) -> None:
     listed = subprocess.run([str(program)], capture_output=True, text=True, timeout=60, check=True)
     assert listed.stdout.split() == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != OF_TWO_SDKS])
-def test_of_go(server: JobServerProcess, program: Path, name: str) -> None:
+def test_go_suite(server: JobServerProcess, program: Path, name: str) -> None:
     assert run(program, name, server) == ""
 
 
-def test_go_and_python_in_one_job(server: JobServerProcess, program: Path, expansion: str) -> None:
-    """A DataFrame of Python's, embedded, in the middle of a Go pipeline."""
+def test_job_with_go_and_python_steps_is_exact(
+    server: JobServerProcess, program: Path, expansion: str
+) -> None:
+    """The Go pipeline contains an embedded DataFrame transform of Python."""
     assert run(program, OF_TWO_SDKS, server, f"--expansion={expansion}") == ""

@@ -1,4 +1,4 @@
-"""A real HDFS for all tests of this folder."""
+"""Real HDFS servers for all tests of this folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from java_servers import class_path
 
 @pytest.fixture(scope="session")
 def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServers]:
-    """Both its servers."""
+    """Yields the namenode and the data node."""
     folder = tmp_path_factory.mktemp("hdfs")
     servers = HdfsServers(folder, class_path(POM, folder))
     try:

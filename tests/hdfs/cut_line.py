@@ -1,4 +1,4 @@
-"""A line to the namenode that is cut now and then, so that answers get lost of what was done."""
+"""Proxy to the namenode that closes connections at random, so that responses to completed requests get lost."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _BYTES = 1 << 16
 
 
 class CutLine:
-    """Takes connections, and leads them on.
+    """Proxy that accepts connections, and forwards them.
 
     Args:
-        port: of the namenode.
-        seed: of what is cut.
-        share: how many of the answers get lost, and the connection with them.
+        port: port of the namenode.
+        seed: seed of the lost responses.
+        share: share of the responses that get lost together with their connection.
 
     Attributes:
-        port: that clients take in place of it.
-        cuts: how often something was cut.
+        port: port for clients.
+        cuts: number of lost responses.
     """
 
     def __init__(self, port: int, seed: int, share: float) -> None:
@@ -33,7 +33,7 @@ class CutLine:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Takes no more."""
+        """Accepts no further connections."""
         self._listener.close()
 
     def _accept(self) -> None:

@@ -1,4 +1,4 @@
-"""What every store does, a real HDFS does, too, by a namenode and by a table of mounts."""
+"""A real HDFS fulfills the contract of stores, through a namenode and through a mount table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONTRACT = Path(__file__).parents[2] / "packages" / "storage" / "tests" / "stor
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["hdfs", "viewfs"])
-def test_hdfs_keeps_the_contract_of_stores(hdfs: HdfsServers, kind: str) -> None:
+def test_hdfs_store_fulfills_the_store_contract(hdfs: HdfsServers, kind: str) -> None:
     base = hdfs.url if kind == "hdfs" else "viewfs://tests"
     done = subprocess.run(
         [sys.executable, "-P", "-m", "pytest", "-k", "hdfs]", "-q", "-rs", str(_CONTRACT)],

@@ -1,4 +1,4 @@
-"""Whatever HDFS does meanwhile, what was taken is there, whole and once, and what was not is nowhere."""
+"""During HDFS faults, accepted data exists completely and once, and refused data doesn't exist."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hdfs_servers import DATA_NODE, NAMENODE, HdfsServers, write_settings
 
 _AWAY_SECONDS = 10.0
 _PATIENCE_SECONDS = 120.0
-"""More than a namenode takes to start, and to hear of all blocks again, on a busy machine."""
+"""Limit in seconds, longer than the start and the block reports of a namenode on a busy machine."""
 _MEGABYTES = 20
 
 
 @pytest.fixture
 def spec(hdfs: HdfsServers) -> Iterator[StoreSpec]:
-    """A folder that nobody else has, and that is gone after the test when its files are."""
+    """Yields a separate folder, which disappears after the test when its files are removed."""
     made = StoreSpec(f"{hdfs.url}/faults/{secrets.token_hex(8)}")
     yield made
     store = made.open()
@@ -54,9 +54,7 @@ StoreSpec(sys.argv[1]).open().put("file", Path("any"))
 """
 
 
-def test_nobody_sees_a_part_of_a_file_whose_writer_is_killed(
-    spec: StoreSpec, tmp_path: Path
-) -> None:
+def test_partial_file_of_a_killed_writer_is_invisible(spec: StoreSpec, tmp_path: Path) -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", _WRITER, spec.url], stdout=subprocess.PIPE, text=True
     )
@@ -77,7 +75,7 @@ def test_nobody_sees_a_part_of_a_file_whose_writer_is_killed(
     assert list(store.names()) == ["file"]
 
 
-def test_a_namenode_that_was_killed_is_waited_for(
+def test_killed_namenode_is_retried_until_it_is_back(
     hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path
 ) -> None:
     store = spec.open(_PATIENCE_SECONDS)
@@ -102,7 +100,7 @@ def test_a_namenode_that_was_killed_is_waited_for(
 
 
 @pytest.mark.parametrize("program", [NAMENODE, DATA_NODE], ids=["namenode", "data node"])
-def test_who_says_nothing_is_not_waited_for_without_end_and_may_come_back(
+def test_unresponsive_namenode_is_retried_for_a_limited_time(
     hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path, program: str
 ) -> None:
     patience = 3.0
@@ -120,14 +118,14 @@ def test_who_says_nothing_is_not_waited_for_without_end_and_may_come_back(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_answers_that_get_lost_lose_and_double_nothing(
+def test_lost_responses_lose_and_duplicate_no_data(
     hdfs: HdfsServers,
     spec: StoreSpec,
     tmp_path: Path,
     seed: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # A block of which the namenode alone knows keeps a file open for good, so a call for as long as it is waited for.
+    # A block that only the namenode knows keeps a file open, so that each call waits for its limit.
     monkeypatch.setattr(hdfs_calls, "_ANSWER_SECONDS", 2.0)
     line = CutLine(hdfs.port, seed, share=0.03)
     cut = StoreSpec(spec.url.replace(f":{hdfs.port}/", f":{line.port}/"))
@@ -138,7 +136,7 @@ def test_answers_that_get_lost_lose_and_double_nothing(
         taken: list[bool | None] = []
         for name in names:
             contents = f"{number} has {name}".encode()
-            # As the log does it: who is told that it was not the first looks whether it was.
+            # As in the log: a writer that gets "already exists" checks whether the file is its own.
             taken.append(store.create(name, contents) or store.read(name) == contents)
             source = tmp_path / f"{number}"
             source.write_bytes(contents)
@@ -160,7 +158,7 @@ def test_answers_that_get_lost_lose_and_double_nothing(
     store.delete(names)
 
 
-def test_a_name_service_whose_first_namenode_says_nothing_is_of_use(
+def test_name_service_with_an_unresponsive_first_namenode_works(
     hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:

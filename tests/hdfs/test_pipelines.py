@@ -1,4 +1,6 @@
-"""Jobs whose data and state are in a real HDFS, while its namenode is killed and the server is, too: nothing is lost, nothing comes twice."""
+"""Jobs with data and state in a real HDFS, while the namenode and the server are killed, lose and
+duplicate no element.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _AWAY_SECONDS = 20
 
 @pytest.fixture(scope="module")
 def running(hdfs: HdfsServers) -> Iterator[Lives]:
-    """A server, each life of which finds nothing of the last one but what is in HDFS; nothing of its jobs stays there."""
+    """Yields a server whose processes share only the data in HDFS; at the end, no file of its jobs may stay."""
     pickle_by_value(victims.__name__)
     flags = (f"--data-dir={hdfs.url}/data",)
     environment = hdfs.environment
@@ -44,7 +46,9 @@ def _has_begun(job: Job) -> bool:
 
 @pytest.mark.timeout(900, func_only=True)
 @pytest.mark.parametrize("victim", [bounded, unbounded], ids=lambda victim: victim.__name__)
-def test_every_element_arrives_once(hdfs: HdfsServers, running: Lives, victim: Victim) -> None:
+def test_elements_arrive_exactly_once_with_data_on_hdfs(
+    hdfs: HdfsServers, running: Lives, victim: Victim
+) -> None:
     job = submit(Pipelines(running.address, "embedded", []), victim, _COUNT, Path("/nowhere"))
     wait_until(lambda: _has_begun(job), 120, "the job begins")
     hdfs.kill(NAMENODE)

@@ -1,4 +1,4 @@
-"""What HDFS refuses is told in a line, with what to do, and as soon as it is known."""
+"""Refusals of HDFS are reported at once, in one line, with the fix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SOON = 20.0
 
 
 def refusal(url: str) -> str:
-    """What a server says that starts there, in a line."""
+    """Returns the error line of a server that starts with this URL."""
     began = time.monotonic()
     with pytest.raises(StoreError) as told:
         probe(StoreSpec(url))
@@ -29,14 +29,16 @@ def refusal(url: str) -> str:
     return said
 
 
-def test_a_user_who_may_not(hdfs: HdfsServers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hdfs_user_without_permission_is_refused(
+    hdfs: HdfsServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HADOOP_USER_NAME", "stranger")
     said = refusal(f"{hdfs.url}/theirs")
     assert "AccessControlException: Permission denied: user=stranger" in said
     assert "needs leave to write" in said
 
 
-def test_safe_mode(hdfs: HdfsServers) -> None:
+def test_hdfs_in_safe_mode_is_refused(hdfs: HdfsServers) -> None:
     hdfs.admin("-safemode", "enter")
     try:
         said = refusal(f"{hdfs.url}/safe")
@@ -48,7 +50,9 @@ def test_safe_mode(hdfs: HdfsServers) -> None:
 
 
 @pytest.mark.parametrize(("flag", "value"), [("-setQuota", "1"), ("-setSpaceQuota", "1m")])
-def test_a_quota_that_is_used_up(hdfs: HdfsServers, tmp_path: Path, flag: str, value: str) -> None:
+def test_hdfs_folder_with_exhausted_quota_is_refused(
+    hdfs: HdfsServers, tmp_path: Path, flag: str, value: str
+) -> None:
     spec = StoreSpec(f"{hdfs.url}/quota{flag}")
     source = tmp_path / "source"
     source.write_bytes(bytes(2 << 20))
@@ -59,14 +63,14 @@ def test_a_quota_that_is_used_up(hdfs: HdfsServers, tmp_path: Path, flag: str, v
     assert "the quota of a folder above is used up" in said
 
 
-def test_a_file_in_the_way(hdfs: HdfsServers, tmp_path: Path) -> None:
+def test_hdfs_path_blocked_by_a_file_is_refused(hdfs: HdfsServers, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"x")
     StoreSpec(f"{hdfs.url}/way").open().put("file", source)
     assert "there is a file in the way" in refusal(f"{hdfs.url}/way/file")
 
 
-def test_no_data_node(hdfs: HdfsServers) -> None:
+def test_hdfs_without_a_data_node_is_refused(hdfs: HdfsServers) -> None:
     with away(hdfs):
         said = refusal(f"{hdfs.url}/nowhere")
     assert "hdfs dfsadmin -report" in said
@@ -82,5 +86,5 @@ def away(hdfs: HdfsServers) -> Iterator[None]:
         hdfs.wait()
 
 
-def test_the_port_of_the_pages(hdfs: HdfsServers) -> None:
+def test_hdfs_web_port_is_refused(hdfs: HdfsServers) -> None:
     assert "not that of its pages" in refusal(f"hdfs://127.0.0.1:{hdfs.pages}/x")

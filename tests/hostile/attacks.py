@@ -31,7 +31,7 @@ ODD = (
 
 @attrs.define
 class Known:
-    """What the server has told so far that is good for later requests."""
+    """Data of earlier responses that is useful for later requests."""
 
     pipelines: list[bytes]
     jobs: list[str] = attrs.field(factory=lambda: ["none"])
@@ -39,7 +39,7 @@ class Known:
     tokens: list[str] = attrs.field(factory=lambda: ["none"])
 
     def learn(self, method: str, answer: bytes) -> None:
-        """Remember ids from an answer; the last hundred of each kind."""
+        """Stores ids from a response; the last hundred of each kind."""
         if method == f"{JOB}/Prepare":
             prepared = jobs.PrepareJobResponse.FromString(answer)
             self.preparations = [*self.preparations[-99:], prepared.preparation_id]
@@ -49,7 +49,7 @@ class Known:
 
 
 def attack(dice: random.Random, known: Known) -> tuple[str, list[bytes]]:
-    """A method, and the messages to send to it."""
+    """Returns a method, and the messages to send to it."""
     method = dice.choice(METHODS)
     build = _BUILDERS.get(method, _with_a_job)
     count = dice.choice((1, 1, 2, 5)) if method == STAGE else dice.choice((1, 1, 1, 1, 0, 2))
@@ -57,7 +57,7 @@ def attack(dice: random.Random, known: Known) -> tuple[str, list[bytes]]:
 
 
 def _spoilt(dice: random.Random, data: bytes) -> bytes:
-    """The bytes of a message as they are, or damaged in some way."""
+    """Returns the bytes of a message unchanged, or damaged."""
     match dice.randrange(9):
         case 0:
             return data[: dice.randrange(len(data) + 1)]
@@ -184,7 +184,7 @@ def _observe(dice: random.Random, known: Known) -> bytes:
 
 
 def _with_a_job(dice: random.Random, known: Known) -> bytes:
-    """All messages that name a job have its id in field 1."""
+    """Sets field 1, which is the job id in all messages that name a job."""
     return bytes(jobs.GetJobStateRequest(job_id=_text(dice, known.jobs)).SerializeToString())
 
 

@@ -1,4 +1,4 @@
-"""How much is sent; and the sample pipelines of the planner's tests."""
+"""Number of sent requests, and the sample pipelines of the planner's tests."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ sys.path[:0] = [str(_HERE), str(_HERE.parents[1] / "packages" / "planner" / "tes
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds how many requests are sent, and the seed that makes them."""
+    """Adds options for the number of requests and their seed."""
     parser.addoption("--requests", type=int, default=2_000)
     parser.addoption("--seed", type=int, default=random.SystemRandom().randrange(2**32))

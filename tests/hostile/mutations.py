@@ -26,7 +26,7 @@ _JSON = (None, True, 5, -1.5, "", "x", "\ud800", "reflect" + "/**/" * 40, [], [1
 
 
 def mutated(pipeline: bytes, seed: int, changes: int) -> bytes:
-    """The pipeline after some random changes, or what is left of it."""
+    """Returns the pipeline after some random changes."""
     random = Random(seed)
     proto = _protos.Pipeline.FromString(pipeline)
     for _ in range(changes):
@@ -48,7 +48,7 @@ def _change(proto: _protos.Pipeline, random: Random) -> None:
 
 
 def _places(message: Message) -> Iterator[tuple[Any, Any]]:
-    """Every field that is set, with the message that it is of."""
+    """Yields every set field with its message."""
     waiting: list[Any] = [message]
     while waiting:
         here = waiting.pop()
@@ -65,7 +65,9 @@ def _places(message: Message) -> Iterator[tuple[Any, Any]]:
 
 
 def _change_inside(message: Any, random: Random) -> bool:
-    """Changes the message, or the object of JSON, that is serialized in a payload; whether there is one."""
+    """Changes the message, or the JSON object, that is serialized in a payload; returns False without
+    such a payload.
+    """
     if message.payload.startswith(b"{"):
         told = json.loads(message.payload)
         told[random.choice(sorted(told))] = random.choice(_JSON)
@@ -139,7 +141,7 @@ def _change_list(root: Message, field: Any, items: Any, random: Random) -> None:
 
 
 def _other(root: Message, field: Any, value: Any, random: Random) -> Any:
-    """Another value of the same type: one that is elsewhere in the pipeline, or an odd one."""
+    """Returns another value of the same type: a value from elsewhere in the pipeline, or an unusual value."""
     if isinstance(value, str):
         if random.random() < 0.8:
             return random.choice(_texts(root))

@@ -1,4 +1,4 @@
-"""Whatever clients send, the server goes on serving: no INTERNAL, no traceback, no growth."""
+"""The server continues to serve under hostile requests: no INTERNAL status, no traceback, no growth."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REFUSED_RIGHTLY = {
     "FAILED_PRECONDITION",
     "UNIMPLEMENTED",
 } | {
-    # Two messages, or none, to a method that takes one; a stream that the client left.
+    # Two messages, or no message, for a unary method; a stream that the client cancelled.
     *("RESOURCE_EXHAUSTED", "CANCELLED", "DEADLINE_EXCEEDED"),
 }
 
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 @attrs.define
 class Attacked:
-    """The server's process, and what it has logged."""
+    """Process of the server, and its log."""
 
     process: subprocess.Popen[str]
     address: str
@@ -82,7 +82,7 @@ def server() -> Iterator[Attacked]:
 
 
 def pipelines() -> list[bytes]:
-    """A few pipelines that are right."""
+    """Returns a few valid pipelines."""
 
     def grouped(pipeline: beam.Pipeline) -> None:
         _ = pipeline | beam.Create([("a", 1), ("b", 2)]) | beam.GroupByKey()
@@ -109,7 +109,7 @@ def pipelines() -> list[bytes]:
 
 
 def serve_a_good_job(address: str, pipeline: bytes) -> float:
-    """Runs a job; how many seconds it took."""
+    """Runs a job; returns its duration, seconds."""
     began = time.monotonic()
     with JobClient(address, timeout=SECONDS) as client:
         job_id = client.submit(pipeline)
@@ -118,7 +118,7 @@ def serve_a_good_job(address: str, pipeline: bytes) -> float:
 
 
 @pytest.mark.timeout(14_400)
-def test_nothing_that_is_sent_harms_the_server(
+def test_hostile_requests_leave_the_server_working(
     request: pytest.FixtureRequest, server: Attacked
 ) -> None:
     count, seed = request.config.getoption("--requests"), request.config.getoption("--seed")
@@ -154,7 +154,7 @@ def test_nothing_that_is_sent_harms_the_server(
 def send(
     channel: grpc.Channel, known: Known, method: str, messages: list[bytes]
 ) -> tuple[str, str]:
-    """The code and text of the answer, of which what is of use is remembered."""
+    """Sends a request, stores useful data of the response, and returns its code and text."""
     call = channel.stream_stream(method)(iter(messages), timeout=SECONDS)
     try:
         for number, answer in enumerate(call):

@@ -29,7 +29,7 @@ SHAPES = [(build, flags) for build in samples.ALL for flags in (samples.EMBEDDED
 
 
 def attempt(pipeline: bytes) -> JobPlan | str:
-    """The plan, or why there is none."""
+    """Returns the plan, or the reason of the refusal."""
     job = attrs.evolve(samples.job_of(samples.built(samples.without_a_source)), pipeline=pipeline)
     began = time.thread_time()
     try:
@@ -60,7 +60,7 @@ def test_mutated_pipelines_are_planned_or_refused(
 
 
 @pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
-def test_what_is_whole_is_planned(build: samples.Build) -> None:
+def test_unmutated_pipelines_are_planned(build: samples.Build) -> None:
     proto = samples.built(build)
     samples.job_of(proto)
     assert isinstance(attempt(proto.SerializeToString()), JobPlan)

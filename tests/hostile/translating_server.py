@@ -1,5 +1,6 @@
-"""A job server that translates what it is given, as the real one does, and says that it has run: without
-Spark, to be attacked as a process of its own. Prints its address; ends with its standard input.
+"""Job server that translates pipelines as the real server does, and reports that they have run,
+without Spark. Tests attack it as a separate process. It prints its address, and exits when its
+standard input closes.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def run(job: JobSpec, reporter: JobReporter) -> Done:
 
 
 def main() -> None:
-    """Serves until standard input ends."""
+    """Serves until the standard input closes."""
     logs.configure("info", "text")
     with tempfile.TemporaryDirectory(prefix="hostile") as folder:
         state = Path(folder, "state")

@@ -1,4 +1,4 @@
-"""The classes of Java pipelines, and the server they run on."""
+"""Classes of Java pipelines, and the server that runs them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The pipelines and all they need, of the Java SDK as it was published; minutes where Maven has fetched nothing yet."""
+    """Builds the class path of the pipelines and the published Java SDK, which takes minutes without a Maven cache."""
     built = tmp_path_factory.mktemp("java")
     listed = built / "classpath"
     goals = ("compile", "dependency:build-classpath")
@@ -30,7 +30,7 @@ def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[JobServerProcess]:
-    """The server on plain processes; after the last test it must end and leave nothing."""
+    """Yields a server on plain processes; after the last test it must exit and leave no process and no file."""
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
         job_server(Path(folder), "--without-spark", FAILING_SOON) as running,

@@ -35,7 +35,7 @@ def _send_along() -> None:
 
 @pytest.fixture(scope="module")
 def service(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an expansion service."""
+    """Yields the address of an expansion service."""
     with expansion_service(tmp_path_factory.mktemp("expansion"), class_path) as address:
         yield address
 
@@ -44,12 +44,13 @@ def service(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def options(
     request: pytest.FixtureRequest, server: JobServerProcess, tmp_path: Path
 ) -> PipelineOptions:
-    """The options of a pipeline whose Python code runs in each kind of environment."""
+    """Returns the options of a pipeline whose Python code runs in each environment."""
     flags = ["--runner=PortableRunner", f"--job_endpoint={server.address}"]
     if request.param != "embedded":
         flags.append(f"--environment_type={request.param}")
     if request.param == "PROCESS":
-        # Beam's expansion service refuses `--environment_options` beside an environment of its own.
+        # Beam's expansion service refuses `--environment_options` together with an explicit
+        # environment.
         config = {"command": str(boot_command(tmp_path))}
         flags.append(f"--environment_config={json.dumps(config)}")
     return PipelineOptions(flags)
@@ -65,7 +66,7 @@ def java_transform(service: str, name: str, **config: object) -> SchemaAwareExte
     )
 
 
-def test_sequence_of_java_is_summed_by_python(service: str, options: PipelineOptions) -> None:
+def test_java_sequence_is_summed_by_python(service: str, options: PipelineOptions) -> None:
     with beam.Pipeline(options=options) as pipeline:
         sums = (
             pipeline
@@ -99,7 +100,7 @@ def test_jdbc_io_writes_and_reads_each_row_once(
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A Kafka broker."""
+    """Yields a Kafka broker."""
     folder = tmp_path_factory.mktemp("kafka")
     started = KafkaBroker(folder, java_servers.class_path(POM, folder))
     try:

@@ -18,7 +18,7 @@ SECONDS = 120
 
 @pytest.fixture(params=["LOOPBACK", "PROCESS"])
 def environment(request: pytest.FixtureRequest, class_path: str, tmp_path: Path) -> tuple[str, ...]:
-    """The options that name the environment; a PROCESS becomes the harness of the same class path."""
+    """Returns the options of the environment; a PROCESS becomes the harness with the same class path."""
     options = [f"--defaultEnvironmentType={request.param}"]
     if request.param == "PROCESS":
         boot = tmp_path / "boot"
@@ -35,7 +35,7 @@ def run(
     environment: Sequence[str],
     *options: str,
 ) -> str:
-    """Runs a program to its end; what it has written if it failed, else nothing."""
+    """Runs a program to its exit; returns its output if it failed, and an empty text otherwise."""
     to = ("--runner=PortableRunner", f"--jobEndpoint={server.address}", *environment)
     done = subprocess.run(
         ["java", "-cp", class_path, program, *to, *options],
@@ -47,7 +47,7 @@ def run(
     return "" if done.returncode == 0 else f"{program}: {done.stderr[-4000:]}"
 
 
-def test_words_are_counted(
+def test_java_wordcount_is_exact(
     server: JobServerProcess, class_path: str, environment: Sequence[str], tmp_path: Path
 ) -> None:
     files = (f"--input={TEXT}", f"--output={tmp_path / 'counts'}")
@@ -58,7 +58,7 @@ def test_words_are_counted(
     assert counts == {word: str(count) for word, count in collections.Counter(words).items()}
 
 
-def test_all_arrives_of_a_bundle_that_is_split_while_it_runs(
+def test_java_bundle_split_while_running_loses_no_element(
     server: JobServerProcess, class_path: str, environment: Sequence[str]
 ) -> None:
     assert run("LongBundle", class_path, server, environment) == ""

@@ -1,6 +1,7 @@
-"""Beam's own tests for runners, in Java: those of its classes that run pipelines of the whole model, over LOOPBACK.
+"""Beam's Java tests for runners: test classes with pipelines of the complete model, over LOOPBACK.
 
-What can't pass stands in ``tests/validates_runner/unsupported.toml``; what of it passes now must leave that file.
+``tests/validates_runner/unsupported.toml`` lists the tests that can't pass; a listed test that
+passes is an error.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _OUTCOME = re.compile(
 
 @pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.parametrize("name", CLASSES)
-def test_of_java(server: JobServerProcess, class_path: str, name: str) -> None:
+def test_java_suite(server: JobServerProcess, class_path: str, name: str) -> None:
     options = (
         "--runner=ServerRunner",
         f"--jobEndpoint={server.address}",
@@ -69,5 +70,5 @@ def test_of_java(server: JobServerProcess, class_path: str, name: str) -> None:
     assert failed == LISTED.keys() & outcomes.keys(), done.stdout[-20_000:]
 
 
-def test_every_test_that_is_listed_is_run() -> None:
+def test_java_suite_list_matches_the_executed_tests() -> None:
     assert all(test.rpartition(".")[0] in CLASSES for test in LISTED)

@@ -1,4 +1,4 @@
-"""A real Kafka for all tests of this folder."""
+"""Real Kafka broker for all tests of this folder."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from seeds import add_seed_options, run_for_each_seed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How many rounds of kills, and which."""
+    """Adds options for the number of rounds of kills and the seed."""
     add_seed_options(parser, rounds="how often the stream is run")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A round for each seed."""
+    """Generates a round for each seed."""
     run_for_each_seed(metafunc)
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """The broker."""
+    """Yields the broker."""
     folder = tmp_path_factory.mktemp("kafka")
     made = KafkaBroker(folder, class_path(POM, folder))
     try:
@@ -40,6 +40,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def temporary() -> Iterator[Path]:
-    """For temporary files; its path is short enough for sockets."""
+    """Yields a folder for temporary files with a path that is short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as folder:
         yield Path(folder)

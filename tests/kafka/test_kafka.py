@@ -1,4 +1,6 @@
-"""Records of a real Kafka's topics, each once, whatever is killed; and what is wrong with an address, a topic, or Spark."""
+"""Records of real Kafka topics arrive exactly once under kills; wrong addresses, topics and Spark
+setups are reported.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,11 @@ RECORDS = 200
 """Between kills."""
 PARTITIONS = 3
 FAST_SECONDS = 60.0
-"""In which what is wrong is told, on a machine that is busy; a client of Kafka's own waits for minutes."""
+"""Limit for an error report on a busy machine, seconds; a Kafka client waits for minutes."""
 
 
 def made(broker: KafkaBroker, name: str) -> str:
-    """A new topic."""
+    """Creates a new topic."""
     admin = kafka.admin.KafkaAdminClient(bootstrap_servers=broker.address)
     admin.create_topics([kafka.admin.NewTopic(name, PARTITIONS, 1)])
     admin.close()
@@ -54,19 +56,19 @@ def send(broker: KafkaBroker, topic: str, numbers: Iterable[int]) -> None:
 
 
 def of(broker: KafkaBroker, topic: str, **more: Any) -> dict[str, Any]:
-    """The options that read it from its beginning."""
+    """Returns the options that read a topic from its start."""
     address = {"kafka.bootstrap.servers": broker.address}
     return {**address, "subscribe": topic, "startingOffsets": "earliest", **more}
 
 
 @pytest.fixture(scope="module")
 def pipelines() -> Iterator[Pipelines]:
-    """Those of a server whose Spark knows Kafka."""
+    """Yields pipelines of a server whose Spark has the Kafka connector."""
     with tempfile.TemporaryDirectory(prefix="t") as folder, job_server(Path(folder), *SPARK) as one:
         yield Pipelines(one.address, "embedded", [])
 
 
-def test_a_topic_is_read_to_its_end(broker: KafkaBroker, pipelines: Pipelines) -> None:
+def test_kafka_topic_is_read_to_its_end(broker: KafkaBroker, pipelines: Pipelines) -> None:
     topic = made(broker, "bounded")
     send(broker, topic, range(100))
     with pipelines.new() as p:
@@ -76,7 +78,7 @@ def test_a_topic_is_read_to_its_end(broker: KafkaBroker, pipelines: Pipelines) -
 
 
 def said(job: Job) -> str:
-    """Why it failed, which is told soon and in a line."""
+    """Returns the error of a failed job, which must arrive within the limit, in one line."""
     began = time.monotonic()
     assert job.wait(FAST_SECONDS) is JobState.FAILED, time.monotonic() - began
     text = job.messages()[-1].text
@@ -86,7 +88,7 @@ def said(job: Job) -> str:
 
 
 @pytest.mark.parametrize("read", [ReadFromSpark, ReadStreamFromSpark])
-def test_what_is_wrong_is_told_soon(
+def test_kafka_configuration_error_is_reported_within_seconds(
     broker: KafkaBroker, pipelines: Pipelines, read: type[beam.PTransform]
 ) -> None:
     nobody = {**of(broker, "some"), "kafka.bootstrap.servers": "127.0.0.1:1,127.0.0.1:2"}
@@ -100,7 +102,7 @@ def test_what_is_wrong_is_told_soon(
         assert told in said(pipelines.job(p))
 
 
-def test_a_spark_that_does_not_know_kafka_is_told_what_it_lacks(
+def test_spark_without_kafka_connector_reports_the_missing_package(
     broker: KafkaBroker, temporary: Path
 ) -> None:
     with job_server(temporary, "--spark-master-url=local[1]") as server:
@@ -112,7 +114,7 @@ def test_a_spark_that_does_not_know_kafka_is_told_what_it_lacks(
 
 
 def counted(pipeline: beam.Pipeline, options: dict[str, Any]) -> None:
-    """Numbers of a topic, counted as they come by random keys, and in the end all together."""
+    """Counts the numbers of a topic by random keys as they arrive, and all together at the end."""
     pairs = (
         pipeline
         | ReadStreamFromSpark("kafka", options=options, columns=["value"], poll_seconds=0.1)
@@ -123,7 +125,7 @@ def counted(pipeline: beam.Pipeline, options: dict[str, Any]) -> None:
 
 
 def rage(running: Lives, broker: KafkaBroker, topic: str, job: Job, chance: random.Random) -> int:
-    """Sends numbers, and kills in between; how many numbers there are."""
+    """Sends numbers, and kills processes in between; returns the count of numbers."""
     total = 0
     for kind in (*KINDS, "broker", ""):
         for _ in range(4):
@@ -141,7 +143,7 @@ def rage(running: Lives, broker: KafkaBroker, topic: str, job: Job, chance: rand
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_each_record_arrives_once(
+def test_kafka_records_arrive_exactly_once(
     broker: KafkaBroker, temporary: Path, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)

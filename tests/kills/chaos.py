@@ -11,17 +11,17 @@ from lives import Lives
 
 ENDS_A_LIFE = ("server", "java")
 MOST_WORKERS = 3
-"""In one round: a bundle is tried four times."""
+"""Maximum kills of workers in a round, because a bundle has four attempts."""
 
 
 class Chaos:
-    """Kills, a few to a round.
+    """Random kills, a few in each round.
 
     Args:
-        lives: of the server.
-        seed: the same one waits as long and chooses the same kinds.
-        kinds: what to kill.
-        most: kills at most.
+        lives: server processes.
+        seed: seed of the delays and of the killed kinds.
+        kinds: kinds of processes to kill.
+        most: maximum number of kills.
     """
 
     def __init__(self, lives: Lives, seed: int, kinds: tuple[str, ...], most: int) -> None:
@@ -52,7 +52,7 @@ class Chaos:
 
 
 def strike(lives: Lives, kind: str, choose: int) -> bool:
-    """Kills one process, and has the server go on if that was its end; whether there was one."""
+    """Kills one process, and restarts the server if necessary; returns False if no process was found."""
     if not lives.kill(kind, choose):
         return False
     if kind in ENDS_A_LIFE:

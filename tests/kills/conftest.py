@@ -1,4 +1,4 @@
-"""Servers that are killed: their folders, the pipelines they run, and how often it is done."""
+"""Killed servers: their folders, their pipelines, and the number of rounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from seeds import add_seed_options, run_for_each_seed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How many random kills, and which."""
+    """Adds options for the number of random kills and the seed."""
     add_seed_options(parser, rounds="how often each pipeline is run")
     parser.addoption("--minutes", type=int, default=60, help="how long the soak takes")
     parser.addoption("--every", type=int, default=30, help="seconds from kill to kill in it")
@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A round for each seed."""
+    """Generates a round for each seed."""
     run_for_each_seed(metafunc)
 
 
@@ -43,27 +43,29 @@ def _send_along() -> None:
 
 @pytest.fixture
 def temporary() -> Iterator[Path]:
-    """For temporary files; its path is short enough for sockets."""
+    """Yields a folder for temporary files with a path that is short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 @pytest.fixture(scope="session")
 def boot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A command for PROCESS environments."""
+    """Returns a command for PROCESS environments."""
     return boot_command(tmp_path_factory.mktemp("boot"))
 
 
 @pytest.fixture
 def pipelines_of(boot: Path) -> Callable[[Lives, str], Pipelines]:
-    """Pipelines for a server, in an ``embedded``, ``LOOPBACK`` or ``PROCESS`` environment."""
+    """Returns a function that makes pipelines for a server, in an ``embedded``, ``LOOPBACK`` or
+    ``PROCESS`` environment.
+    """
     flags = environment_flags(boot)
     return lambda lives, environment: Pipelines(lives.address, environment, flags[environment])
 
 
 @pytest.fixture
 def points(tmp_path: Path) -> Points:
-    """Where processes look at what is to happen to them."""
+    """Returns the folder in which processes look for orders at crash points."""
     folder = tmp_path / "points"
     folder.mkdir()
     return Points(folder)

@@ -1,4 +1,4 @@
-"""Has processes of a server die, stop or be cut off at chosen points; and what must be true then."""
+"""Kills, stops or disconnects processes of a server at chosen points; and checks the results."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Points:
     folder: Path
 
     def set(self, point: str, word: str = "kill") -> None:
-        """The next process that passes the point does it."""
+        """Orders the next process that passes the point to run the action."""
         self._path(point).write_text(word)
 
     def is_hit(self, point: str) -> bool:
-        """Whether one has done it."""
+        """Returns True if a process has run the action."""
         return Path(f"{self._path(point)}.hit").exists()
 
     def pid(self, point: str) -> int:
-        """Which one it was."""
+        """Returns the id of the process that ran the action."""
         return int(Path(f"{self._path(point)}.hit").read_text().split()[0])
 
     def clear(self, point: str) -> None:
-        """Nobody is to do it any more."""
+        """Removes all orders."""
         self._path(point).unlink(missing_ok=True)
         Path(f"{self._path(point)}.hit").unlink(missing_ok=True)
 
@@ -45,7 +45,7 @@ class Points:
 
 @contextmanager
 def with_points(temporary: Path, state: Path, points: Points, *flags: str) -> Iterator[Lives]:
-    """A server whose processes look out for the points."""
+    """Returns the environment of a server whose processes check the points."""
     environment = {
         "PYTHONPATH": os.pathsep.join(filter(None, (HOOKS, os.environ.get("PYTHONPATH")))),
         "BEAM_KILL_POINTS": str(points.folder),
@@ -61,12 +61,12 @@ def submit(pipelines: Pipelines, victim: Victim, count: int, stop: Path) -> Job:
 
 
 def has_begun(job: Job) -> bool:
-    """Whether user code is at work: a section commits what it counts at its end."""
+    """Returns True if user code runs: a section commits its counters only at its end."""
     return any(job.metric("counters", "first")) or job.state().is_terminal
 
 
 def check(job: Job, count: int | None = None, state: JobState = JobState.DONE) -> None:
-    """Every number has arrived once, was committed once by each stage, and counted once in state."""
+    """Checks that every number arrived once, was committed once by each stage, and was counted once in state."""
     assert job.wait(180) is state, [m.text for m in job.messages()][-3:]
     told = counters(job)
     assert told["lost"] == told["doubled"] == told["wrong"] == 0, told
@@ -76,6 +76,6 @@ def check(job: Job, count: int | None = None, state: JobState = JobState.DONE) -
 
 
 def counters(job: Job) -> dict[str, int]:
-    """What the job tells of its numbers."""
+    """Returns the job's counters of its numbers."""
     names = ("arrived", "lost", "doubled", "first", "second", "wrong", "windows", "fired")
     return {name: job.counter(name) for name in names}

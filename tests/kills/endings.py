@@ -1,4 +1,6 @@
-"""How a stream ends that was killed at: all of it is read, it is drained, and each number has arrived once."""
+"""Expected end of a stream with killed processes: the stream is read completely, drained, and each
+number arrived once.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,15 @@ from waiting import wait_until
 
 
 def arrives_once(running: Lives, job: Job, total: int, seconds: float, told: str) -> None:
-    """Waits until a stream of `victims.check_stream`, behind ``Count("first")``, has read so many numbers, and drains it.
+    """Waits until a stream of `victims.check_stream`, behind ``Count("first")``, has read all its
+    numbers, and drains it.
 
     Args:
-        running: its server.
-        job: it.
-        total: how many numbers there are.
-        seconds: in which they are to be read.
-        told: what it is a stream of, and its seed, for who reads what was killed.
+        running: server of the job.
+        job: job of the stream.
+        total: count of numbers.
+        seconds: limit for the read, seconds.
+        told: description of the stream, with its seed, for error messages.
     """
     wait_until(
         lambda: job.counter("first") >= total,

@@ -1,4 +1,4 @@
-"""What a server, its processes and its state folder use, sampled over time; and whether it grows."""
+"""Resource use of a server, its processes and its state folder, sampled over time; and detection of growth."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ _PSS = re.compile(rb"^Pss:\s+(\d+) kB", re.MULTILINE)
 
 @attrs.frozen
 class Sample:
-    """One look.
+    """Resource use at one time.
 
     Attributes:
-        at: in seconds since 1970.
-        life: of the server, counted from 1.
-        pids: how many processes there were.
-        megabytes: of each kind of process: ``server``, ``java``, ``python`` (the daemons and workers).
-        threads: of all processes.
-        descriptors: open ones of all processes.
-        files: in the state folder.
-        file_megabytes: their size.
+        at: time, seconds since 1970.
+        life: number of the server process, from 1.
+        pids: number of processes.
+        megabytes: memory by kind of process: ``server``, ``java``, ``python`` (the daemons and
+            workers).
+        threads: threads of all processes.
+        descriptors: open descriptors of all processes.
+        files: number of files in the state folder.
+        file_megabytes: size of these files, megabytes.
     """
 
     at: float
@@ -44,7 +45,7 @@ class Sample:
 
 
 def look(lives: Lives, state: Path) -> Sample:
-    """Samples what runs now."""
+    """Samples the resource use of the running processes."""
     kinds = dict.fromkeys(lives.server.processes(), "python")
     kinds |= {pid: kind for kind in ("server", "java") for pid in lives.victims(kind)}
     megabytes: dict[str, float] = {}
@@ -64,18 +65,18 @@ def look(lives: Lives, state: Path) -> Sample:
 
 
 def line(sample: Sample) -> str:
-    """A sample as JSON."""
+    """Returns a sample as JSON."""
     return json.dumps(attrs.asdict(sample))
 
 
 @attrs.frozen
 class Arrival:
-    """Something has come to the stream's end.
+    """Arrival of a result at the end of a stream.
 
     Attributes:
         kind: ``number`` or ``window``.
-        at: when, in seconds since 1970.
-        late: how many seconds after it was due.
+        at: time, seconds since 1970.
+        late: delay after the due time, seconds.
     """
 
     kind: str
@@ -84,7 +85,7 @@ class Arrival:
 
 
 def arrivals(file: Path) -> list[Arrival]:
-    """What a stream has told."""
+    """Returns the arrivals that a stream reported."""
     found = []
     for text in file.read_text().splitlines():
         kind, at, late = text.split()
@@ -101,12 +102,14 @@ class Trend:
     last: float
 
     def grows(self, factor: float, slack: float) -> bool:
-        """Whether it has become larger than noise explains."""
+        """Returns True if the figure grew more than noise explains."""
         return self.last > self.first * factor + slack
 
 
 def trend(name: str, seen: Sequence[tuple[float, float]], part: float = 0.5) -> Trend:
-    """That of a figure that was seen at these times, oldest first; of its median, or where that part of it is below."""
+    """Returns the trend of a figure that was sampled at these times, oldest first: of its median or a
+    lower quantile.
+    """
     begin, end = seen[0][0], seen[-1][0]
     third = (end - begin) / 3
     first = [value for at, value in seen if at <= begin + third]
@@ -115,16 +118,16 @@ def trend(name: str, seen: Sequence[tuple[float, float]], part: float = 0.5) -> 
 
 
 class Spent:
-    """CPU seconds that a server's processes use during a ``with``.
+    """CPU time that a server's processes use during a ``with`` block.
 
-    Those that end meanwhile are in it, but for the last tenth of a second of each.
+    Processes that exit meanwhile count, except for the last 0.1 s of each process.
 
     Args:
-        lives: of the server.
-        since_birth: whether what they had used before counts, too.
+        lives: server processes.
+        since_birth: whether earlier CPU time counts, too.
 
     Attributes:
-        seconds: so far.
+        seconds: CPU time, seconds.
     """
 
     def __init__(self, lives: Lives, *, since_birth: bool = False) -> None:
@@ -173,7 +176,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def _megabytes(pid: int) -> float:
-    """Memory of its own, and its share of what it shares with others."""
+    """Returns the private memory of a process plus its share of shared memory."""
     try:
         found = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_bytes())
     except OSError:

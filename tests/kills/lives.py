@@ -17,7 +17,7 @@ from processes import FORKED, parent, threads
 from waiting import wait_until
 
 SERVING_SECONDS = 120.0
-"""How long a server may take from when Spark is up."""
+"""Limit for the start of a server after the start of Spark, seconds."""
 GONE_SECONDS = 60.0
 THREADS_OF_A_CHANNEL = 4
 """A worker process that has at least as many serves a job."""
@@ -31,18 +31,18 @@ _SERVES = re.compile(r"^(\S+)Z INFO beam_runner_jobservices\.server: serving the
 
 
 class Lives:
-    """The lives of one server.
+    """Consecutive processes of one server.
 
     Args:
-        temporary: for its temporary files.
-        state: its state folder, or the URL of a store.
-        flags: more of them.
-        environment: more of it.
+        temporary: folder for temporary files.
+        state: state folder, or URL of a store.
+        flags: additional flags.
+        environment: additional environment variables.
 
     Attributes:
-        count: of lives so far.
-        kills: how many processes of each kind were killed.
-        slowest: how many seconds a server took at most to serve from when Spark was up.
+        count: number of started processes.
+        kills: number of killed processes of each kind.
+        slowest: maximum time from the start of Spark to the start of service, seconds.
     """
 
     def __init__(
@@ -62,13 +62,14 @@ class Lives:
 
     @property
     def address(self) -> str:
-        """That of the Job API, the same in every life."""
+        """Address of the Job API, the same for all processes."""
         return self.server.address
 
     def victims(self, kind: str) -> list[int]:
-        """Process ids: of the ``server``, ``java``, ``executor``, ``daemon``, ``worker``, ``harness``.
+        """Returns process ids by kind: ``server``, ``java``, ``executor``, ``daemon``, ``worker``,
+        ``harness``.
 
-        Workers are those that serve a job; others wait to be given one.
+        Workers are only processes that serve a job, without standby workers.
         """
         processes = self.server.processes()
         match kind:
@@ -92,7 +93,9 @@ class Lives:
         raise ValueError(kind)
 
     def kill(self, kind: str, choose: int = 0) -> bool:
-        """Kills one process of a kind; whether there was one. Server and Java need `go_on` then."""
+        """Kills one process of a kind; returns False if no process was found. After a kill of server
+        or Java, `go_on` is needed.
+        """
         found = sorted(self.victims(kind))
         if not found:
             return False
@@ -118,7 +121,7 @@ class Lives:
         return code
 
     def go_on(self) -> float:
-        """The next life; the seconds from when Spark was up until it served."""
+        """Starts the next process; returns the seconds from the start of Spark to the start of service."""
         self.server = self._start()
         seconds = self.seconds_to_serve()
         self.slowest = max(self.slowest, seconds)
@@ -126,14 +129,14 @@ class Lives:
         return seconds
 
     def go_on_to_die(self) -> None:
-        """The next life, of which is known only that it is short."""
+        """Starts the next process, which is going to be killed soon."""
         try:
             self.server = self._start()
         except ServerEnded as error:
             self.server = error.server
 
     def seconds_to_serve(self) -> float:
-        """How long the server took from when Spark was up."""
+        """Returns the time from the start of Spark to the start of service, seconds."""
         wait_until(lambda: self._moments(_SERVES), 60, "its log tells that it serves")
         return self._moments(_SERVES)[0] - self._moments(_SPARK_UP)[0]
 

@@ -1,4 +1,4 @@
-"""A round of random kills: one job under fire."""
+"""Round of random kills during one job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JOB_SECONDS = 180
 def rage(
     lives: Lives, pipelines: Pipelines, victim: Victim, kinds: tuple[str, ...], seed: int
 ) -> None:
-    """Kills, then looks at what the job says; prints what was done to it."""
+    """Kills processes, then checks the results of the job; prints the kills."""
     job = submit(pipelines, victim, _COUNT, Path("/nowhere"))
     began = time.monotonic()
     told = {"seed": seed, "victim": victim.__name__, "environment": pipelines.environment}

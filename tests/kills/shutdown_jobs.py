@@ -16,7 +16,7 @@ SECONDS = 600.0
 
 
 def note_and_wait(folder: Path, name: str) -> None:
-    """Notes the process in a file, and waits; does nothing if the file is there: each attempt but the first passes."""
+    """Notes the process in a file, and waits; does nothing if the file exists, so that later attempts pass."""
     file = folder / name
     try:
         with file.open("x") as new:
@@ -27,12 +27,12 @@ def note_and_wait(folder: Path, name: str) -> None:
 
 
 class WaitOnce(beam.DoFn):
-    """Waits in a method of its first instance to get there.
+    """DoFn that waits in a method of the first instance that reaches it.
 
     Args:
-        folder: where the process is noted.
-        where: the name of the method.
-        seconds: the duration of each element before, which decides whether the loop runs the bundle.
+        folder: folder in which the DoFn notes its process.
+        where: name of the method.
+        seconds: duration of each earlier element, which decides whether the loop runs the bundle.
     """
 
     def __init__(self, folder: Path, where: str, seconds: float = 0.0) -> None:
@@ -52,10 +52,10 @@ class WaitOnce(beam.DoFn):
 
 
 class DeferRest(beam.DoFn):
-    """Notes the process, and asks for the rest of its work in ten minutes: the lane is idle until then.
+    """DoFn that notes its process, and defers its rest for ten minutes: the lane is idle until then.
 
     Args:
-        folder: where the process is noted.
+        folder: folder in which the DoFn notes its process.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -73,5 +73,5 @@ class DeferRest(beam.DoFn):
 
 
 def batch(pipeline: beam.Pipeline, step: beam.DoFn) -> None:
-    """Two stages, of which the second one waits."""
+    """Builds a pipeline of two stages, of which the second stage waits."""
     _ = pipeline | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(step)

@@ -1,6 +1,6 @@
-"""A stream of a steady rate whose right results are known: counts by key and window, and sums in state.
+"""Stream with a constant rate and known correct results: counts by key and window, and sums in state.
 
-Number ``i`` is due ``i / rate`` seconds after the start, which is its event time, too.
+Number ``i`` is due ``i / rate`` seconds after the start, and this is also its event time.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ WINDOW = 10
 """In seconds."""
 _PAUSE = 0.1
 _LATENCY_OF_EVERY = 50
-"""Number: the others tell nothing."""
+"""Distance of the numbers whose latency is reported."""
 
 
 @attrs.frozen
 class Stream:
-    """A stream to be.
+    """Parameters of a stream.
 
     Attributes:
-        start: in seconds since 1970; a multiple of `WINDOW`.
-        rate: numbers in a second.
-        seconds: how long it is; a multiple of `WINDOW`.
-        latencies: the file to which it writes when numbers have arrived, and how late.
+        start: start time, seconds since 1970; a multiple of `WINDOW`.
+        rate: numbers per second.
+        seconds: duration; a multiple of `WINDOW`.
+        latencies: file for the arrivals of numbers and their delays.
     """
 
     start: int
@@ -53,24 +53,24 @@ class Stream:
 
     @property
     def count(self) -> int:
-        """How many numbers there are."""
+        """Count of the numbers."""
         return self.rate * self.seconds
 
     def due(self, number: int) -> float:
-        """When a number is due; also its event time."""
+        """Returns the due time of a number, which is also its event time."""
         return self.start + number / self.rate
 
     def of_window(self, window: int, key: int) -> int:
-        """How many numbers of a key there are in the window that begins so many seconds after the start."""
+        """Returns the count of numbers of a key in the window that starts at this time after the start, seconds."""
         return _of_key(self.rate * (window + WINDOW), key) - _of_key(self.rate * window, key)
 
     def of_key(self, key: int) -> tuple[int, int]:
-        """How many numbers of a key there are, and their sum."""
+        """Returns the count of numbers of a key, and their sum."""
         return _of_key(self.count, key), sum(range(key, self.count, KEYS))
 
     @property
     def results(self) -> dict[str, int]:
-        """What the counters say in the end."""
+        """Returns the expected final counters."""
         windows = KEYS * (self.seconds // WINDOW)
         return {"right windows": windows, "wrong windows": 0, "right sums": KEYS, "wrong sums": 0}
 
@@ -154,7 +154,7 @@ class _Summed(beam.DoFn):
 
 
 class _Check(beam.DoFn):
-    """Compares results with the right ones; the counters are what is left of the stream."""
+    """DoFn that compares results with the expected results, and reports counters."""
 
     def __init__(self, stream: Stream, what: str) -> None:
         self._stream = stream
@@ -184,7 +184,7 @@ class _CheckSum(_Check):
 
 
 def tell(file: Path, kind: str, due: float) -> None:
-    """Appends when something has arrived, and how many seconds late. A bundle that is run again tells it again."""
+    """Appends an arrival and its delay, seconds. A retried bundle appends its arrivals again."""
     now = time.time()
     line = f"{kind} {now:.3f} {now - due:.3f}\n".encode()
     target = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -26,7 +26,7 @@ def _this_too() -> None:
 
 
 class Register(beam.DoFn):
-    """Tells of its callbacks by files."""
+    """DoFn that reports its callbacks by files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -54,10 +54,10 @@ def pipeline_of(pipelines: Pipelines, folder: Path) -> beam.Pipeline:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("environment", ["embedded", "LOOPBACK", "PROCESS"])
-def test_a_commit_that_fails(
+def test_failed_commit_fails_the_job_without_callbacks(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf, environment: str
 ) -> None:
-    """The job ends FAILED, with the bundle done and its callbacks not called."""
+    """The job becomes FAILED. The bundle has run, but its callbacks were not called."""
     folder = tmp_path / "callbacks"
     folder.mkdir()
     with with_points(temporary, tmp_path / "state", points) as running:
@@ -68,7 +68,7 @@ def test_a_commit_that_fails(
         assert points.is_hit(BEFORE)
         assert any("no space left" in message.text for message in job.messages())
         assert (count(folder, "registered"), count(folder, "called")) == (1, 0)
-        # The same one, where nothing fails.
+        # The same pipeline without a failure.
         job = pipelines.job(pipeline_of(pipelines, folder))
         assert job.wait(60) is JobState.DONE
         assert (count(folder, "registered"), count(folder, "called")) == (2, 1)
@@ -77,7 +77,7 @@ def test_a_commit_that_fails(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("point", "tries"), [(BEFORE, 2), (AFTER, 1)])
-def test_a_server_that_dies(
+def test_callbacks_of_a_killed_server_run_only_for_uncommitted_bundles(
     temporary: Path,
     tmp_path: Path,
     points: Points,
@@ -85,8 +85,9 @@ def test_a_server_that_dies(
     point: str,
     tries: int,
 ) -> None:
-    """Before the commit the bundle runs again, and its new callback is called. After it, the one
-    that is due is gone with the process that has it, and none takes its place.
+    """If the server is killed before the commit, the bundle runs again, and its new callback is
+    called. If the server is killed after the commit, the callback is lost with its process, and
+    nothing replaces it.
     """
     folder = tmp_path / "callbacks"
     folder.mkdir()

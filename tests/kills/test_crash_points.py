@@ -26,7 +26,7 @@ IN_A_STREAM = (
 )
 """Passed by a server again and again while a stream runs."""
 AT_THE_START = ("in recovery", "before sweep", "after sweep", "before begin", "after begin")
-"""Passed by a server that takes the job up again."""
+"""Crash points of a server that resumes a job."""
 AT_THE_END = ("before end", "after end", "before delete", "after delete")
 
 PipelinesOf = Callable[[Lives, str], Pipelines]
@@ -34,10 +34,10 @@ PipelinesOf = Callable[[Lives, str], Pipelines]
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_server_that_dies_at_every_point(
+def test_stream_with_server_killed_at_every_crash_point_is_exact(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf
 ) -> None:
-    """Life after life of one stream, each ended at another point; at last the stream ends."""
+    """Each server process of one stream is killed at another point. The last process finishes the stream."""
     stop = tmp_path / "stop"
     with with_points(temporary, tmp_path / "state", points) as running:
         job = submit(pipelines_of(running, "embedded"), unbounded, 10**6, stop)
@@ -60,10 +60,10 @@ def test_a_server_that_dies_at_every_point(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_server_that_dies_as_a_job_ends(
+def test_job_with_server_killed_at_its_end_is_resumed(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf
 ) -> None:
-    """Also before it has begun: once Run was answered, or the job is in the list, it goes on."""
+    """A job also resumes before its start, once `Run` has returned or the job is in the list."""
     with with_points(temporary, tmp_path / "state", points) as running:
         for point in AT_THE_END:
             points.set(point)

@@ -1,4 +1,4 @@
-"""Trends tell growth from noise."""
+"""Trends separate growth from noise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEADY = {"server": 130.0, "java": 380.0, "python": 200.0}
 
 
 def samples(**last: float) -> list[Sample]:
-    """Of an hour, each figure of which grows steadily up to what is given here."""
+    """Returns the samples of an hour, in which each figure grows steadily up to the given value."""
     draw = random.Random(1)
     found = []
     for number in range(720):
@@ -41,7 +41,7 @@ def growing(**last: float) -> list[str]:
     return [f.name for f, factor, slack in trends(samples(**last), []) if f.grows(factor, slack)]
 
 
-def test_what_is_flat() -> None:
+def test_flat_gauge_is_not_reported_as_growing() -> None:
     assert growing() == []
 
 
@@ -57,5 +57,5 @@ def test_what_is_flat() -> None:
         ("file_megabytes", 120, "MB of files"),
     ],
 )
-def test_what_grows(figure: str, last: float, name: str) -> None:
+def test_growing_gauge_is_reported(figure: str, last: float, name: str) -> None:
     assert growing(**{figure: last}) == [name]

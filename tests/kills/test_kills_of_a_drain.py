@@ -1,4 +1,4 @@
-"""Whatever is killed while a job drains: it ends drained, and all that its source has given counts once."""
+"""A drain ends drained and counts each read element once, whichever process is killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from victims import ENDLESS, unbounded
 from waiting import wait_until
 
 PAUSE_SECONDS = 0.6
-"""Between the drain and the first kill, and between kills, at most; the first comes at once at times."""
+"""Maximum pause between the drain and the first kill, and between kills, seconds; the first pause can be zero."""
 KINDS = {
     "embedded": ("worker", "server", "java"),
     "PROCESS": ("harness", "worker", "server"),
@@ -31,7 +31,7 @@ PipelinesOf = Callable[[Lives, str], Pipelines]
 @pytest.mark.slow
 @pytest.mark.timeout(ROUND_SECONDS)
 @pytest.mark.parametrize("environment", KINDS)
-def test_it_ends_drained(
+def test_drain_with_killed_processes_ends_drained(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, environment: str, seed: int
 ) -> None:
     chance = random.Random(seed)

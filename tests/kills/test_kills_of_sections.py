@@ -1,4 +1,4 @@
-"""Executors, workers and servers are killed while a section runs whose user code never answers the same twice: nothing is lost or doubled."""
+"""Killed executors, workers and servers lose and duplicate nothing in a section with nondeterministic user code."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ CONFS = {
         "spark.speculation": "true",
     },
 }
-"""What is held back from Spark, which then finds no damage of its own, and runs slow tasks twice."""
+"""Spark settings: the defaults; or no corruption checks of Spark, and speculative execution."""
 KINDS = ("worker", "worker", "daemon", "java", "server")
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
 _LIMIT = 120
 
 
 class Steps(beam.DoFn):
-    """Tells that it is at work, and takes its time."""
+    """DoFn that reports its work and sleeps."""
 
     def __init__(self, folder: Path, phase: str) -> None:
         self._file = folder / phase
@@ -93,7 +93,7 @@ def progress(folder: Path, phase: str) -> int:
 
 
 def is_at(folder: Path, phase: str, share: float) -> bool:
-    """Whether a section has come so far, be it again."""
+    """Returns True if a section has reached a step, in any attempt."""
     if phase == "exchange":
         return progress(folder, "map") >= COUNT and progress(folder, "reduce") > 0
     if phase == "second exchange":
@@ -104,7 +104,7 @@ def is_at(folder: Path, phase: str, share: float) -> bool:
 
 
 def executors() -> list[int]:
-    """Those of this process's own Spark."""
+    """Returns the executors of this process's Spark."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -130,7 +130,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[RunningSpark]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("phase", PHASES)
-def test_nothing_is_lost_or_doubled(
+def test_section_with_killed_processes_loses_and_duplicates_no_element(
     phase: str, seed: int, spark: RunningSpark, tmp_path: Path
 ) -> None:
     chance = random.Random(f"{seed} {phase}")
@@ -183,7 +183,7 @@ def test_nothing_is_lost_or_doubled(
 
 @pytest.mark.slow
 @pytest.mark.timeout(ROUND_SECONDS)
-def test_servers_and_workers_die_under_one(
+def test_section_with_killed_servers_and_workers_is_exact(
     temporary: Path,
     tmp_path: Path,
     pipelines_of: Callable[[Lives, str], Pipelines],
@@ -191,5 +191,5 @@ def test_servers_and_workers_die_under_one(
 ) -> None:
     with lives(temporary, tmp_path / "state", "--bulk=always") as running:
         rage(running, pipelines_of(running, "embedded"), bounded, KINDS, seed)
-        if running.count == 1:  # else it may have been committed in an earlier life
+        if running.count == 1:  # a previous process may have committed it
             assert any("section of " in line for line in running.server.log)

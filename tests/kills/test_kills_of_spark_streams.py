@@ -32,7 +32,7 @@ PipelinesOf = Callable[[Lives, str], Pipelines]
 
 
 def counted(pipeline: beam.Pipeline, folder: Path) -> None:
-    """Numbers of files, counted as they come by random keys, and in the end all together."""
+    """Counts the numbers of files by random keys as they arrive, and all together at the end."""
     from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
     schema = StructType([StructField("id", LongType()), StructField("at", TimestampType())])
@@ -63,7 +63,7 @@ def arrives(folder: Path, number: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(ROUND_SECONDS)
-def test_each_row_arrives_once(
+def test_spark_stream_rows_arrive_exactly_once_with_killed_processes(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, seed: int
 ) -> None:
     chance = random.Random(seed)

@@ -22,7 +22,7 @@ SLOWER = 1.25
 AT_ONCE = 6
 QUIET_SECONDS = 60
 CPU_SECONDS = 3.0
-# Beam's client lists all that is installed for each job, which takes longer than the job.
+# Beam's client lists all installed packages for each job, which takes longer than the job.
 QUICK = "--experiments=disable_logging_submission_environment"
 
 PipelinesOf = Callable[[Lives, str], Pipelines]
@@ -36,7 +36,7 @@ def small(pipelines: Pipelines) -> Job:
     return pipelines.job(pipeline)
 
 
-def test_one_job_after_the_other(
+def test_sequential_small_jobs_leave_nothing_behind(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, request: pytest.FixtureRequest
 ) -> None:
     count = request.config.getoption("--jobs")
@@ -61,7 +61,7 @@ def test_one_job_after_the_other(
     assert cpu[-1] <= cpu[1] * SLOWER
 
 
-def test_several_at_once_after_a_rest(
+def test_concurrent_small_jobs_after_an_idle_period_leave_nothing_behind(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf
 ) -> None:
     with lives(temporary, tmp_path / "state") as running:

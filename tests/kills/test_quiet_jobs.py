@@ -1,6 +1,6 @@
-"""A job that goes well leaves no warning, error, traceback or gRPC's ``goaway`` in the log of anybody.
+"""A successful job leaves no warning, error, traceback or gRPC ``goaway`` in any log.
 
-Not in CI: on a machine that has too much to do, Spark remarks on tasks that end late.
+CI doesn't run this test: on a busy machine, Spark warns of tasks that finish late.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from lives import Lives, lives
 
 pytestmark = pytest.mark.slow
 LOUD = re.compile(r"\b(WARN|WARNING|ERROR|CRITICAL|FATAL)\b|Traceback|Exception\b|(?i:goaway)")
-# What Beam's own harness says of every job, wherever it is started.
+# Messages of Beam's own harness for every job.
 OF_HARNESSES = ("No session file found", "Discarding unparseable args")
 
 
 def good(pipeline: beam.Pipeline) -> None:
-    """With shuffles and a side input."""
+    """Builds a pipeline with shuffles and a side input."""
     side = beam.pvalue.AsDict(pipeline | "side" >> beam.Create([("a", 1)]))
     pairs = pipeline | beam.Create([("a", n) for n in range(100)]) | beam.Reshuffle()
     sums = pairs | beam.CombinePerKey(sum) | beam.Map(lambda p, d: p[1] + d[p[0]], side)
     assert_that(sums, equal_to([4951]))
 
 
-def test_good_jobs_are_not_heard_of(
+def test_successful_jobs_log_no_warning(
     temporary: Path,
     tmp_path: Path,
     pipelines_of: Callable[[Lives, str], Pipelines],

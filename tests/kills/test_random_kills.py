@@ -28,7 +28,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("environment", KINDS)
-def test_on_one_machine(
+def test_random_kills_on_one_machine_keep_the_result_exact(
     temporary: Path,
     tmp_path: Path,
     pipelines_of: PipelinesOf,
@@ -40,7 +40,7 @@ def test_on_one_machine(
         rage(running, pipelines_of(running, environment), victim, KINDS[environment], seed)
 
 
-def test_on_a_cluster(
+def test_random_kills_on_a_cluster_keep_the_result_exact(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, victim: Victim, seed: int
 ) -> None:
     """Executors die, too."""
@@ -48,10 +48,10 @@ def test_on_a_cluster(
         rage(running, pipelines_of(running, "embedded"), victim, KINDS_ON_A_CLUSTER, seed)
 
 
-def test_the_next_server_goes_on(
+def test_next_server_resumes_from_the_contents_of_a_store(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, victim: Victim, seed: int
 ) -> None:
-    """The next server has nothing of the last one but the contents of a store."""
+    """The next server gets nothing from the previous server but the contents of a store."""
     store = f"file://{tmp_path}/store"
     with lives(temporary, f"{store}/state", f"--data-dir={store}/data") as running:
         rage(running, pipelines_of(running, "embedded"), victim, KINDS_WITH_A_STORE, seed)

@@ -1,4 +1,4 @@
-"""What a restart with several streams costs until all of them move again."""
+"""Time from a restart with several streams until all streams make progress."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ RATE = 100
 SECONDS = 600
 MOVING_SECONDS = 120
 CPU_SECONDS = 15.0
-"""It takes ten on a busy machine."""
+"""Limit in CPU seconds; the restart takes 10 s on a busy machine."""
 
 
-def test_three_streams_move_again(
+def test_restarted_server_resumes_three_streams(
     temporary: Path, tmp_path: Path, pipelines_of: Callable[[Lives, str], Pipelines]
 ) -> None:
     with lives(temporary, tmp_path / "state") as running:
@@ -46,7 +46,7 @@ def test_three_streams_move_again(
 
 
 def _moved(streams: list[Stream], since: float) -> bool:
-    """Whether a number of each has come to its end since then."""
+    """Returns True if a number of each stream has reached its end since this time."""
     return all(
         stream.latencies.exists() and any(one.at > since for one in arrivals(stream.latencies))
         for stream in streams

@@ -1,6 +1,6 @@
-"""What CI sees of kills: workers at every point of the commit protocol, a server in a commit, and Spark.
+"""Kills in CI: workers at every point of the commit protocol, a server in a commit, and Spark.
 
-All on one server. The sessions that take longer kill everything everywhere.
+All tests share one server. Longer sessions kill every process at every point.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IN_A_WORKER = (
     ("before state", "after state", "after bundle"),
     ("before reply", "after reply"),
 )
-"""A bundle is tried four times, so no more than three of them in one job."""
+"""Crash points of workers. A bundle has four attempts, so a job has three crash points at most."""
 IN_A_LOOP = ("before loop state", "after loop state", "after loop reply")
 HIT_SECONDS = 60.0
 COUNT = 400
@@ -39,7 +39,7 @@ def module_points(tmp_path_factory: pytest.TempPathFactory) -> Points:
 
 @pytest.fixture(scope="module")
 def running(module_points: Points, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
-    """A server whose processes look out for the points."""
+    """Yields a server whose processes check the crash points."""
     with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as temporary:
         state = tmp_path_factory.mktemp("server") / "state"
         with with_points(Path(temporary), state, module_points) as lives:
@@ -47,7 +47,7 @@ def running(module_points: Points, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.parametrize("victim", [bounded, unbounded], ids=lambda victim: victim.__name__)
-def test_workers_that_die_at_every_point(
+def test_worker_killed_at_every_crash_point_loses_no_element(
     running: Lives,
     module_points: Points,
     tmp_path: Path,
@@ -64,7 +64,7 @@ def test_workers_that_die_at_every_point(
         assert [point for point in passed if not module_points.is_hit(point)] == []
 
 
-def test_workers_that_die_in_a_loop(
+def test_workers_killed_in_a_loop_fail_the_job(
     running: Lives, module_points: Points, tmp_path: Path, pipelines_of: PipelinesOf
 ) -> None:
     for point in IN_A_LOOP:
@@ -74,7 +74,7 @@ def test_workers_that_die_in_a_loop(
         assert module_points.is_hit(point), point
 
 
-def test_a_server_that_dies_in_a_commit_and_then_loses_spark(
+def test_server_killed_in_a_commit_and_then_without_spark_is_exact(
     running: Lives, module_points: Points, tmp_path: Path, pipelines_of: PipelinesOf
 ) -> None:
     count = NUMBERS_WHILE_A_SERVER_DIES
@@ -90,5 +90,5 @@ def test_a_server_that_dies_in_a_commit_and_then_loses_spark(
 
 
 def quick(pipeline: beam.Pipeline, count: int, stop: Path) -> None:
-    """A stream so small that it is done in one loop."""
+    """Builds a stream that is small enough for one loop."""
     unbounded(pipeline, count, stop, seconds=0.0)

@@ -1,8 +1,10 @@
-"""Kills each kind of process in each state, on plain processes, and compares detectors and outcomes with the table.
+"""Kills each kind of process in each state, on plain processes, and compares detectors and outcomes
+with the table.
 
-The table is `beam_runner_runtime.shutdown.kills`. States that only the channel tells apart are in
-``packages/runtime/tests/shutdown/test_killed_workers.py``. No test judges a duration: a limit of a component that must not detect
-the loss is raised to ten minutes instead, which `server_with_limits.py` does.
+The table is `beam_runner_runtime.shutdown.kills`.
+``packages/runtime/tests/shutdown/test_killed_workers.py`` covers states that differ only in the
+channel. No test checks a duration. Instead, `server_with_limits.py` raises the limit of a component
+that must not detect the loss to ten minutes.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ def forked(server: JobServerProcess) -> list[int]:
 
 
 def reaper_of(server: JobServerProcess) -> int:
-    """The only forked process whose parent is the server."""
+    """Returns the only forked process whose parent is the server."""
     (found,) = [pid for pid in forked(server) if parent(pid) == server.process.pid]
     return found
 
@@ -118,7 +120,7 @@ def noticed(server: JobServerProcess, since: int) -> set[Detector]:
 def check_notices(
     server: JobServerProcess, since: int, state: object, *, at_least: bool = False
 ) -> None:
-    """Waits until all detectors of the row that log have logged, and checks that no other one has."""
+    """Waits until all logging detectors of the row have logged, and checks that no other detector has logged."""
     expected = {one for one in row_of(state).detectors if one.value.is_logged}
     wait_until(
         lambda: expected <= noticed(server, since),
@@ -146,7 +148,7 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def test_table_of_kills_is_covered_by_tests() -> None:
+def test_kill_table_is_covered_by_tests() -> None:
     here = {
         *(WorkerState.STANDING_BY, WorkerState.ENDING),
         *(LaneState.BUNDLE, LaneState.LOOP, LaneState.IDLE, LaneState.STARTING),
@@ -160,8 +162,8 @@ def test_table_of_kills_is_covered_by_tests() -> None:
 
 
 @pytest.mark.parametrize("state", [LaneState.STARTING, WorkerState.STANDING_BY])
-def test_killed_worker_that_stands_by_is_replaced(server: JobServerProcess, state: object) -> None:
-    """The first lane of a job starts in that process: a lane is in the same place while it starts."""
+def test_killed_standby_worker_is_replaced(server: JobServerProcess, state: object) -> None:
+    """The first lane of a job starts in the standby process, and a starting lane is in the same process."""
     wait_until(lambda: workers_of(server), SECONDS, "a process stands by")
     since, workers = len(server.log), workers_of(server)
     for worker in workers:
@@ -171,7 +173,7 @@ def test_killed_worker_that_stands_by_is_replaced(server: JobServerProcess, stat
 
 
 @pytest.mark.parametrize("state", [LaneState.LOOP, LaneState.BUNDLE])
-def test_killed_worker_at_work_is_noticed_and_its_bundle_runs_again(
+def test_killed_busy_worker_is_detected_and_its_bundle_runs_again(
     state: LaneState, tmp_path: Path
 ) -> None:
     program = WITHOUT_LOOP if state is LaneState.BUNDLE else LIMITED
@@ -183,7 +185,7 @@ def test_killed_worker_at_work_is_noticed_and_its_bundle_runs_again(
         assert job.wait(SECONDS) is JobState.DONE
 
 
-def test_killed_worker_with_an_idle_lane_is_noticed(
+def test_killed_worker_with_an_idle_lane_is_detected(
     server: JobServerProcess, tmp_path: Path
 ) -> None:
     pipelines = Pipelines(server.address, "", ["--streaming"])
@@ -200,7 +202,7 @@ def test_killed_worker_with_an_idle_lane_is_noticed(
     assert job.wait(SECONDS) is JobState.CANCELLED
 
 
-def test_killed_worker_in_teardown_is_noticed_and_the_job_ends(tmp_path: Path) -> None:
+def test_killed_worker_in_teardown_is_detected_and_the_job_finishes(tmp_path: Path) -> None:
     with running(teardown_seconds=NEVER) as server:
         job = submit(server, WaitOnce(tmp_path, "teardown"))
         worker, since = waiting_process(tmp_path, "teardown"), len(server.log)
@@ -212,7 +214,7 @@ def test_killed_worker_in_teardown_is_noticed_and_the_job_ends(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("state", "where"), [(HarnessState.WORKING, "process"), (HarnessState.ENDING, "teardown")]
 )
-def test_killed_harness_is_noticed_by_its_worker(
+def test_killed_harness_is_detected_by_its_worker(
     server: JobServerProcess, boot: Path, tmp_path: Path, state: HarnessState, where: str
 ) -> None:
     since = len(server.log)
@@ -223,7 +225,7 @@ def test_killed_harness_is_noticed_by_its_worker(
     assert not noticed(server, since) & {Detector.CHANNEL, Detector.WORKER_EXIT, Detector.TEARDOWN}
 
 
-def test_harness_that_is_killed_before_it_connects_is_started_again(
+def test_harness_killed_before_it_connects_is_restarted(
     server: JobServerProcess, boot: Path, tmp_path: Path
 ) -> None:
     command = tmp_path / "command"
@@ -255,7 +257,7 @@ job.wait(600)
 """
 
 
-def test_killed_program_of_loopback_fails_its_job(server: JobServerProcess, tmp_path: Path) -> None:
+def test_killed_loopback_program_fails_its_job(server: JobServerProcess, tmp_path: Path) -> None:
     here = Path(__file__).parent
     text = PROGRAM.format(
         kills=str(here),
@@ -291,8 +293,8 @@ def test_killed_fork_server_is_replaced_and_bundles_run_again(
         assert job.wait(SECONDS) is JobState.DONE
 
 
-def test_killed_server_that_serves_leaves_no_process(boot: Path, tmp_path: Path) -> None:
-    """The reaper waits for ten minutes here: so workers end because they notice the loss by themselves."""
+def test_killed_running_server_leaves_no_process(boot: Path, tmp_path: Path) -> None:
+    """The reaper has a limit of ten minutes in this test, so workers must detect the loss themselves."""
     with running(orphan_seconds=NEVER) as server:
         submit(server, WaitOnce(tmp_path, "process"), *environment_flags(boot)["PROCESS"])
         harness = waiting_process(tmp_path, "process")
@@ -305,10 +307,10 @@ def test_killed_server_that_serves_leaves_no_process(boot: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     "state", [ServerState.STOPPING, ReaperState.ENDING, ForkServerState.STOPPING]
 )
-def test_killed_process_of_a_server_that_stops_leaves_no_process(
+def test_killed_process_of_a_stopping_server_leaves_no_process(
     state: object, tmp_path: Path
 ) -> None:
-    """User code in `teardown` keeps the server from its end."""
+    """User code in `teardown` delays the server's exit."""
     with running(teardown_seconds=NEVER, server_jobs_seconds=NEVER, orphan_seconds=3.0) as server:
         submit(server, WaitOnce(tmp_path, "teardown"))
         waiting_process(tmp_path, "teardown")
@@ -327,7 +329,7 @@ def test_killed_process_of_a_server_that_stops_leaves_no_process(
         wait_until(lambda: not server.processes(), SECONDS, lambda: f"{server.processes()}")
 
 
-def test_killed_server_that_starts_leaves_no_process() -> None:
+def test_killed_starting_server_leaves_no_process() -> None:
     """The fork server exists before the server serves."""
     mark = uuid.uuid4().hex
     command = [sys.executable, "-m", "beam_spark_executor.cli", "--job-port", "0", *FLAGS]

@@ -32,7 +32,7 @@ START_SECONDS = 15
 END_SECONDS = 30
 """Before the end nothing is killed any more."""
 MEGABYTES = {"server": 20.0, "files": 50.0}
-"""What may be added once it is warm."""
+"""Allowed growth of a warm server, megabytes."""
 
 PipelinesOf = Callable[[Lives, str], Pipelines]
 
@@ -45,7 +45,7 @@ class Steady:
     job: Job
 
     def finish(self) -> None:
-        """It ends in the state in which it would have ended anyway."""
+        """Waits for the expected terminal state."""
         assert self.job.wait(240) is JobState.DONE, [m.text for m in self.job.messages()][-3:]
         told = {name: self.job.counter(name) for name in self.stream.results}
         print(f"RESULTS {told}", flush=True)
@@ -53,7 +53,7 @@ class Steady:
 
 
 class Soak:
-    """Streams under fire and batches beside them, and what was seen of both."""
+    """Streams with kills and concurrent batches, and the observations of both."""
 
     def __init__(
         self, lives: Lives, state: Path, pipelines: Pipelines, seed: int, every: int
@@ -76,7 +76,7 @@ class Soak:
             self.streams.append(Steady(stream, self._pipelines.job(pipeline)))
 
     def run(self, folder: Path) -> None:
-        """Until all numbers are due."""
+        """Runs until all numbers are due."""
         first = self.streams[0].stream
         end, half = first.start + first.seconds, first.start + first.seconds / 2
         kill_at, batch_at = half, float(first.start)
@@ -94,7 +94,7 @@ class Soak:
             time.sleep(SAMPLE_SECONDS)
 
     def _kill(self) -> bool:
-        """Whether there was one to kill; else one of the next time."""
+        """Returns True if a process was killed. Otherwise the next call tries again."""
         kind = self._random.choice(KINDS)
         found = strike(self._lives, kind, self._random.randrange(100))
         if found:
@@ -102,7 +102,7 @@ class Soak:
         return found
 
     def arrived(self) -> list[Arrival]:
-        """What all streams have told."""
+        """Returns the arrivals that all streams reported."""
         return [one for each in self.streams for one in arrivals(each.stream.latencies)]
 
 
@@ -139,7 +139,7 @@ def trends(samples: list[Sample], arrived: list[Arrival]) -> list[tuple[Trend, f
 
 @pytest.mark.slow
 @pytest.mark.timeout(3 * 3600)
-def test_streams_and_batches_under_fire(
+def test_streams_and_batches_under_repeated_kills_are_exact(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, request: pytest.FixtureRequest
 ) -> None:
     minutes = request.config.getoption("--minutes")

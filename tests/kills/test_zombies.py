@@ -1,4 +1,4 @@
-"""Attempts that go on though the server has given them up: what they write is never read."""
+"""The server never reads writes of attempts that continue after the server has abandoned them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ PipelinesOf = Callable[[Lives, str], Pipelines]
 
 
 def losses(lives: Lives) -> int:
-    """How many bundles the server has given up."""
+    """Returns the number of bundles that the server has abandoned."""
     return sum(" was lost" in line for line in lives.server.log)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", ["before files", "before state", "before reply"])
-def test_attempts_that_were_cut_off(
+def test_disconnected_attempts_that_write_on_have_no_effect(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf, point: str
 ) -> None:
-    """Three in a row lose their connection, notice nothing, and write on for seconds."""
+    """Three consecutive attempts lose their connection without notice, and write on for seconds."""
     with with_points(temporary, tmp_path / "state", points) as running:
         job = submit(pipelines_of(running, "embedded"), unbounded, COUNT, tmp_path / "never")
         for number in range(1, 4):
@@ -47,10 +47,10 @@ def test_attempts_that_were_cut_off(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", ["before files", "before reply"])
-def test_a_process_that_was_stopped_goes_on(
+def test_stopped_process_that_continues_has_no_effect(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf, point: str
 ) -> None:
-    """It is silent for so long that its bundle is tried again; then it writes, and answers."""
+    """The process is silent until its bundle is retried; then it writes, and responds."""
     with with_points(temporary, tmp_path / "state", points) as running:
         job = submit(pipelines_of(running, "embedded"), unbounded, COUNT, tmp_path / "never")
         points.set(point, "stop")

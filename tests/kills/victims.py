@@ -1,4 +1,4 @@
-"""Two pipelines with user code that never answers the same twice, which count what arrives at their end."""
+"""Two pipelines with nondeterministic user code, which count the arrivals at their end."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from offsets import WATERMARK, Offsets
 
 WINDOW = 50
-"""In seconds, a number being one."""
+"""Size of windows, seconds; one number per second."""
 ENDLESS = 10**6
-"""So many numbers are never all there."""
+"""Count of numbers that a stream never reaches."""
 
 Victim = Callable[[beam.Pipeline, int, Path], None]
-"""Builds a pipeline over so many numbers; a source that may go on for ever does so until the file is there."""
+"""Function that builds a pipeline over this count of numbers. An endless source runs until the file exists."""
 
 
 class Count(beam.DoFn):
-    """Counts what passes."""
+    """DoFn that counts the elements."""
 
     def __init__(self, name: str, seconds: float = 0.0) -> None:
         self._count = Metrics.counter("kills", name)
@@ -44,14 +44,13 @@ class Count(beam.DoFn):
 
 
 Arrival = tuple[int, int, int]
-"""A number that has come to the end, its key in between, and which one it was of that key."""
+"""Number at the end of the pipeline, its key, and its ordinal within the key."""
 
 
 class Check(beam.DoFn):
-    """The last stage: tells in counters what is lost and what is doubled of the numbers from 0.
+    """Last stage, which counts the lost and the duplicate numbers in counters.
 
-    And in how many windows of how many keys they were, and in how many of these state was not what
-    it should have been.
+    It also counts the windows and keys of the numbers, and the wrong values of state.
     """
 
     def __init__(self, count: int | None) -> None:
@@ -115,13 +114,13 @@ class RandomKeys(beam.DoFn):
 
 
 def check(numbers: beam.PCollection, count: int | None) -> None:
-    """One group of all arrivals, at the pipeline's end."""
+    """Checks one group of all arrivals, at the pipeline's end."""
     everything = numbers | "to one" >> beam.Map(lambda n: (None, n)) | "one" >> beam.GroupByKey()
     everything | beam.ParDo(Check(count))
 
 
 def check_stream(pairs: beam.PCollection, seconds: int) -> None:
-    """Numbers by random keys are counted as they come, in windows of so many seconds, and in the end all together."""
+    """Counts numbers by random keys in windows of this size (s), and all together at the end."""
     numbers = (
         pairs
         | "windows" >> beam.WindowInto(FixedWindows(seconds))
@@ -134,7 +133,7 @@ def check_stream(pairs: beam.PCollection, seconds: int) -> None:
 
 
 def bounded(pipeline: beam.Pipeline, count: int, stop: Path, seconds: float = 0.002) -> None:
-    """A batch with two shuffles by random keys."""
+    """Builds a batch with two shuffles by random keys."""
     numbers = (
         pipeline
         | beam.Create(range(count))
@@ -153,15 +152,15 @@ def bounded(pipeline: beam.Pipeline, count: int, stop: Path, seconds: float = 0.
 
 
 class Ends(Offsets):
-    """A drain ends those that would take for ever."""
+    """Restriction provider that truncates endless restrictions in a drain."""
 
     def truncate(self, element: int, restriction: OffsetRange) -> OffsetRange | None:
-        """Nothing is left of these; the others go on."""
+        """Returns nothing for endless restrictions, and other restrictions unchanged."""
         return None if element >= ENDLESS else restriction
 
 
 class Read(beam.DoFn):
-    """Numbers at as many seconds of event time, some at a time; a file ends them early."""
+    """Source of numbers, one per second of event time; a file ends the source early."""
 
     def __init__(self, stop: Path, seconds: float) -> None:
         self._stop = stop
@@ -189,7 +188,7 @@ class Read(beam.DoFn):
 
 
 def unbounded(pipeline: beam.Pipeline, count: int, stop: Path, seconds: float = 0.002) -> None:
-    """A stream that is counted by random keys in windows, with state and timers, and grouped."""
+    """Builds a stream that is counted by random keys in windows, with state and timers, and grouped."""
     numbers = (
         pipeline
         | beam.Create([count])

@@ -1,4 +1,4 @@
-"""A server that may use little memory, and what it uses."""
+"""Server with a memory limit, and its memory use."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FLAGS = {"embedded": [], "LOOPBACK": ["--environment_type=LOOPBACK"]}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How much of the data."""
+    """Adds the option for the part of the data."""
     parser.addoption("--part", type=float, default=1.0, help="which part of the data is used")
 
 
 @pytest.fixture(scope="session")
 def part(request: pytest.FixtureRequest) -> float:
-    """Which part of the data is used."""
+    """Returns the used part of the data."""
     value: float = request.config.getoption("--part")
     return value
 
@@ -39,10 +39,10 @@ def _send_along(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="module")
 def gauge() -> Iterator[Gauge]:
-    """A server that may use 2 GiB on two cores."""
+    """Yields a server with a limit of 2 GiB on two cores."""
     environment = {"BEAM_RUNNER_MEMORY": str(LIMIT), **UNCHECKED}
     flags = ["--spark-master-url=local[2,4]"]
-    # Not pytest's folder: its path may be too long for the sockets that are made in it.
+    # Avoid pytest's folder: its path can be too long for sockets.
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
         job_server(Path(folder), *flags, environment=environment) as server,
@@ -53,7 +53,7 @@ def gauge() -> Iterator[Gauge]:
 
 @pytest.fixture(params=FLAGS)
 def pipelines(request: pytest.FixtureRequest, gauge: Gauge) -> Iterator[Pipelines]:
-    """Pipelines in each kind of environment; all processes together keep to the limit."""
+    """Yields pipelines in each environment, and checks that all processes together stay within the limit."""
     gauge.peak, gauge.parts = 0, []
     yield Pipelines(gauge.address, request.param, FLAGS[request.param])
     print(f"\npeak {gauge.peak >> 20} MiB: {gauge.parts}")

@@ -12,16 +12,16 @@ _EVERY_SECONDS = 0.25
 
 
 class Gauge:
-    """Looks again and again; in a ``with`` block.
+    """Sampler of memory use in a ``with`` block.
 
-    What counts is anonymous memory, which nothing but swapping can take back. Of what processes
-    share each has its part. Files that are mapped or cached don't count: the system takes them back when
-    it needs memory.
+    The sampler counts anonymous memory, which the system can reclaim only by swapping. Each process
+    counts its share of shared memory. Mapped or cached files don't count, because the system
+    reclaims them when it needs memory.
 
     Attributes:
-        address: the server's.
-        peak: the most bytes there were at a time.
-        parts: what each process had of them, in MiB.
+        address: address of the server.
+        peak: maximum memory use, bytes.
+        parts: share of each process at the peak, MiB.
     """
 
     def __init__(self, server: JobServerProcess) -> None:

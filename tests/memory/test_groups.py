@@ -1,6 +1,6 @@
-"""Groups that are larger than the memory there is.
+"""Groups that exceed the available memory.
 
-The data of whole gigabytes takes minutes: a session for that is run by hand.
+Gigabytes of data take minutes, so a developer runs the session by hand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ IN_MEGABYTE = 1024
 
 
 def spread(number: int) -> Iterator[tuple[bytes, bytes]]:
-    """A megabyte in values of 1 KiB, for many keys."""
+    """Yields a megabyte in values of 1 KiB, for many keys."""
     noise = random.Random(number).randbytes(VALUE)
     for place in range(IN_MEGABYTE):
         key = (number * IN_MEGABYTE + place) * 7919 % KEYS
@@ -28,18 +28,18 @@ def spread(number: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def hot(number: int) -> Iterator[tuple[str, bytes]]:
-    """A megabyte in values of 1 KiB, for one key."""
+    """Yields a megabyte in values of 1 KiB, for one key."""
     for _ in range(IN_MEGABYTE):
         yield "hot", b"x" * VALUE
 
 
 def count(group: tuple[bytes, Iterable[bytes]]) -> tuple[int, int]:
-    """One key, and so many values."""
+    """Returns one for the key, and the count of its values."""
     return 1, sum(1 for _ in group[1])
 
 
 def read_twice(group: tuple[str, Iterable[bytes]]) -> tuple[str, int, int]:
-    """The bytes of a key's values, then how many they are."""
+    """Returns the bytes of a key's values, then their count."""
     key, values = group
     return key, sum(len(value) for value in values), sum(1 for _ in values)
 
@@ -62,12 +62,12 @@ class SumPairs(beam.CombineFn):
 
 
 def megabytes(pipeline: beam.Pipeline, size: int) -> beam.PCollection[int]:
-    """The numbers of so many megabytes, dealt out."""
+    """Returns a redistributed PCollection with the numbers of the megabytes."""
     return pipeline | beam.Create(range(size)) | beam.Reshuffle()
 
 
 @pytest.mark.parametrize("pipelines", ["embedded"], indirect=True)
-def test_more_groups_than_memory(pipelines: Pipelines, part: float) -> None:
+def test_grouping_of_more_groups_than_memory_is_exact(pipelines: Pipelines, part: float) -> None:
     size = int(3 * 1024 * part)
     with pipelines.new() as p:
         made = megabytes(p, size) | beam.FlatMap(spread).with_output_types(tuple[bytes, bytes])
@@ -76,7 +76,9 @@ def test_more_groups_than_memory(pipelines: Pipelines, part: float) -> None:
         assert_that(counts, equal_to([(min(rows, KEYS), rows)]))
 
 
-def test_one_key_with_more_values_than_memory(pipelines: Pipelines, part: float) -> None:
+def test_grouping_of_one_key_with_more_values_than_memory_is_exact(
+    pipelines: Pipelines, part: float
+) -> None:
     size = int(1024 * part)
     with pipelines.new() as p:
         made = megabytes(p, size) | beam.FlatMap(hot).with_output_types(tuple[str, bytes])

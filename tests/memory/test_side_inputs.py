@@ -1,4 +1,4 @@
-"""Side inputs that are larger than the memory there is."""
+"""Side inputs that exceed the available memory."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ LOOKUPS = 20_000
 
 
 def entries(number: int) -> Iterator[tuple[int, bytes]]:
-    """A megabyte in values of 1 KiB, each of a key of its own."""
+    """Yields a megabyte in values of 1 KiB, each with a separate key."""
     for key in range(number * IN_MEGABYTE, (number + 1) * IN_MEGABYTE):
         yield key, key.to_bytes(8) * (VALUE // 8)
 
 
 def look_up(key: int, side: Mapping[int, Iterable[bytes]]) -> int:
-    """How many values of a key are right."""
+    """Returns the count of a key's correct values."""
     return sum(value == key.to_bytes(8) * (VALUE // 8) for value in side[key])
 
 
 def add_up(number: int, side: Iterable[tuple[int, bytes]]) -> tuple[int, int]:
-    """How many bytes there are, read twice."""
+    """Returns the number of bytes, read twice."""
     return tuple(sum(len(value) for _, value in side) for _ in range(2))
 
 
 def side_input(p: beam.Pipeline, size: int) -> beam.PCollection:
-    """So many megabytes."""
+    """Returns a side input of this number of megabytes."""
     numbers = p | "side" >> beam.Create(range(size)) | beam.Reshuffle()
     return numbers | beam.FlatMap(entries).with_output_types(tuple[int, bytes])
 
 
-def test_looking_up_in_more_than_memory(pipelines: Pipelines, part: float) -> None:
+def test_side_input_lookup_in_more_data_than_memory_is_exact(
+    pipelines: Pipelines, part: float
+) -> None:
     size = int(4 * 1024 * part)
     keys = random.Random(1).choices(range(size * IN_MEGABYTE), k=LOOKUPS)
     with pipelines.new() as p:
@@ -47,7 +49,9 @@ def test_looking_up_in_more_than_memory(pipelines: Pipelines, part: float) -> No
         assert_that(found | beam.CombineGlobally(sum), equal_to([LOOKUPS]))
 
 
-def test_reading_all_of_what_does_not_fit(pipelines: Pipelines, part: float) -> None:
+def test_side_input_scan_of_more_data_than_memory_is_exact(
+    pipelines: Pipelines, part: float
+) -> None:
     size = int(4 * 1024 * part)
     with pipelines.new() as p:
         main = p | "main" >> beam.Create([1])

@@ -1,4 +1,4 @@
-"""Finds the modules of the outages."""
+"""Import path of the modules of the outages."""
 
 from __future__ import annotations
 

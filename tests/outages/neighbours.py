@@ -1,4 +1,4 @@
-"""Neighbours of a server, each of which can be taken away in several ways, and given back."""
+"""Services that a server depends on. Tests can make each unavailable in several ways, and restore it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,16 @@ _DAEMON = "beam_spark_executor.spark.python_daemon"
 
 
 class Neighbour(Protocol):
-    """A system that a server or a bundle depends on.
+    """Service that a server or a bundle depends on.
 
     Attributes:
-        name: its name in the table.
-        kinds: the ways in which it can be away.
-        told_by: a part of the name by which a job tells that it is away; empty if a job doesn't tell it.
-        is_counted: whether attempts that find it away are counted, because the runner doesn't know it.
-        answers: whether the server answers in an outage.
+        name: name in the table.
+        kinds: kinds of outages.
+        told_by: part of the name by which a job reports the outage; empty if a job doesn't report
+            it.
+        is_counted: whether attempts that meet the outage are counted, because the runner doesn't
+            know the service.
+        answers: whether the server responds during an outage.
     """
 
     name: str
@@ -54,14 +56,14 @@ class Neighbour(Protocol):
 
     @abstractmethod
     def leave(self, kind: str) -> None:
-        """Begins an outage."""
+        """Starts an outage."""
 
     @abstractmethod
     def come_back(self) -> None:
         """Ends the outage."""
 
     def close(self) -> None:
-        """Removes the neighbour; by default there is nothing to remove."""
+        """Removes the service; by default, does nothing."""
         return
 
 
@@ -157,7 +159,7 @@ class Service(_HttpNeighbour):
 
 
 class UserCode(Neighbour):
-    """A step that raises while a file is there."""
+    """Step that raises while a file exists."""
 
     name = "user code"
     kinds = ("raises",)
@@ -217,7 +219,7 @@ class Disk(Neighbour):
         _run("umount", "-l", str(self.folder))
 
     def _fill(self) -> None:
-        """Keeps the file system full, whatever is removed from it."""
+        """Refills the file system continuously."""
         with self._balloon.open("wb", buffering=0) as file:
             while not self._ended.wait(0.1):
                 with contextlib.suppress(OSError):
@@ -268,7 +270,7 @@ class Server(Neighbour):
 
     name = "server process"
     kinds = ("stall",)
-    is_counted = True  # a worker process that hears nothing of its server ends
+    is_counted = True  # a worker process without messages from its server exits
     answers = False
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -282,7 +284,7 @@ class Server(Neighbour):
 
 
 def can_mount(folder: Path) -> bool:
-    """Whether this user may make a file system."""
+    """Returns True if this user may mount a file system."""
     try:
         made = Disk(folder / "probe")
     except (OSError, subprocess.CalledProcessError):
@@ -296,5 +298,5 @@ def _run(*command: str) -> None:
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):  # the server has ended it meanwhile
+    with contextlib.suppress(ProcessLookupError):  # the server has ended the process meanwhile
         os.kill(pid, number)

@@ -1,7 +1,7 @@
-"""Takes neighbours of servers away while jobs run: ``python tests/outages/outages.py --help``.
+"""Makes services of servers unavailable while jobs run: ``python tests/outages/outages.py --help``.
 
-Each site is a server with its neighbours, in a process of its own. All sites run side by side. An
-outage takes one neighbour of one site away, while several jobs run there.
+Each site is a server with its services, in a separate process. All sites run in parallel. An outage
+makes one service of one site unavailable, while several jobs run on the site.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from table import Row, is_right, page, summary
 ENVIRONMENTS = {"embedded": [], "LOOPBACK": ["--environment_type=LOOPBACK"]}
 _PATIENCE_SECONDS = 150.0
 _LONGEST_PAUSE = 130.0
-"""The pauses of a bundle whose user code raises grow to 2 min."""
+"""Maximum pause of a bundle whose user code raises, seconds; pauses grow to 2 min."""
 _BEFORE_SECONDS = 3.0
 
 
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _follow(name: str, options: argparse.Namespace, lines: Path) -> int:
-    """Runs a site in a process of its own, keeps its rows, and prints them; returns its exit code."""
+    """Runs a site in a separate process, collects its rows, and prints them; returns its exit code."""
     passed = [f"--{one}={getattr(options, one)}" for one in ("seed", "rounds", "first", "seconds")]
     passed += [f"--outage-limit={options.outage_limit}"]
     passed += [f"--lengths={','.join(map(str, options.lengths))}"]
@@ -127,7 +127,7 @@ def _outage(
     number: int,
     rng: random.Random,
 ) -> Iterator[Row]:
-    """Takes a neighbour away once; yields what became of each job."""
+    """Makes a service unavailable once; yields the outcome of each job."""
     neighbour = target.neighbour
     patience = _PATIENCE_SECONDS + min(seconds, _LONGEST_PAUSE) * neighbour.is_counted
     runs = [
@@ -159,7 +159,7 @@ def _outage(
 
 
 def _live_through(runs: list[Run], seconds: float, *, answers: bool) -> None:
-    """Lets an outage last; asks what the jobs tell of it if the server answers."""
+    """Waits for the duration of an outage; reads the jobs' reports if the server responds."""
     began = time.monotonic()
     for run in runs:
         if run.plan.phase == "submit":
@@ -224,7 +224,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--neighbour", action="append", help="only outages of this neighbour")
     add("--outage-limit", default="10m", help="flag of the servers")
     add("--spark", action="store_true", help="run on Spark; default: on plain processes")
-    add("--append", action="store_true", help="add to the rows that are there")
+    add("--append", action="store_true", help="add to the existing rows")
     add("--out", type=Path, default=Path(".nox/outages.md"), help="page of the table")
     add("--one-site", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)

@@ -1,15 +1,16 @@
-"""A proxy between a client and an HTTP server, as a program: it refuses, answers with errors, delays or loses answers.
+"""Program of a proxy between a client and an HTTP server, which refuses, fails, delays or loses
+requests.
 
-It reads a mode per line from its standard input, and answers each with a line:
+The proxy reads one mode per line from its standard input, and confirms each mode with a line:
 
-| mode | what it does |
+| mode | behavior |
 |---|---|
-| `pass` | hands on everything |
+| `pass` | forwards everything |
 | `refuse` | closes its port and all connections |
-| `errors` | answers each request with 503 |
-| `slow` | hands on each piece of an answer only after `SLOW_SECONDS` |
-| `lose` | hands on requests, and closes the connection when the answer comes |
-| `stall` | accepts connections, and hands on nothing |
+| `errors` | responds to each request with 503 |
+| `slow` | forwards each piece of a response after `SLOW_SECONDS` |
+| `lose` | forwards requests, and closes the connection when the response arrives |
+| `stall` | accepts connections, and forwards nothing |
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ class Proxy:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def open(self) -> int:
-        """Begins to listen, always at the same port; returns it."""
+        """Starts to listen, always at the same port; returns the port."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
         return self._port
 
     async def set_mode(self, mode: str) -> None:
-        """Changes the mode; open connections end if they were in another one."""
+        """Changes the mode; closes connections that were opened in another mode."""
         if mode == self._mode:
             return
         was_refusing, self._mode = self._mode == "refuse", mode
@@ -112,7 +113,7 @@ async def _answer_with_error(reader: asyncio.StreamReader, writer: asyncio.Strea
 
 
 async def main(target: int) -> None:
-    """Serves until the standard input ends."""
+    """Serves until the standard input closes."""
     proxy = Proxy(target)
     print(await proxy.open(), flush=True)
     while mode := (await asyncio.to_thread(sys.stdin.readline)).strip():

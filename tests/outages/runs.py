@@ -1,4 +1,4 @@
-"""One pipeline in one outage: how it is begun and ended, and what becomes of it."""
+"""One pipeline in one outage: its start, its end, and its outcome."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from streams import BATCH_COUNT, Site, ask, batch, stream
 _LOOK_SECONDS = 0.5
 _START_SECONDS = 120.0
 _AFTER_SECONDS = 2.0
-"""As long as a stream goes on after an outage."""
+"""Duration of a stream after an outage, seconds."""
 _SEEN_SECONDS = 0.5
 _AWAY_SECONDS = 60.0
-"""As long as a busy machine may keep a server from answering."""
+"""Maximum response time of a server on a busy machine, seconds."""
 _OF_A_BUSY_SERVER = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 _Result = TypeVar("_Result")
 _COUNTER = "beam:metric:user:sum_int64:v1"
@@ -39,12 +39,12 @@ BOUNDED = {"batch": (), "section": ("--beam_spark_bulk=always",)}
 
 @attrs.frozen
 class Plan:
-    """What is run in an outage.
+    """Job in an outage.
 
     Attributes:
-        place: where the job needs the neighbour; `batch` and `section` are bounded jobs.
+        place: part of the job that needs the service; `batch` and `section` are bounded jobs.
         environment: `embedded` or `LOOPBACK`.
-        phase: when the outage comes: at the job's `begin`, in its `midst`, or at its `end`.
+        phase: time of the outage: at the job's `begin`, in its `midst`, or at its `end`.
     """
 
     place: str
@@ -58,7 +58,7 @@ class Plan:
 
 @attrs.define
 class Result:
-    """What became of a job, a row of the table."""
+    """Outcome of a job, a row of the table."""
 
     place: str
     environment: str
@@ -77,15 +77,15 @@ class Result:
 
 
 class Run:
-    """A job that lives through an outage.
+    """Job during an outage.
 
     Args:
-        plan: what it is.
-        pipelines: of the server.
-        name: of the job.
-        folder: for the file that ends a stream.
-        site: what the pipeline needs.
-        patience: for how many seconds a job may stand after the outage.
+        plan: parameters of the job.
+        pipelines: pipelines of the server.
+        name: name of the job.
+        folder: folder for the file that ends a stream.
+        site: services of the pipeline.
+        patience: maximum time without progress after the outage, seconds.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Run:
         self._seen = 0
 
     def begin(self) -> None:
-        """Submits the job, in a thread: a server whose store is away lets it wait."""
+        """Submits the job in a thread, because a server without its store delays it."""
         self._thread.start()
 
     def wait_for_results(self) -> None:
@@ -127,12 +127,12 @@ class Run:
         self._stop.touch()
 
     def look(self) -> None:
-        """Notes what the job tells in the outage."""
+        """Records the job's reports during the outage."""
         if self._job is None:
             self.result.told = "; ".join(self._refusals)
             return
         try:
-            # A job begins to look at itself when it is asked.
+            # A job starts its self-observation at the first request.
             self._ask(lambda client, job_id: client.execution(job_id))
             time.sleep(_SEEN_SECONDS)
             execution = self._ask(lambda client, job_id: client.execution(job_id))
@@ -149,7 +149,7 @@ class Run:
         self._came_back = time.monotonic()
 
     def finish(self) -> None:
-        """Waits until the job goes on, ends it, and judges it."""
+        """Waits until the job makes progress, ends it, and checks its result."""
         try:
             self._finish()
         except (AssertionError, JobApiError, TimeoutError, grpc.RpcError) as error:
@@ -259,7 +259,7 @@ class Run:
             result.outcome = "exact"
 
     def _stacks(self) -> str:
-        """Returns what is known of a job that hangs."""
+        """Returns diagnostics of a job that hangs."""
         if self._job is None:
             return ""
         try:

@@ -1,10 +1,10 @@
-"""A system outside of the runner, as a program: it gives numbers to sources, and keeps what sinks write.
+"""Program of an external service: it emits numbers to sources, and stores the writes of sinks.
 
-| request | answer |
+| request | response |
 |---|---|
-| `GET /numbers/NAME` | how many numbers there are for this source so far, `RATE` more each second |
-| `PUT /sink/NAME` with numbers, a line each | keeps them |
-| `GET /sink/NAME` | JSON: how many were written, and how many different ones |
+| `GET /numbers/NAME` | current count of numbers for this source, which grows by `RATE` per second |
+| `PUT /sink/NAME` with numbers, one per line | stores the numbers |
+| `GET /sink/NAME` | JSON: count of written numbers, and count of distinct numbers |
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _WRITTEN: defaultdict[str, Counter[int]] = defaultdict(Counter)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request for each connection."""
+    """Handler of one request per connection."""
 
     def do_GET(self) -> None:
-        """Answers a source, or who looks at what a sink has written."""
+        """Responds to a source, or to a reader of a sink's data."""
         kind, name = self.path.strip("/").split("/")
         with _LOCK:
             if kind == "numbers":
@@ -38,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(body)
 
     def do_PUT(self) -> None:
-        """Keeps what a sink writes."""
+        """Stores the writes of a sink."""
         _, name = self.path.strip("/").split("/")
         lines = self.rfile.read(int(self.headers["Content-Length"])).split()
         with _LOCK:

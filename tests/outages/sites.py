@@ -23,11 +23,11 @@ NAMES = ("data store", "state store", "one store", "disk", "service")
 
 @attrs.frozen
 class Target:
-    """A neighbour, and what is run while it is away.
+    """Service, and the jobs during its outage.
 
     Attributes:
-        neighbour: the neighbour.
-        wanted: for each job its place, its environments, of which one is chosen or all are run, and
+        neighbour: the service.
+        wanted: for each job, its place, its environments, of which one is chosen or all run, and
             its phases, of which one is chosen.
     """
 
@@ -45,13 +45,13 @@ class Target:
 
 @attrs.frozen
 class Scene:
-    """A running server.
+    """Running server.
 
     Attributes:
         server: the server.
-        targets: its neighbours.
-        site: what pipelines need.
-        folder: for files of the outages.
+        targets: services of the server.
+        site: services of pipelines.
+        folder: folder for files of the outages.
     """
 
     server: JobServerProcess

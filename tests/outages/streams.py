@@ -1,6 +1,6 @@
-"""Pipelines that need a neighbour in one place each, and count what arrives at their end.
+"""Pipelines that need a service in one place each, and count the arrivals at their end.
 
-All of them read numbers, and have keys that are random, so that an attempt never repeats another one.
+All pipelines read numbers and use random keys, so that an attempt never repeats another attempt.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from offsets import WATERMARK, Offsets
 from victims import ENDLESS, WINDOW, Count, Numbered, RandomKeys, check
 
 PAD = 8_000
-"""So many bytes with each number make a bundle too large to go inline."""
+"""Bytes beside each number, which make a bundle too large for inline data."""
 BATCH_COUNT = 400
 _AT_ONCE = 10
 _PAUSE_SECONDS = 0.25
 _TIMEOUT_SECONDS = 5.0
 _SIDE_ENTRIES, _SIDE_BYTES = 2_500, 8_000
-"""Too large to be kept in memory, so that it has an index."""
+"""Sizes beyond the memory limit, so that the side input has an index."""
 
 
 class ServiceError(Exception):
@@ -36,10 +36,10 @@ class ServiceError(Exception):
 
 @attrs.frozen
 class Site:
-    """What the pipelines need.
+    """Services of the pipelines.
 
     Attributes:
-        service: the address of the outside system.
+        service: address of the external service.
         raising: file that makes a step raise.
     """
 
@@ -48,12 +48,12 @@ class Site:
 
 
 def ask(address: str, path: str, body: str | None = None) -> str:
-    """Returns the answer of the service.
+    """Returns the response of the service.
 
     Raises:
-        OSError: it can't be reached.
-        http.client.HTTPException: its answer isn't whole.
-        ServiceError: it answers with an error.
+        OSError: the service is unreachable.
+        http.client.HTTPException: the response is truncated.
+        ServiceError: the service responds with an error.
     """
     host = urlsplit(address).netloc
     connection = http.client.HTTPConnection(host, timeout=_TIMEOUT_SECONDS)
@@ -69,13 +69,14 @@ def ask(address: str, path: str, body: str | None = None) -> str:
 
 
 class Read(beam.DoFn):
-    """Numbers at as many seconds of event time, some at a time, until a file is there.
+    """Source of numbers, one per second of event time, until a file exists.
 
     Args:
-        stop: that file.
-        service: the address of a system that says how many numbers there are; by default they are always there.
-        name: by which that system knows the source.
-        defers: whether to ask again later if the system is away; by default the source raises.
+        stop: path of this file.
+        service: address of a service that limits the count of numbers; without a service, all
+            numbers are available.
+        name: name of the source at the service.
+        defers: whether to defer during an outage; by default, the source raises.
     """
 
     def __init__(self, stop: Path, service: str = "", name: str = "", *, defers: bool = False):
@@ -132,7 +133,7 @@ class Write(beam.DoFn):
 
 
 class Raise(beam.DoFn):
-    """Raises while a file is there, for one number of seven."""
+    """DoFn that raises while a file exists, for one number of seven."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -176,11 +177,11 @@ def stream(pipeline: beam.Pipeline, place: str, name: str, stop: Path, site: Sit
     """Builds a stream that is grouped, and counted by random keys in windows, with state and timers.
 
     Args:
-        pipeline: gets it.
-        place: where it needs a neighbour, see `PLACES`.
-        name: by which the service knows it.
-        stop: file that ends it.
-        site: what else it needs.
+        pipeline: pipeline to extend.
+        place: part of the pipeline that needs a service, see `PLACES`.
+        name: name of the source and sink at the service.
+        stop: file that ends the stream.
+        site: services of the pipeline.
     """
     read = Read(stop)
     if place.startswith("source"):
@@ -210,7 +211,7 @@ def stream(pipeline: beam.Pipeline, place: str, name: str, stop: Path, site: Sit
 
 
 def batch(pipeline: beam.Pipeline, place: str, name: str, stop: Path, site: Site) -> None:
-    """Builds a batch of some seconds with three shuffles, whose data is in files."""
+    """Builds a batch with a duration of some seconds and three shuffles, whose data is in files."""
     numbers = (
         pipeline
         | beam.Create(range(BATCH_COUNT))
@@ -229,7 +230,7 @@ def batch(pipeline: beam.Pipeline, place: str, name: str, stop: Path, site: Site
 
 
 PLACES = ("data", "side input", "journal", "source", "source that defers", "sink", "step")
-"""Where a stream needs a neighbour; `journal` stands for what every job needs of the server."""
+"""Parts of a stream that need a service; `journal` stands for the server's own needs in every job."""
 
 pickle_by_value(__name__)
 pickle_by_value("victims")

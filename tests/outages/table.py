@@ -1,4 +1,4 @@
-"""The table of outages, and what became of the jobs in them."""
+"""Table of outages and of job outcomes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _HEADS = ("neighbour", "kind", "place", "environment", "on")
 
 @attrs.frozen
 class Row:
-    """A job in an outage.
+    """Job in an outage.
 
     Attributes:
-        seed: of the session.
-        site: the server and its neighbours.
-        number: of the outage at this site.
-        on: what runs the worker processes.
-        neighbour: the neighbour that was away.
-        kind: the way in which it was away.
-        seconds: the length of the outage.
-        counts_absence: whether attempts were counted as failed because the neighbour was away.
-        is_told: whether the job told the neighbour's name in the outage.
-        names_neighbour: whether the error of a failed job names the neighbour.
+        seed: seed of the session.
+        site: name of the server with its services.
+        number: number of the outage at this site.
+        on: placement of the worker processes.
+        neighbour: unavailable service.
+        kind: kind of the outage.
+        seconds: duration of the outage.
+        counts_absence: whether attempts that met the outage count as failed.
+        is_told: whether the job reported the service's name during the outage.
+        names_neighbour: whether the error of a failed job names the service.
         result: a `runs.Result`.
     """
 
@@ -51,12 +51,12 @@ class Row:
 
     @property
     def outage(self) -> tuple[int, str, int, str]:
-        """Says which rows are of the same outage."""
+        """Identifier of the outage, equal for all rows of the outage."""
         return (self.seed, self.site, self.number, self.on)
 
     @property
     def outcome(self) -> str:
-        """What became of the job, in a few words."""
+        """Outcome of the job in a few words."""
         result = self.result
         if result["outcome"] == "inexact":
             counts = ("lost", "doubled", "wrong")
@@ -78,7 +78,7 @@ class Row:
 
 
 def is_right(row: Row) -> bool:
-    """Whether a job went on with an exact result, or is a batch that failed with the neighbour's name."""
+    """Returns True if a job continued with an exact result, or is a batch that failed with the service's name."""
     if row.result["place"] in BOUNDED and row.outcome == "FAILED, names the neighbour":
         return True
     return row.outcome == "exact"
@@ -103,7 +103,7 @@ def page(rows: Iterable[Row]) -> str:
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """Returns how many outages there were, and what came of them."""
+    """Returns the number of outages by outcome."""
     rows = list(rows)
     lengths = Counter(_length(seconds) for seconds in {r.outage: r.seconds for r in rows}.values())
     said = ", ".join(f"{lengths[name]} {name}" for _, name in _LENGTHS if lengths[name])

@@ -1,4 +1,4 @@
-"""A bounded job whose store is away for longer than the outage limit fails, and the next job works."""
+"""A bounded job fails if its store is unavailable beyond the outage limit, and the next job succeeds."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
 
 class AskForRates(beam.DoFn):
-    """A call to a service that does not answer for a while."""
+    """Sleeps like a call to a slow service."""
 
     def process(self, currency: str) -> Iterator[tuple[str, float]]:
         Metrics.counter("rates", "asked").inc()
@@ -32,7 +32,7 @@ def price_of(line: str) -> float:
 
 
 def orders(pipeline: beam.Pipeline) -> None:
-    """Waits for a side input whose maker blocks."""
+    """Builds a pipeline that waits for a side input whose producer blocks."""
     rates = (
         pipeline
         | "Currencies" >> beam.Create(["EUR"])
@@ -56,7 +56,7 @@ def prices(pipeline: beam.Pipeline) -> None:
 
 
 def clicks(pipeline: beam.Pipeline) -> None:
-    """A stream."""
+    """Builds a stream."""
     _ = (
         pipeline
         | "Clicks" >> PeriodicImpulse(fire_interval=0.1)

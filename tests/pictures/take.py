@@ -1,6 +1,7 @@
 """Takes the pictures of docs/how-to/web-interface.md from real jobs: ``python tests/pictures/take.py docs/web``.
 
-Starts a job server with its web interface, runs three pipelines, and takes five pages of them in Chromium, light and dark.
+The program starts a job server with its web interface, and runs three pipelines. It takes pictures
+of five pages in Chromium, light and dark.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ START_SECONDS = 180.0
 
 @contextmanager
 def job_server(log: Path) -> Iterator[tuple[str, str]]:
-    """The addresses of a job server and of its pages."""
+    """Yields the addresses of a job server and of its pages."""
     command = [
         sys.executable,
         "-P",
@@ -55,7 +56,7 @@ def job_server(log: Path) -> Iterator[tuple[str, str]]:
 
 
 def wait_for(what: str, condition: Callable[[], Any]) -> Any:
-    """What a condition gives once it gives something; ends the program after three minutes."""
+    """Returns the first true result of a condition; exits the program after three minutes."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if found := condition():
@@ -70,7 +71,7 @@ def take(browser: Any, url: str, file: Path, scheme: str) -> None:
     )
     page = context.new_page()
     page.goto(url)
-    page.wait_for_timeout(3_000)  # for two looks at the job: only then there are rates
+    page.wait_for_timeout(3_000)  # time for two samples of the job, which the rates need
     page.screenshot(path=file)
     context.close()
 
@@ -86,7 +87,7 @@ def main(folder: Path) -> None:
         JobClient(endpoint) as client,
         sync_playwright() as playwright,
     ):
-        # Tracebacks name the file: not by where this repository happens to be.
+        # Use a file name in tracebacks that doesn't depend on the location of this repository.
         shop = shutil.copy(PIPELINES, Path(temporary, "shop.py"))
         submitted = [
             subprocess.Popen(

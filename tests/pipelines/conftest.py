@@ -1,4 +1,4 @@
-"""One server for all tests of this folder, and pipelines in every kind of environment."""
+"""One server for all tests of this folder, and pipelines in every environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY_ENVIRONMENT = (*ENVIRONMENTS, "PROCESS")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds what the server of the tests is started with."""
+    """Adds options for the flags of the test server."""
     parser.addoption(
         "--spark-master-url", help="where Spark runs; without it the server's own default"
     )
@@ -42,13 +42,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the mark of tests that CI runs with some of their parameters."""
+    """Declares the mark of tests that CI runs with a part of their parameters."""
     config.addinivalue_line("markers", "slow_in(parameter, ...): slow with these parameters")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks a test as slow with the parameters, mostly environments, that its mark ``slow_in`` names."""
+    """Marks a test as slow for the parameters, mostly environments, that its mark ``slow_in`` names."""
     for item in items:
         mark = item.get_closest_marker("slow_in")
         if mark and isinstance(item, pytest.Function):
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What user code has logged can be text that can't be encoded, and then not be sent by a process of tests."""
+    """Replaces characters of captured logs that can't be encoded, because pytest-xdist can't send them."""
     report = yield
     report.sections = [
         (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
@@ -71,7 +71,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def placement(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """The flags of a server that say what worker processes run on."""
+    """Returns the server flags that choose the placement of worker processes."""
     if request.config.getoption("--without-spark"):
         return ("--without-spark",)
     master = request.config.getoption("--spark-master-url")
@@ -94,13 +94,13 @@ def server(
     placement: tuple[str, ...],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[JobServerProcess]:
-    """The server; after the last test it must end and leave nothing."""
-    # What pipelines bring along is installed from what is staged alone, and not kept for later.
+    """Yields the server; after the last test it must exit and leave no process and no file."""
+    # Install packages of pipelines only from staged files, without a cache.
     cache = tmp_path_factory.mktemp("cache")
     environment = {
         "BEAM_RUNNER_CACHE_DIR": str(cache),
         "PIP_NO_INDEX": "1",
-        # The functions of the fixed corpus are pickled by their names.
+        # Functions of the fixed corpus are pickled by name.
         "PYTHONPATH": str(Path(__file__).parents[1] / "differential"),
     }
     flags = [*placement, FAILING_SOON]
@@ -109,7 +109,7 @@ def server(
     if bulk := request.config.getoption("--bulk"):
         flags += ["--bulk", bulk]
     program = WITHOUT_LOOP if request.config.getoption("--without-loop") else PROGRAM
-    # Not pytest's folder: its path may be too long for the sockets that are made in it.
+    # Avoid pytest's folder: its path can be too long for sockets.
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
         job_server(Path(folder), *flags, environment=environment, program=program) as running,
@@ -119,19 +119,19 @@ def server(
 
 @pytest.fixture(scope="session")
 def boot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A command for PROCESS environments."""
+    """Returns a command for PROCESS environments."""
     return boot_command(tmp_path_factory.mktemp("boot"))
 
 
 @pytest.fixture(scope="session")
 def flags_of(boot: Path) -> Callable[[str], list[str]]:
-    """What a user types for a kind of environment."""
+    """Returns the pipeline options that a user gives for an environment."""
     return environment_flags(boot).__getitem__
 
 
 @pytest.fixture(autouse=True)
 def _check_attempts(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After each test with the server: no user code has run again without a failure."""
+    """Checks after each test with the server that no user code ran again without a failure."""
     yield
     if "server" in request.fixturenames:
         running: JobServerProcess = request.getfixturevalue("server")
@@ -147,7 +147,7 @@ def _send_along(request: pytest.FixtureRequest) -> None:
 def pipelines_in(
     server: JobServerProcess, flags_of: Callable[[str], list[str]]
 ) -> Callable[[str], Pipelines]:
-    """Pipelines in a kind of environment."""
+    """Returns pipelines in an environment."""
     return lambda kind: Pipelines(server.address, kind, flags_of(kind))
 
 
@@ -155,7 +155,7 @@ def pipelines_in(
 def pipelines(
     request: pytest.FixtureRequest, pipelines_in: Callable[[str], Pipelines]
 ) -> Pipelines:
-    """Pipelines in the environments that most people use."""
+    """Returns pipelines in the most common environments."""
     return pipelines_in(request.param)
 
 
@@ -163,17 +163,17 @@ def pipelines(
 def everywhere(
     request: pytest.FixtureRequest, pipelines_in: Callable[[str], Pipelines]
 ) -> Pipelines:
-    """Pipelines in every kind of environment there is."""
+    """Returns pipelines in every environment."""
     return pipelines_in(request.param)
 
 
 @pytest.fixture
 def embedded(pipelines_in: Callable[[str], Pipelines]) -> Pipelines:
-    """Pipelines of users who name no environment."""
+    """Returns pipelines without an environment option."""
     return pipelines_in("embedded")
 
 
 @pytest.fixture(params=["LOOPBACK"])
 def loopback(request: pytest.FixtureRequest, pipelines_in: Callable[[str], Pipelines]) -> Pipelines:
-    """Pipelines whose user code runs in the process of the test."""
+    """Returns pipelines whose user code runs in the process of the test."""
     return pipelines_in(request.param)

@@ -1,4 +1,4 @@
-"""Cancel ends a job within five seconds, whatever user code does, and nothing else."""
+"""Cancel ends a job within five seconds, for any user code, and leaves other jobs alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Spin(beam.DoFn):
 
 
 class BlockInC(beam.DoFn):
-    """Holds Python's lock, so that no other thread of the process hears or says anything."""
+    """DoFn that holds the GIL, so that no other thread of the process can run."""
 
     def __init__(self, begun: Path) -> None:
         self._begun = begun
@@ -55,7 +55,7 @@ class BlockInC(beam.DoFn):
 
 
 class WaitFor(beam.DoFn):
-    """An honest job that ends when a file appears."""
+    """DoFn that ends when a file appears."""
 
     def __init__(self, go_on: Path, begun: Path) -> None:
         self._go_on = go_on
@@ -99,7 +99,7 @@ class Count(beam.DoFn):
         BlockInC,
     ],
 )
-def test_cancel_within_five_seconds(
+def test_batch_job_is_cancelled_within_five_seconds(
     everywhere: Pipelines,
     server: JobServerProcess,
     tmp_path: Path,
@@ -116,14 +116,14 @@ def test_cancel_within_five_seconds(
 
 
 @pytest.mark.parametrize("sleeps", [False, True], ids=["at work", "blocked"])
-def test_a_stream_is_cancelled_within_five_seconds(
+def test_stream_is_cancelled_within_five_seconds(
     embedded: Pipelines,
     server: JobServerProcess,
     tmp_path: Path,
     limit: Callable[[float], float],
     sleeps: bool,
 ) -> None:
-    """At work means: in the loop inside a task, for nearly all of the time."""
+    """The busy stream spends nearly all of its time in the loop inside a task."""
     begun = tmp_path / "begun"
 
     def see(key: str, ticks: list[object]) -> None:
@@ -148,7 +148,7 @@ def test_a_stream_is_cancelled_within_five_seconds(
     server.wait_until_idle()
 
 
-def test_other_jobs_go_on(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_cancel_leaves_other_jobs_running(pipelines: Pipelines, tmp_path: Path) -> None:
     pipeline = pipelines.new()
     waited = (
         pipeline | beam.Create([7]) | beam.ParDo(WaitFor(tmp_path / "go on", tmp_path / "waiting"))
@@ -163,7 +163,7 @@ def test_other_jobs_go_on(pipelines: Pipelines, tmp_path: Path) -> None:
     assert other.wait() is JobState.DONE
 
 
-def test_cancel_at_once_and_again(pipelines: Pipelines) -> None:
+def test_cancel_right_after_start_and_repeated_cancel_succeed(pipelines: Pipelines) -> None:
     pipeline = pipelines.new()
     pipeline | beam.Create([1]) | beam.Map(str)
     job = pipelines.job(pipeline)
@@ -174,15 +174,17 @@ def test_cancel_at_once_and_again(pipelines: Pipelines) -> None:
     assert job.state() in (JobState.CANCELLED, JobState.DONE)
 
 
-def test_what_wait_until_finish_says(embedded: Pipelines, tmp_path: Path) -> None:
+def test_wait_until_finish_of_a_cancelled_job_returns_cancelled(
+    embedded: Pipelines, tmp_path: Path
+) -> None:
     job = begin(embedded, Sleep(tmp_path / "begun"), tmp_path / "begun")
     job.result.cancel()
     with pytest.raises(RuntimeError, match="CANCELLED"):
         job.result.wait_until_finish(30_000)
 
 
-def test_the_clients_own_process_stops_working(loopback: Pipelines, tmp_path: Path) -> None:
-    """Nobody may kill it, so its user code would go on for as long as the program does."""
+def test_loopback_client_stops_user_code_after_cancel(loopback: Pipelines, tmp_path: Path) -> None:
+    """The server must not kill the client's process, so the SDK in the process must stop the user code."""
     told = tmp_path / "told"
     pipeline = loopback.new("--streaming")
     pipeline | beam.Create([sys.maxsize]) | beam.ParDo(Count(told))

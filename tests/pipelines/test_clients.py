@@ -48,10 +48,10 @@ def check_alive(pipelines: Pipelines) -> None:
 
 
 @pytest.mark.parametrize("environment", ["embedded", "LOOPBACK"])
-def test_a_client_that_vanishes(
+def test_vanished_client_fails_only_its_loopback_job(
     embedded: Pipelines, server: JobServerProcess, tmp_path: Path, environment: str
 ) -> None:
-    """Embedded, the job goes on; with LOOPBACK its user code is gone, and so it fails in time."""
+    """An embedded job continues. A LOOPBACK job has lost its user code, and fails within its limit."""
     (tmp_path / "client.py").write_text(CLIENT)
     begun, go_on, done = (tmp_path / name for name in ("begun", "go-on", "done"))
     flags = ["--runner=PortableRunner", f"--job_endpoint={server.address}"]
@@ -86,7 +86,7 @@ def test_a_client_that_vanishes(
     check_alive(embedded)
 
 
-def test_malformed_pipelines(embedded: Pipelines, server: JobServerProcess) -> None:
+def test_malformed_pipelines_are_refused(embedded: Pipelines, server: JobServerProcess) -> None:
     proto = embedded.new().to_runner_api()
     dangling = type(proto)()
     dangling.CopyFrom(proto)
@@ -97,7 +97,7 @@ def test_malformed_pipelines(embedded: Pipelines, server: JobServerProcess) -> N
 
 
 def broken_pardo(pipelines: Pipelines, payload: bytes) -> bytes:
-    """A pipeline with a ParDo of another payload."""
+    """Returns a pipeline whose ParDo has another payload."""
     pipeline = pipelines.new()
     pipeline | beam.Create([1]) | "Broken" >> beam.Map(str)
     proto = pipeline.to_runner_api(default_environment=EmbeddedPythonEnvironment.default())
@@ -110,7 +110,9 @@ def broken_pardo(pipelines: Pipelines, payload: bytes) -> bytes:
     return serialized
 
 
-def test_a_function_that_is_none(embedded: Pipelines, server: JobServerProcess) -> None:
+def test_payload_that_is_not_a_function_fails_the_job(
+    embedded: Pipelines, server: JobServerProcess
+) -> None:
     payload = beam_runner_api_pb2.ParDoPayload()
     payload.do_fn.urn = "beam:dofn:pickled_python_info:v1"
     payload.do_fn.payload = b"nonsense"
@@ -120,7 +122,9 @@ def test_a_function_that_is_none(embedded: Pipelines, server: JobServerProcess) 
     check_alive(embedded)
 
 
-def test_bytes_that_are_no_call(embedded: Pipelines, server: JobServerProcess) -> None:
+def test_malformed_request_bytes_leave_the_server_working(
+    embedded: Pipelines, server: JobServerProcess
+) -> None:
     host, _, port = server.address.rpartition(":")
     for garbage in (b"GET / HTTP/1.0\r\n\r\n", b"\0" * 1000, os.urandom(5000)):
         with socket.create_connection((host, int(port)), 5) as connection:

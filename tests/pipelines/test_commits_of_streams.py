@@ -1,4 +1,4 @@
-"""A stream commits while it works: what a source gives is seen behind a shuffle, however busy it is."""
+"""A busy stream commits regularly, so that its elements pass a shuffle while the source is busy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TURNS = 20
 
 
 class NoFractions(OffsetRestrictionTracker):
-    """Takes checkpoints, but is not halved."""
+    """Restriction tracker that can checkpoint, but not split at a fraction."""
 
     def try_split(self, fraction: float) -> Any:
         return super().try_split(0) if fraction == 0 else None
@@ -39,7 +39,7 @@ class Whole(Offsets):
 
 
 def backlog(ranges: Offsets) -> beam.DoFn:
-    """Gives number after number with the time, never pauses, and stops by itself only at its end."""
+    """Emits numbers with their emission times, without a pause, up to its end."""
 
     class Backlog(beam.DoFn):
         @beam.DoFn.unbounded_per_element()
@@ -62,7 +62,7 @@ def backlog(ranges: Offsets) -> beam.DoFn:
 
 
 class Poll(beam.DoFn):
-    """Polls as long as it may, and gives a number every 20 ms, with the time at which its turn began."""
+    """DoFn that polls until it must stop, and emits a number every 20 ms with the start time of its bundle."""
 
     @beam.DoFn.unbounded_per_element()
     def process(
@@ -77,7 +77,7 @@ class Poll(beam.DoFn):
 
 
 def note(folder: Path) -> Any:
-    """Writes down each element with the time at which it came."""
+    """Appends each element with its arrival time to a file."""
 
     class Note(beam.DoFn):
         def process(self, element: tuple[int, float]) -> None:
@@ -89,14 +89,16 @@ def note(folder: Path) -> Any:
 
 
 def notes(folder: Path) -> list[tuple[int, float, float]]:
-    """All that was written down: numbers, when they were given, and when they came."""
+    """Returns the appended numbers with their emission and arrival times."""
     texts = [file.read_text().rpartition("\n")[0] for file in folder.iterdir()]
     lines = [line.split() for text in texts for line in text.splitlines()]
     return sorted((int(number), float(given), float(came)) for number, given, came in lines)
 
 
 def without_gaps(found: list[tuple[int, float, float]]) -> list[tuple[int, float, float]]:
-    """All up to the first that is missing, which may still be on its way; each came once."""
+    """Returns all numbers before the first missing number, which may still be in process; each number
+    must occur once.
+    """
     numbers = [number for number, _, _ in found]
     assert len(set(numbers)) == len(numbers)
     assert not numbers or numbers[-1] < 10**9, "the range was cut"
@@ -104,7 +106,7 @@ def without_gaps(found: list[tuple[int, float, float]]) -> list[tuple[int, float
 
 
 def turns(found: list[tuple[int, float, float]]) -> set[float]:
-    """When they began."""
+    """Returns the start times of the bundles."""
     return {began for _, began, _ in found}
 
 
@@ -122,7 +124,7 @@ def run(pipelines: Pipelines, source: beam.DoFn, folder: Path, until: Any, *opti
 
 @pytest.mark.slow_in("LOOPBACK")
 @pytest.mark.parametrize("ranges", [Offsets(), Whole()], ids=["any fraction", "no fractions"])
-def test_a_backlog_is_committed_every_second_from_the_first_on(
+def test_stream_with_a_backlog_commits_every_second_from_the_start(
     pipelines: Pipelines,
     server: JobServerProcess,
     tmp_path: Path,
@@ -145,12 +147,13 @@ def test_a_backlog_is_committed_every_second_from_the_first_on(
     server.wait_until_idle()
 
 
-def test_what_a_polling_source_gives_is_handed_on_at_once(
+def test_elements_of_a_polling_source_are_passed_on_immediately(
     embedded: Pipelines, server: JobServerProcess, tmp_path: Path
 ) -> None:
-    """Turn after turn, each of which ends since it waits: its time would be over in an hour.
+    """Each bundle ends because its source waits, though its time limit is one hour.
 
-    How soon, ``bench_streams`` measures: p50 100 ms on an idle machine, up to 190 at a load of 10.
+    ``bench_streams`` measures the latency: p50 100 ms on an idle machine, up to 190 ms at a load of
+    10.
     """
     hour = "--beam_spark_checkpoint_interval_ms=3600000"
     run(embedded, Poll(), tmp_path, lambda: len(turns(notes(tmp_path))) > TURNS, hour)

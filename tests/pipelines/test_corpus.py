@@ -24,7 +24,7 @@ from sink import Outputs
 
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Callable[[str], Outputs]]:
-    """Returns what Beam's FnApiRunner makes of a topic, in a process of its own."""
+    """Returns the outputs of Beam's FnApiRunner for a topic, from a separate process."""
     with Mortals(make_haste) as mortals:
 
         @functools.cache
@@ -50,7 +50,7 @@ IN_CI = {
 
 
 def case(environment: str, topic: str, *parameters: str) -> object:
-    """Returns the parameters of a test, which is slow where CI leaves the topic out."""
+    """Returns the parameters of a test, marked as slow if CI leaves the topic out."""
     everywhere = topic in IN_CI.get(environment, {topic})
     marks = () if everywhere else (pytest.mark.slow,)
     return pytest.param(*parameters, marks=marks, id="-".join(parameters))
@@ -65,7 +65,7 @@ def runner_in(
 
 
 @pytest.mark.parametrize(("environment", "topic"), [case(*one, *one) for one in CASES])
-def test_outputs_are_those_of_beams_runner(
+def test_corpus_outputs_equal_those_of_the_beam_runner(
     runner_in: Callable[[str], Server],
     oracle: Callable[[str], Outputs],
     environment: str,
@@ -80,7 +80,7 @@ def test_outputs_are_those_of_beams_runner(
     ("topic", "environment"),
     [case(environment, topic, topic, environment) for topic, environment in STREAM_CASES],
 )
-def test_panes_of_a_stream_are_those_of_the_engine(
+def test_corpus_stream_panes_equal_those_of_the_engine(
     runner_in: Callable[[str], Server], environment: str, topic: str
 ) -> None:
     assert stream_difference(topic, STREAMS[topic], runner_in(environment)) is None

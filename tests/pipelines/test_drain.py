@@ -1,4 +1,4 @@
-"""Drain ends the sources of a job; all that they have given is processed to the end."""
+"""Drain ends the sources of a job, and the job processes all read elements."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ENDLESS = 10**9
 
 
 class Ranges(Offsets):
-    """The numbers up to the element; a drain ends those that would take for ever."""
+    """Restriction provider of the numbers below the element. A drain truncates endless restrictions."""
 
     def truncate(self, element: int, restriction: OffsetRange) -> OffsetRange | None:
         return None if restriction.stop == ENDLESS else restriction
 
 
 class Numbers(beam.DoFn):
-    """A number at each second of event time, a few every now and then."""
+    """Source of one number per second of event time, with pauses between a few numbers."""
 
     @beam.DoFn.unbounded_per_element()
     def process(
@@ -61,7 +61,7 @@ class Numbers(beam.DoFn):
 
 
 def counted(pipeline: beam.Pipeline, *elements: int, begun: Path) -> None:
-    """Counts what comes out of windows in the end."""
+    """Counts the final output of windows."""
 
     def count(key: str, numbers: Iterable[int]) -> None:
         Metrics.counter("test", "counted").inc(len(list(numbers)))
@@ -88,8 +88,10 @@ def drained(job: Job, begun: Path) -> None:
     assert job.wait() is JobState.DRAINED
 
 
-def test_what_an_endless_source_has_given_comes_out(pipelines: Pipelines, tmp_path: Path) -> None:
-    """Also of the last window, which the source has not come to the end of."""
+def test_drain_emits_all_read_elements_of_an_endless_source(
+    pipelines: Pipelines, tmp_path: Path
+) -> None:
+    """The last window is included, though the source hasn't reached its end."""
     pipeline = pipelines.new("--streaming")
     counted(pipeline, ENDLESS, begun=tmp_path / "begun")
     job = pipelines.job(pipeline)
@@ -97,7 +99,7 @@ def test_what_an_endless_source_has_given_comes_out(pipelines: Pipelines, tmp_pa
     assert job.counter("counted") == job.counter("given") >= 10
 
 
-def test_what_has_an_end_goes_on_to_it(embedded: Pipelines, tmp_path: Path) -> None:
+def test_drain_processes_bounded_sources_to_their_end(embedded: Pipelines, tmp_path: Path) -> None:
     pipeline = embedded.new("--streaming")
     counted(pipeline, 61, begun=tmp_path / "begun")
     job = embedded.job(pipeline)
@@ -106,7 +108,7 @@ def test_what_has_an_end_goes_on_to_it(embedded: Pipelines, tmp_path: Path) -> N
 
 
 class Polls(beam.DoFn):
-    """Asks every half second whether a file is there, and then reads all numbers."""
+    """Source that polls for a file every 0.5 s, and then reads all numbers."""
 
     def __init__(self, there: Path) -> None:
         self._there = there
@@ -129,7 +131,7 @@ class Polls(beam.DoFn):
             number += 1
 
 
-def test_what_polls_goes_on_at_its_own_pace(embedded: Pipelines, tmp_path: Path) -> None:
+def test_drain_keeps_the_pace_of_a_polling_source(embedded: Pipelines, tmp_path: Path) -> None:
     there = tmp_path / "there"
     pipeline = embedded.new("--streaming")
     pipeline | beam.Create([5]) | beam.ParDo(Polls(there))
@@ -167,8 +169,10 @@ class Reminders(beam.DoFn):
 
 
 @pytest.mark.parametrize("windows", [GlobalWindows(), FixedWindows(10)], ids=["global", "fixed"])
-def test_a_drain_waits_for_no_clock(embedded: Pipelines, tmp_path: Path, windows: WindowFn) -> None:
-    """A timer that is an hour ahead rings when its window ends; set again by itself it doesn't."""
+def test_drain_fires_processing_time_timers_without_waiting(
+    embedded: Pipelines, tmp_path: Path, windows: WindowFn
+) -> None:
+    """A timer one hour ahead fires when its window ends. A timer that sets itself again doesn't."""
     begun = tmp_path / "begun"
     pipeline = embedded.new("--streaming")
     (
@@ -186,7 +190,7 @@ def test_a_drain_waits_for_no_clock(embedded: Pipelines, tmp_path: Path, windows
 
 
 class Flushing(beam.DoFn):
-    """Keeps numbers until a timer at the end of time sets another for the clock, which flushes them."""
+    """DoFn that buffers numbers until an event-time timer sets a processing-time timer, which flushes them."""
 
     BAG = userstate.BagStateSpec("bag", VarIntCoder())
     END = userstate.TimerSpec("end", TimeDomain.WATERMARK)
@@ -219,7 +223,7 @@ class Flushing(beam.DoFn):
     [(GlobalWindows(), 1), (FixedWindows(10), 1), (SlidingWindows(10, 5), 2), (Sessions(2), 1)],
     ids=["global", "fixed", "sliding", "sessions"],
 )
-def test_drain_keeps_timers_for_the_clock_that_event_time_timers_set(
+def test_drain_fires_clock_timers_that_event_time_timers_set(
     pipelines: Pipelines, tmp_path: Path, windows: WindowFn, times: int
 ) -> None:
     begun = tmp_path / "begun"

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(180)
 
 
 def packages_of(folder: Path) -> list[str]:
-    """Flags of a pipeline with a package given as a file, and another one required by name."""
+    """Returns the flags of a pipeline with a package file and a package that is required by name."""
     extra = make_wheel(folder, "an_extra_package", "WHO = 'extra'")
     required = make_wheel(folder, "a_required_package", "WHO = 'required'", version="2.5")
     requirements = folder / "requirements.txt"
@@ -53,10 +53,10 @@ class Note(beam.DoFn):
         yield (*pairs, os.getpid())
 
 
-def test_several_environments_in_one_pipeline(
+def test_pipeline_with_several_environments_is_exact(
     embedded: Pipelines, boot: Path, tmp_path: Path
 ) -> None:
-    """Data goes from a process of one to one of another and back, within one stage or by grouping."""
+    """Data passes between processes of two environments, within one stage or by grouping."""
     out = tmp_path / "out"
 
     def write(pairs: tuple[int, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The error of a job tells what its user code was at, in each kind of environment as far as it is known."""
+"""The error of a job reports the element in process, if the environment knows it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ CASES = {
 
 
 def failed(pipelines: Pipelines, case: str) -> str:
-    """The error of a job that fails."""
+    """Runs a job that fails, and returns its error."""
     transform, _ = CASES[case]
     pipeline = pipelines.new()
     pairs = pipeline | beam.Create([(n, f"text {n}") for n in range(5)]) | beam.Reshuffle()
@@ -89,7 +89,7 @@ def failed(pipelines: Pipelines, case: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_user_code_was_at(pipelines: Pipelines, case: str) -> None:
+def test_failure_reports_the_element_in_process(pipelines: Pipelines, case: str) -> None:
     (line,) = re.findall("^The element: (.*)$", failed(pipelines, case), re.MULTILINE)
     _, embedded = CASES[case]
     if pipelines.environment == "embedded":
@@ -97,13 +97,14 @@ def test_what_user_code_was_at(pipelines: Pipelines, case: str) -> None:
     elif case == "a timer":
         assert re.match(r"one of the \d+ timers|the timer 'clock' of the key ", line)
     else:
-        # The SDK does not tell it: how many there were, or if it was alone its bytes.
+        # The SDK doesn't report the element. The error has the count of elements, or the bytes of a
+        # single element.
         assert re.fullmatch(ONE_OF, line) or b"text 3".hex() in line
 
 
 @pytest.fixture(scope="module")
 def hiding(placement: tuple[str, ...]) -> Iterator[str]:
-    """The address of a server that shows no elements."""
+    """Yields the address of a server that hides elements."""
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
         job_server(Path(folder), *placement, "--hide-elements") as running,
@@ -113,7 +114,7 @@ def hiding(placement: tuple[str, ...]) -> Iterator[str]:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("environment", ["embedded", "LOOPBACK"])
-def test_nothing_of_it_is_told_where_elements_are_hidden(
+def test_failure_omits_the_element_if_elements_are_hidden(
     hiding: str, flags_of: Callable[[str], list[str]], environment: str, case: str
 ) -> None:
     error = failed(Pipelines(hiding, environment, flags_of(environment)), case)

@@ -1,4 +1,4 @@
-"""A failing user function fails its job at once, and tells who failed, why and where."""
+"""A failing user function fails its job at once, and the error names step, cause and location."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def burst(text: str) -> None:
 
 
 class FailIn(beam.DoFn):
-    """Fails in one of its methods."""
+    """DoFn that fails in one of its methods."""
 
     def __init__(self, method: str) -> None:
         self._method = method
@@ -50,7 +50,9 @@ class FailIn(beam.DoFn):
 
 
 @pytest.mark.parametrize("method", ["setup", "start_bundle", "process", "finish_bundle"])
-def test_every_method_of_a_dofn(pipelines: Pipelines, method: str) -> None:
+def test_dofn_method_that_raises_fails_the_job_with_its_error(
+    pipelines: Pipelines, method: str
+) -> None:
     pipeline = pipelines.new()
     numbers = pipeline | beam.Create(range(5))
     numbers | "Outer" >> Wrapped(method) | beam.Map(lambda n: (n, n)) | beam.GroupByKey()
@@ -61,7 +63,7 @@ def test_every_method_of_a_dofn(pipelines: Pipelines, method: str) -> None:
         assert f"OddlyNamedError: failed in {method}" in text
         assert "Traceback (most recent call last)" in text
         assert "burst" in text  # the line of user code
-        # Beam itself names no transform where setup fails: the stage is named then.
+        # Beam names no transform if setup fails, so the error names the stage.
         assert "Outer/Inner" in text
     assert job.state() is JobState.FAILED
 
@@ -94,7 +96,7 @@ class FailingCombine(beam.CombineFn):
         return accumulator
 
 
-def test_a_combine_function(pipelines: Pipelines) -> None:
+def test_combine_function_that_raises_fails_the_job(pipelines: Pipelines) -> None:
     with (
         pytest.raises(RuntimeError, match="OddlyNamedError: failed in merge"),
         pipelines.new() as p,
@@ -102,7 +104,7 @@ def test_a_combine_function(pipelines: Pipelines) -> None:
         p | beam.Create([("k", 1), ("k", 2)]) | "Total" >> beam.CombinePerKey(FailingCombine())
 
 
-def test_a_value_that_cannot_be_encoded(pipelines: Pipelines) -> None:
+def test_value_that_cannot_be_encoded_fails_the_job(pipelines: Pipelines) -> None:
     with pytest.raises(RuntimeError, match="Not bytes"), pipelines.new() as p:
         (
             p
@@ -118,13 +120,13 @@ class Unpicklable:
         return burst, ("can't be unpickled",)
 
 
-def test_a_function_that_cannot_be_loaded(pipelines: Pipelines) -> None:
+def test_function_that_cannot_be_loaded_fails_the_job(pipelines: Pipelines) -> None:
     unpicklable = Unpicklable()
     with pytest.raises(RuntimeError, match="can't be unpickled"), pipelines.new() as p:
         p | beam.Create([1]) | beam.Map(lambda n: (n, unpicklable))
 
 
-def test_the_server_works_on_after_failures(pipelines: Pipelines) -> None:
+def test_server_runs_jobs_after_failed_jobs(pipelines: Pipelines) -> None:
     with pytest.raises(RuntimeError), pipelines.new() as p:
         p | beam.Create([1]) | beam.Map(lambda n: n / 0)
     with pipelines.new() as p:
@@ -132,7 +134,7 @@ def test_the_server_works_on_after_failures(pipelines: Pipelines) -> None:
 
 
 class FailBeside(beam.DoFn):
-    """Fails at one element while another is at work, and would be for minutes."""
+    """DoFn that fails at one element while another element is in process for minutes."""
 
     def __init__(self, begun: Path) -> None:
         self._begun = begun
@@ -146,7 +148,7 @@ class FailBeside(beam.DoFn):
         burst("failed beside")
 
 
-def test_what_runs_beside_a_failure_is_stopped_and_not_told_as_a_crash(
+def test_bundles_beside_a_failure_stop_without_a_crash_report(
     embedded: Pipelines, server: JobServerProcess, tmp_path: Path
 ) -> None:
     logged = len(server.log)
@@ -159,8 +161,8 @@ def test_what_runs_beside_a_failure_is_stopped_and_not_told_as_a_crash(
     assert not [line for line in server.log[logged:] if "crashed" in line]
 
 
-def test_the_end_of_a_process_is_no_users_error_but_ends_the_job(embedded: Pipelines) -> None:
-    """What kills its process every time is tried a few times, then the job fails and says so."""
+def test_process_exit_fails_the_job_after_retries_as_a_runner_error(embedded: Pipelines) -> None:
+    """The server retries a bundle that kills its process a few times; then the job fails with this reason."""
 
     def die(_: int) -> None:
         os._exit(3)
@@ -173,7 +175,7 @@ def test_the_end_of_a_process_is_no_users_error_but_ends_the_job(embedded: Pipel
 
 
 def break_python(element: int) -> int:
-    """Takes something away that the threads of its process can't do without."""
+    """Removes a resource that the threads of its process need."""
     vars(builtins)["len"] = None
     return element
 
@@ -195,13 +197,14 @@ def test_user_code_that_breaks_its_process_fails_its_job(
     assert "Break' failed 4 times" in job.messages()[-1].text
 
 
-def test_an_error_that_can_not_be_encoded(pipelines: Pipelines) -> None:
+def test_error_that_cannot_be_encoded_fails_the_job(pipelines: Pipelines) -> None:
     pipeline = pipelines.new()
     pipeline | beam.Create([1]) | "Fail" >> beam.Map(lambda n: burst(f"half a pair: \ud800 {n}"))
     job = pipelines.job(pipeline)
     assert job.wait(120) is JobState.FAILED
     text = job.messages()[-1].text
-    # Over LOOPBACK it is another program's SDK that can't send it, and goes on without a word.
+    # Over LOOPBACK, the SDK of another program can't send the error, and continues without a
+    # message.
     known = (
         "half a pair: \\ud800 1" if pipelines.environment == "embedded" else "given up the bundle"
     )

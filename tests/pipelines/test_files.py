@@ -18,14 +18,14 @@ from jobs import Pipelines
 
 
 class ReportProcess(beam.DoFn):
-    """The process that has read a line, which takes it a while."""
+    """DoFn that emits the id of the process that read a line, after a delay."""
 
     def process(self, line: str) -> Iterator[tuple[int, int]]:
         time.sleep(0.001)
         yield os.getpid(), 1
 
 
-def test_many_small_files(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_many_small_files_are_read_exactly(pipelines: Pipelines, tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"{number}.txt").write_text(f"{number}\nmore\n")
     with pipelines.new() as p:
@@ -33,7 +33,7 @@ def test_many_small_files(pipelines: Pipelines, tmp_path: Path) -> None:
         assert_that(lines, equal_to([*map(str, range(40)), *["more"] * 40]))
 
 
-def test_read_without_a_match_is_done_with_a_warning(embedded: Pipelines, tmp_path: Path) -> None:
+def test_read_without_a_match_succeeds_with_a_warning(embedded: Pipelines, tmp_path: Path) -> None:
     (tmp_path / "full").write_text("line\n")
     p = embedded.new()
     _ = p | "full" >> ReadFromText(f"{tmp_path}/f*")
@@ -51,7 +51,7 @@ def test_read_without_a_match_is_done_with_a_warning(embedded: Pipelines, tmp_pa
     assert any("'match/MatchAll/" in text and "matched no files" in text for text in texts)
 
 
-def test_one_big_file_is_read_by_several_processes(embedded: Pipelines, tmp_path: Path) -> None:
+def test_big_file_is_read_by_several_processes(embedded: Pipelines, tmp_path: Path) -> None:
     count = 3_000
     (tmp_path / "big.txt").write_text(f"{'x' * 999}\n" * count)
     with embedded.new() as p:
@@ -69,7 +69,9 @@ def test_one_big_file_is_read_by_several_processes(embedded: Pipelines, tmp_path
         assert_that(shared, equal_to([(os.cpu_count() or 1) > 1]), label="several processes")
 
 
-def test_compressed_files_and_skipped_headers(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_compressed_files_with_headers_are_read_exactly(
+    pipelines: Pipelines, tmp_path: Path
+) -> None:
     with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
         file.write("name,age\nann,1\nbob,2\n")
     with pipelines.new() as p:
@@ -77,7 +79,7 @@ def test_compressed_files_and_skipped_headers(pipelines: Pipelines, tmp_path: Pa
         assert_that(rows, equal_to(["ann,1", "bob,2"]))
 
 
-def test_written_text_is_whole(everywhere: Pipelines, tmp_path: Path) -> None:
+def test_written_text_is_complete(everywhere: Pipelines, tmp_path: Path) -> None:
     with everywhere.new() as p:
         lines = p | beam.Create([f"line {n}" for n in range(100)]) | beam.Reshuffle()
         lines | "shards" >> WriteToText(str(tmp_path / "shards"), ".txt", num_shards=3)
@@ -94,14 +96,14 @@ def test_written_text_is_whole(everywhere: Pipelines, tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if "temp" in path.name]
 
 
-def test_nothing_written_is_an_empty_file(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_write_without_elements_creates_an_empty_file(pipelines: Pipelines, tmp_path: Path) -> None:
     with pipelines.new() as p:
         p | beam.Create([]) | WriteToText(str(tmp_path / "none"))
     (file,) = tmp_path.iterdir()
     assert file.read_text() == ""
 
 
-def test_rows_to_json(embedded: Pipelines, tmp_path: Path) -> None:
+def test_rows_are_written_as_json(embedded: Pipelines, tmp_path: Path) -> None:
     with embedded.new() as p:
         (
             p

@@ -1,4 +1,4 @@
-"""Callbacks of bundles run once each, when what their bundle has done is committed, else never."""
+"""Callbacks of a bundle run once after the commit of the bundle, and never without a commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waiting import wait_until
 
 
 class Register(beam.DoFn):
-    """Registers a callback for every element; fails at one, if told so."""
+    """DoFn that registers a callback for every element, and fails at one element on request."""
 
     def __init__(self, folder: Path, fails_at: int | None = None) -> None:
         self._folder = folder
@@ -47,7 +47,7 @@ def all_called_once(folder: Path) -> bool:
     return names(folder, "called") == registered and texts == ["once "] * len(registered)
 
 
-def test_every_callback_once(everywhere: Pipelines, tmp_path: Path) -> None:
+def test_finalization_callback_runs_exactly_once(everywhere: Pipelines, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
@@ -65,7 +65,9 @@ def test_every_callback_once(everywhere: Pipelines, tmp_path: Path) -> None:
         assert all_called_once(folder)
 
 
-def test_none_of_a_bundle_that_fails(everywhere: Pipelines, tmp_path: Path) -> None:
+def test_finalization_callbacks_of_a_failed_bundle_are_skipped(
+    everywhere: Pipelines, tmp_path: Path
+) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
@@ -94,7 +96,9 @@ class Raises(beam.DoFn):
 
 @pytest.mark.slow_in("PROCESS")
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_callback_that_fails_harms_nobody(everywhere: Pipelines, count: int) -> None:
+def test_finalization_callback_that_fails_leaves_the_job_running(
+    everywhere: Pipelines, count: int
+) -> None:
     with everywhere.new() as p:
         numbers = p | beam.Create(range(count)) | beam.ParDo(Raises()) | beam.Reshuffle()
         assert_that(numbers, equal_to(list(range(count))))

@@ -1,4 +1,4 @@
-"""A state folder whose disk is full: a bounded job waits for a time, a stream for as long as it takes."""
+"""State folder on a full disk: a bounded job waits for a limited time, a stream without a limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEGABYTE = 1 << 20
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder with little room."""
+    """Yields a folder with little free space."""
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(folder)]
@@ -41,7 +41,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def pipelines(small_disk: Path, placement: tuple[str, ...]) -> Iterator[Pipelines]:
-    """Pipelines of a server whose state is on the small disk."""
+    """Yields pipelines of a server whose state is on the small disk."""
     with (
         tempfile.TemporaryDirectory(prefix="t") as temporary,
         job_server(
@@ -52,25 +52,25 @@ def pipelines(small_disk: Path, placement: tuple[str, ...]) -> Iterator[Pipeline
 
 
 def megabyte(number: int) -> bytes:
-    """Nothing that can be compressed."""
+    """Returns a megabyte of incompressible data."""
     return random.Random(number).randbytes(MEGABYTE)
 
 
 def shuffle(pipeline: beam.Pipeline, megabytes: int) -> None:
-    """Has so much written to the disk, at least."""
+    """Writes at least this much to the disk."""
     made = pipeline | beam.Create(range(megabytes)) | beam.Reshuffle() | beam.Map(megabyte)
     count = made | "again" >> beam.Reshuffle() | beam.combiners.Count.Globally()
     assert_that(count, equal_to([megabytes]))
 
 
 def group(pipeline: beam.Pipeline, megabytes: int) -> None:
-    """Has so much on the disk at a time, since a group is read as a whole."""
+    """Builds a grouping that needs this much disk space at a time, because a group is read completely."""
     made = pipeline | beam.Create(range(megabytes)) | beam.Reshuffle() | beam.Map(megabyte)
     groups = made | beam.WithKeys(None) | beam.GroupByKey()
     groups | beam.MapTuple(lambda _, values: sum(map(len, values)))
 
 
-def test_a_disk_that_stays_full_fails_a_bounded_job_and_not_the_server(
+def test_permanently_full_disk_fails_a_bounded_job_and_not_the_server(
     pipelines: Pipelines, small_disk: Path
 ) -> None:
     too_much = pipelines.new()
@@ -96,7 +96,7 @@ def fill(disk: Path) -> Path:
     return balloon
 
 
-def test_stream_whose_disk_is_full_for_a_while_gives_the_exact_result(
+def test_stream_with_a_temporarily_full_disk_is_exact(
     pipelines: Pipelines, small_disk: Path, tmp_path: Path
 ) -> None:
     go_on = tmp_path / "go-on"

@@ -14,8 +14,8 @@ from beam_runner_model.jobs import JobState
 from jobs import Pipelines
 
 
-def test_keys_are_equal_if_their_encodings_are(pipelines: Pipelines) -> None:
-    """Python says 1 == 1.0 == True; Beam's model compares encoded keys."""
+def test_keys_with_equal_encodings_are_grouped_together(pipelines: Pipelines) -> None:
+    """In Python, 1 == 1.0 == True; Beam's model compares encoded keys."""
     with pipelines.new() as p:
         counts = (
             p
@@ -43,7 +43,7 @@ def test_iterables_of_every_type_are_grouped(pipelines: Pipelines, value_type: A
 
 
 class Mean(beam.CombineFn):
-    """A mean whose accumulator is of another type than input and output."""
+    """Mean with an accumulator of another type than input and output."""
 
     def create_accumulator(self) -> tuple[int, int]:
         return 0, 0
@@ -75,8 +75,8 @@ def combine(p: beam.Pipeline) -> None:
     assert_that(grouped | beam.CombineValues(Mean()), equal_to([("k", "45/10")]), label="values")
 
 
-def test_combine_that_arrives_lifted(embedded: Pipelines) -> None:
-    """A client that optimizes by itself sends precombine, merge and extract as transforms."""
+def test_combine_lifted_by_the_client_is_exact(embedded: Pipelines) -> None:
+    """A client that optimizes pipelines sends precombine, merge and extract as transforms."""
     pipeline = embedded.new()
     combine(pipeline)
     proto = pipeline.to_runner_api(default_environment=environment_of(embedded))
@@ -108,8 +108,8 @@ def environment_of(pipelines: Pipelines) -> Any:
     return PortableRunner._create_environment(pipelines.new().options)
 
 
-def test_all_values_go_through_groupings_in_a_row(embedded: Pipelines) -> None:
-    """More of them than go along with a report, where machines share no place for data."""
+def test_consecutive_groupings_lose_no_value(embedded: Pipelines) -> None:
+    """The values exceed the size of a report, on machines without a shared data location."""
     value = "x" * 1000
     with embedded.new() as p:
         pairs = p | beam.Create(range(20)) | beam.FlatMap(lambda n: [(k, value) for k in range(97)])

@@ -1,4 +1,4 @@
-"""Jobs of different programs never see each other's modules and options, one after the other or at once."""
+"""Jobs of different programs, sequential or concurrent, never see the modules and options of other jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from job_server import JobServerProcess
 
 SECONDS = 120
-# Two programs like this one differ in what their functions say; both are run as `__main__`.
+# Two programs like this program differ in the results of their functions; both run as `__main__`.
 PROGRAM = """
 import os
 import sys
@@ -72,7 +72,8 @@ class Program:
         folder.mkdir()
         text = PROGRAM.format(greeting=greeting, mark=mark)
         if dill:
-            # dill sends modules by name; what is not in `__main__` must be installed everywhere.
+            # dill pickles modules by name, so modules other than `__main__` must be installed
+            # everywhere.
             text = text.replace(
                 "import helper", f'class helper:\n    mark = staticmethod(lambda: "{mark}")'
             )
@@ -96,7 +97,7 @@ class Program:
         try:
             said, _ = self._process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGABRT)  # has it tell where its threads are
+            self._process.send_signal(signal.SIGABRT)  # prints the stacks of its threads
             said, _ = self._process.communicate(timeout=SECONDS)
             stuck = f"no end within {SECONDS} s. The server: {server.log[-5:]}. The program: {said}"
             pytest.fail(stuck, pytrace=False)
@@ -112,7 +113,7 @@ class Program:
     ],
 )
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_two_programs_of_the_same_name(
+def test_programs_with_the_same_module_name_stay_separate(
     server: JobServerProcess, tmp_path: Path, variant: str, concurrently: bool
 ) -> None:
     dill = "dill" in variant

@@ -1,4 +1,4 @@
-"""What a restart of the server leaves of a stream that waits, and of one that ended before its time."""
+"""State of a waiting stream, and of a failed stream, after a restart of the server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def folder_of(lives: ServerLives, job: Job) -> Path:
 
 
 @pytest.mark.timeout(240)
-def test_stream_whose_bundle_waits_goes_on_with_the_next_server(
+def test_stream_with_a_waiting_bundle_resumes_on_the_next_server(
     lives: ServerLives, tmp_path: Path
 ) -> None:
     mended = tmp_path / "mended"
@@ -57,7 +57,7 @@ def test_stream_whose_bundle_waits_goes_on_with_the_next_server(
             try:
                 failed = client.execution(job.job_id).failed
             except JobApiError:
-                return 0  # The next server has not begun to run the job yet.
+                return 0  # The next server has not started the job yet.
             return max((one.attempts for one in failed), default=0)
 
     wait_until(attempts, 60, "a bundle waits")
@@ -68,7 +68,7 @@ def test_stream_whose_bundle_waits_goes_on_with_the_next_server(
 
 
 @pytest.mark.timeout(240)
-def test_state_of_streams_that_ended_is_kept_by_the_next_server_for_as_long_as_it_says(
+def test_state_of_failed_streams_is_retained_by_the_next_server(
     lives: ServerLives,
 ) -> None:
     def fail(number: int) -> int:

@@ -1,4 +1,4 @@
-"""However a server ends, nothing of it is left, whatever user code has made of its processes."""
+"""A server leaves no process and no file after any kind of exit, regardless of user code's processes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from beam_runner_server.flags import ServerSettings
 from beam_runner_server.job_server import Server
 Server(ServerSettings(job_port=0)).stop()
 """
-"""The next server's start, and end, but for what jobs run on."""
+"""Start and shutdown of the next server, without the processes of jobs."""
 
 
 class ForkAndBlock(beam.DoFn):
-    """Leaves children in sessions of their own, and blocks in C with Python's lock held."""
+    """DoFn that forks children in separate sessions, and blocks in C with the GIL held."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -41,7 +41,7 @@ class ForkAndBlock(beam.DoFn):
         if os.fork() == 0:
             os.setsid()
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            # What gRPC does at a fork may hang here for good: then this is a process, too.
+            # gRPC's fork handler can hang; then the fork is a process, too.
             os.fork()
             self._block()
         subprocess.Popen(["sleep", "600"], start_new_session=True)
@@ -60,7 +60,7 @@ class ForkAndBlock(beam.DoFn):
         *("the server is killed", "what runs it is killed"),
     ],
 )
-def test_no_process_and_no_folder_is_left(
+def test_stopped_server_leaves_no_process_and_no_folder(
     ends: str,
     placement: tuple[str, ...],
     flags_of: Callable[[str], list[str]],
@@ -99,14 +99,15 @@ def _end(server: JobServerProcess, how: str) -> None:
             for pid in _what_runs_it(server):
                 os.kill(pid, signal.SIGKILL)
             if not is_spark:
-                # A server on plain processes starts another one, and runs what was lost again.
+                # A server on plain processes starts a new fork server, and runs the lost bundles
+                # again.
                 time.sleep(GOES_ON_SECONDS)
                 assert server.process.poll() is None
                 server.process.terminate()
 
 
 def _what_runs_it(server: JobServerProcess) -> list[int]:
-    """Spark's Java; or what plain workers are forked from, but not its reaper, which is to outlive it."""
+    """Returns Spark's Java process, or the fork server of plain workers without its reaper, which must outlive it."""
     commands = server.processes()
     if java := [pid for pid, command in commands.items() if "SparkSubmit" in command]:
         return java

@@ -45,7 +45,7 @@ class Diary(beam.DoFn):
 
 
 def events(folder: Path) -> dict[str, Counter[str]]:
-    """Per instance how often each thing happened."""
+    """Returns the number of calls of each method for each instance."""
     found: dict[str, Counter[str]] = {}
     for file in folder.iterdir():
         name, event, _ = file.name.split("-")
@@ -66,7 +66,7 @@ def build(pipeline: beam.Pipeline, folder: Path) -> None:
     )
 
 
-def test_teardown_once_for_every_setup(everywhere: Pipelines, tmp_path: Path) -> None:
+def test_teardown_is_called_once_for_each_setup(everywhere: Pipelines, tmp_path: Path) -> None:
     pipeline = everywhere.new()
     build(pipeline, tmp_path)
     assert everywhere.job(pipeline).wait() is JobState.DONE
@@ -83,7 +83,7 @@ def test_teardown_once_for_every_setup(everywhere: Pipelines, tmp_path: Path) ->
         assert happened["start"] == happened["finish"] >= 1
 
 
-def test_teardown_after_a_failure(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_teardown_is_called_after_a_failure(pipelines: Pipelines, tmp_path: Path) -> None:
     pipeline = pipelines.new()
     build(pipeline, tmp_path)
     (

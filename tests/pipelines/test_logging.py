@@ -1,4 +1,4 @@
-"""What user code logs and prints reaches the message stream of its job, and no other's."""
+"""Logs and prints of user code reach the message stream of their job only."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_log_records_reach_the_message_stream(
         texts = "\n".join(message.text for message in messages)
         assert other not in texts
         for number in (1, 2):
-            # What a process prints comes too, as details.
+            # Printed text of a process arrives, too, as details.
             (warning,) = (m for m in weighty if f"warning {word} {number}" in m.text)
             assert warning.importance is Importance.WARNING
             assert "Say it" in warning.text

@@ -1,4 +1,4 @@
-"""A worker process that dies in every stage once: the job goes on, and nothing counts twice."""
+"""A worker process is killed in every stage once: the job continues, and counts nothing twice."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ def killable(
     server: JobServerProcess,
     flags_of: Callable[[str], list[str]],
 ) -> Pipelines:
-    """Environments whose user code is in a process that may be killed."""
+    """Returns pipelines in environments whose user-code process may be killed."""
     return Pipelines(server.address, request.param, flags_of(request.param))
 
 
-def test_committed_counters_are_the_true_counts(killable: Pipelines, tmp_path: Path) -> None:
+def test_committed_counters_are_exact_if_workers_are_lost(
+    killable: Pipelines, tmp_path: Path
+) -> None:
     pipeline = killable.new()
     groups = (
         pipeline
@@ -83,7 +85,7 @@ class DieAtTeardown(beam.DoFn):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_process_that_dies_at_teardown_harms_nobody(
+def test_process_exit_in_teardown_leaves_the_job_successful(
     killable: Pipelines, server: JobServerProcess
 ) -> None:
     with killable.new() as p:

@@ -1,4 +1,4 @@
-"""Elements whose classes the user's script itself defines, run as its user runs it."""
+"""Elements of classes that the user's script defines, run as a user runs the script."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run_script(folder: Path, text: str, flags: list[str]) -> subprocess.Complete
 
 
 @pytest.mark.parametrize("environment", ["embedded", "LOOPBACK"])
-def test_classes_come_along_with_functions(
+def test_main_module_classes_are_pickled_with_functions(
     server: JobServerProcess,
     flags_of: Callable[[str], list[str]],
     environment: str,
@@ -85,7 +85,7 @@ def test_classes_come_along_with_functions(
     assert lines == ["0 [2]", "0 [4]", "1 [1, 3]", "1 [2, 6]"]
 
 
-def test_what_to_do_where_no_function_brings_the_class(
+def test_missing_main_module_class_error_names_the_fix(
     server: JobServerProcess, tmp_path: Path
 ) -> None:
     text = SCRIPT.replace(

@@ -44,7 +44,9 @@ def hang(pipeline: beam.Pipeline, begun: Path) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_ten_jobs_at_once(embedded: Pipelines, server: JobServerProcess, tmp_path: Path) -> None:
+def test_ten_concurrent_jobs_are_exact(
+    embedded: Pipelines, server: JobServerProcess, tmp_path: Path
+) -> None:
     server.wait_until_idle()
     jobs: list[Job] = []
     for number in range(JOBS):
@@ -86,7 +88,9 @@ def stream(pipeline: beam.Pipeline, seen: Path) -> None:
     )
 
 
-def test_two_streams_and_a_batch_all_move(embedded: Pipelines, tmp_path: Path) -> None:
+def test_concurrent_streams_and_batch_all_make_progress(
+    embedded: Pipelines, tmp_path: Path
+) -> None:
     seen = [tmp_path / "one", tmp_path / "other"]
     streams = []
     for path in seen:

@@ -1,4 +1,4 @@
-"""Windows that merge, in streams whose watermark is as far as it may be."""
+"""Merging windows in streams with the furthest possible watermark."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Visits(beam.DoFn):
 
 
 class Packed(beam.PTransform):
-    """Two combiners that Beam's client packs into one."""
+    """Two combiners that Beam's client packs into one combiner."""
 
     def annotations(self) -> dict[str, bytes]:
         return {python_urns.APPLY_COMBINER_PACKING: b""}
@@ -57,8 +57,8 @@ class Packed(beam.PTransform):
         return visits | beam.CombinePerKey(sum), visits | beam.CombinePerKey(max)
 
 
-def test_sessions_of_packed_combiners_are_whole(embedded: Pipelines) -> None:
-    """Beam's client itself lifts them, and leaves no CombinePerKey around them."""
+def test_sessions_of_packed_combiners_are_complete(embedded: Pipelines) -> None:
+    """Beam's client itself lifts packed combiners, without a CombinePerKey transform around them."""
     with embedded.new() as p:
         visits = p | beam.Create([SESSIONS * LENGTH]) | beam.ParDo(Visits())
         sums, most = visits | beam.WindowInto(Sessions(GAP)) | Packed()

@@ -39,7 +39,7 @@ class Measure(beam.DoFn):
         self._buckets.update(element)
 
 
-def test_every_kind_of_metric(everywhere: Pipelines) -> None:
+def test_metrics_of_every_kind_are_exact(everywhere: Pipelines) -> None:
     pipeline = everywhere.new()
     pipeline | beam.Create(range(1, 21)) | beam.Reshuffle() | "Measure" >> beam.ParDo(Measure())
     job = everywhere.job(pipeline)
@@ -56,7 +56,7 @@ def test_every_kind_of_metric(everywhere: Pipelines) -> None:
         assert set(paths.flattened()) == {("all", "odd", False), ("all", "even", False)}
     with JobClient(job.address) as client:
         metrics = client.metrics(job.job_id)
-    # Of histograms Python's SDK tells nothing as of Beam 2.77.
+    # Python's SDK doesn't report histograms as of Beam 2.77.
     for infos in (metrics.committed, metrics.attempted):
         times = [info for info in infos if info.urn.endswith("process_bundle_msecs:v1")]
         assert any("Measure" in info.labels["PTRANSFORM"] for info in times)
@@ -64,7 +64,7 @@ def test_every_kind_of_metric(everywhere: Pipelines) -> None:
 
 
 class CountAndWait(beam.DoFn):
-    """Counts what it gets, then waits until a file appears."""
+    """DoFn that counts its elements, then waits for a file."""
 
     def __init__(self, go_on: Path) -> None:
         self._go_on = go_on
@@ -76,7 +76,9 @@ class CountAndWait(beam.DoFn):
             time.sleep(0.05)
 
 
-def test_attempted_metrics_while_a_job_runs(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_attempted_metrics_of_a_running_job_are_reported(
+    pipelines: Pipelines, tmp_path: Path
+) -> None:
     pipeline = pipelines.new()
     pipeline | beam.Create([1, 2]) | beam.ParDo(CountAndWait(tmp_path / "go on"))
     job = pipelines.job(pipeline)
@@ -91,7 +93,7 @@ def test_attempted_metrics_while_a_job_runs(pipelines: Pipelines, tmp_path: Path
     assert job.metric("counters", "waited") == (2, 2)
 
 
-def test_metrics_of_several_stages_add_up(pipelines: Pipelines) -> None:
+def test_metrics_of_several_stages_are_summed(pipelines: Pipelines) -> None:
     class Tally(beam.DoFn):
         def process(self, element: int) -> list[tuple[int, int]]:
             Metrics.counter("test", "seen").inc()
@@ -106,7 +108,7 @@ def test_metrics_of_several_stages_add_up(pipelines: Pipelines) -> None:
     assert job.metric("counters", "seen") == (30, 30)
 
 
-def test_values_that_came_too_late_are_counted(pipelines: Pipelines) -> None:
+def test_late_values_are_counted_as_dropped(pipelines: Pipelines) -> None:
     stream = (
         Stream()
         .add_elements([TimestampedValue(("k", 1), 1)])
@@ -126,7 +128,7 @@ def test_values_that_came_too_late_are_counted(pipelines: Pipelines) -> None:
 
 
 class Passing(beam.DoFn):
-    """Passes elements on; keeps state, so that late elements are dropped."""
+    """Stateful DoFn that passes elements on; late elements are dropped because of its state."""
 
     LAST = userstate.ReadModifyWriteStateSpec("last", VarIntCoder())
 
@@ -138,10 +140,10 @@ class Passing(beam.DoFn):
         yield pair
 
 
-def test_late_elements_of_a_stateful_step_are_passed_or_counted_as_dropped(
+def test_late_elements_of_a_stateful_step_are_processed_or_counted(
     pipelines: Pipelines,
 ) -> None:
-    """Several late elements of a key come together, directly and by way of a Reshuffle."""
+    """Several late elements of a key arrive together, directly and through a Reshuffle."""
     late = [TimestampedValue(("k", time), time) for time in range(6)]
     timely = [TimestampedValue(("k", time), time) for time in (13, 14)]
     stream = Stream().advance_watermark_to(10).add_elements(late).add_elements(timely)
@@ -158,8 +160,8 @@ def test_late_elements_of_a_stateful_step_are_passed_or_counted_as_dropped(
     assert job.counter("passed") == 2 * len(timely)
 
 
-def test_element_counts_of_every_collection(embedded: Pipelines) -> None:
-    """What the runner's own pages show: each PCollection has a count."""
+def test_element_count_is_reported_for_each_pcollection(embedded: Pipelines) -> None:
+    """The runner's web pages show the count of each PCollection."""
     pipeline = embedded.new()
     pipeline | beam.Create(range(5)) | beam.Map(lambda n: (n % 2, n)) | beam.GroupByKey()
     job = embedded.job(pipeline)

@@ -1,4 +1,4 @@
-"""User code runs once for each element and timer where nothing fails."""
+"""User code runs once for each element and timer if nothing fails."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ TAGS = [str(number) for number in range(12)]
 
 
 class Changing(beam.DoFn):
-    """Sets timers with tags. The fifth clears the sixth, and the ninth moves the tenth to the end.
+    """DoFn that sets timers with tags. The fifth timer clears the sixth, and the ninth timer moves the
+    tenth to the end.
 
-    It writes down in a file, outside of the pipeline, what it is called with.
+    The DoFn writes its calls to a file outside of the pipeline.
     """
 
     SET = userstate.TimerSpec("set", TimeDomain.WATERMARK)
@@ -69,7 +70,7 @@ class Changing(beam.DoFn):
 @pytest.mark.parametrize(
     "streaming", [False, pytest.param(True, marks=pytest.mark.slow_in("PROCESS"))]
 )
-def test_timers_that_change_others_fire_once(
+def test_timers_that_change_other_timers_fire_once(
     everywhere: Pipelines, tmp_path: Path, streaming: bool
 ) -> None:
     path = tmp_path / "called"
@@ -87,7 +88,7 @@ def test_timers_that_change_others_fire_once(
     assert Counter(path.read_text().split()) == Counter(expected)
 
 
-def test_a_job_tells_how_many_bundles_were_begun(pipelines: Pipelines) -> None:
+def test_job_reports_its_number_of_started_bundles(pipelines: Pipelines) -> None:
     p = pipelines.new()
     grouped = p | beam.Create([(n % 3, n) for n in range(30)]) | beam.GroupByKey()
     grouped | beam.Map(len)
@@ -109,7 +110,7 @@ def test_a_job_tells_how_many_bundles_were_begun(pipelines: Pipelines) -> None:
 
 
 def _once_more(info: MetricCell) -> MetricCell:
-    """The same metric, or where it is a count of what was begun one more."""
+    """Returns the same metric, with the count of started bundles increased by one."""
     if "bundles_begun" not in info.urn:
         return info
     return attrs.evolve(info, payload=encode_varint(metric_value(info) + 1))

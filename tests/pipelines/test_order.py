@@ -1,4 +1,4 @@
-"""Few elements keep their order, as they do on other runners, and are one bundle unless they are slow."""
+"""Few elements retain their order, as on other runners, and are one bundle unless they are slow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNT = 50
 
 
 class Before(beam.DoFn):
-    """Each value with the one that came before it with its key."""
+    """Stateful DoFn that emits each value with the previous value of its key."""
 
     LAST = ReadModifyWriteStateSpec("last", VarIntCoder())
 
@@ -27,14 +27,14 @@ class Before(beam.DoFn):
         last.write(pair[1])
 
 
-def test_a_few_elements_come_to_state_in_their_order(pipelines: Pipelines) -> None:
+def test_few_elements_reach_state_in_order(pipelines: Pipelines) -> None:
     with pipelines.new() as p:
         pairs = p | beam.Create([("k", number) for number in range(COUNT)])
         again = pairs | beam.Reshuffle() | beam.ParDo(Before())
         assert_that(again, equal_to([(n, n - 1 if n else None) for n in range(COUNT)]))
 
 
-def test_a_few_lines_make_one_file(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_few_lines_are_written_to_one_file(pipelines: Pipelines, tmp_path: Path) -> None:
     lines = [f"line {number}" for number in range(COUNT)]
     with pipelines.new() as p:
         p | beam.Create(lines) | beam.Reshuffle() | beam.io.WriteToText(str(tmp_path / "out"))

@@ -1,4 +1,4 @@
-"""A stream outlives what fails for a while: its results are exact, and its state is kept if it ends."""
+"""A stream survives temporary failures: its results are exact, and its state is retained if it fails."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def patient(placement: tuple[str, ...], state_dir: Path) -> Iterator[JobServerProcess]:
-    """A server with the flags that it has by default, whose jobs survive it."""
+    """Yields a server with default flags, whose jobs survive it."""
     with (
         tempfile.TemporaryDirectory(prefix="t") as folder,
         job_server(Path(folder), f"--state-dir={state_dir}", *placement) as running,
@@ -88,7 +88,7 @@ def texts(job: Job) -> list[str]:
 
 
 @pytest.mark.slow_in("LOOPBACK")
-def test_stream_whose_step_raises_for_a_while_gives_the_exact_result(
+def test_stream_with_a_temporarily_failing_step_is_exact(
     streams: Pipelines, tmp_path: Path
 ) -> None:
     fails = FailsUntil(COUNT // 2, tmp_path / "mended")
@@ -108,10 +108,8 @@ def test_stream_whose_step_raises_for_a_while_gives_the_exact_result(
 
 
 @pytest.mark.slow_in("LOOPBACK")
-def test_state_after_a_step_that_raised_behind_it_is_exact(
-    streams: Pipelines, tmp_path: Path
-) -> None:
-    """The failing step is fused behind the stateful one, whose bundle is given up and runs again."""
+def test_state_before_a_fused_failing_step_is_exact(streams: Pipelines, tmp_path: Path) -> None:
+    """The failing step is fused behind the stateful step, whose bundle fails and runs again."""
     fails = FailsUntil(COUNT // 2, tmp_path / "mended")
     pipeline = streams.new("--streaming")
     ordinals = counted(pipeline | beam.Create([COUNT]) | beam.ParDo(Numbers()))
@@ -127,7 +125,7 @@ def test_state_after_a_step_that_raised_behind_it_is_exact(
     assert job.wait() is JobState.DONE
 
 
-def test_other_keys_and_steps_go_on_while_a_bundle_waits(
+def test_waiting_bundle_leaves_other_keys_and_steps_running(
     streams: Pipelines, tmp_path: Path
 ) -> None:
     noted = tmp_path / "noted"
@@ -150,7 +148,7 @@ def test_other_keys_and_steps_go_on_while_a_bundle_waits(
     assert job.wait(60) is JobState.CANCELLED
 
 
-def test_stream_with_a_limit_fails_after_so_many_attempts_and_keeps_its_state(
+def test_stream_with_an_attempt_limit_fails_and_keeps_its_state(
     streams: Pipelines, patient: JobServerProcess, state_dir: Path
 ) -> None:
     pipeline = streams.new("--streaming", "--beam_spark_task_attempts=2")
@@ -172,8 +170,8 @@ def test_stream_with_a_limit_fails_after_so_many_attempts_and_keeps_its_state(
     assert (state_dir / "jobs" / job.job_id).is_dir()
 
 
-def test_script_and_flag_alone_make_no_stream_that_is_patient(streams: Pipelines) -> None:
-    """Beam's own tests expect that an assertion which fails ends the job."""
+def test_test_stream_or_streaming_flag_alone_does_not_retry_failures(streams: Pipelines) -> None:
+    """Beam's own tests expect that a failed assertion fails the job."""
     scripted = streams.new("--streaming")
     assert_that(
         scripted | Stream().add_elements([1]).advance_watermark_to_infinity(), equal_to([2])
@@ -184,10 +182,10 @@ def test_script_and_flag_alone_make_no_stream_that_is_patient(streams: Pipelines
     assert streams.job(bounded).wait() is JobState.FAILED
 
 
-def test_stream_outlives_a_worker_that_dies_again_and_again(
+def test_stream_survives_a_repeatedly_killed_worker(
     patient: JobServerProcess, flags_of: Callable[[str], list[str]], tmp_path: Path
 ) -> None:
-    """More often than a bounded job would have it."""
+    """The worker is killed more often than a bounded job allows."""
     streams = Pipelines(patient.address, "embedded", flags_of("embedded"))
     deaths = tmp_path / "deaths"
     deaths.mkdir()

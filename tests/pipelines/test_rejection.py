@@ -1,4 +1,4 @@
-"""What is not supported is refused when the job is run, by the names of feature and transform."""
+"""`Run` refuses unsupported features with the names of feature and transform."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ UNSUPPORTED: dict[Callable[[beam.Pipeline], None], tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("build", UNSUPPORTED, ids=lambda build: build.__name__)
-def test_features(pipelines: Pipelines, build: Callable[[beam.Pipeline], None]) -> None:
+def test_unsupported_feature_is_refused_by_name(
+    pipelines: Pipelines, build: Callable[[beam.Pipeline], None]
+) -> None:
     feature, transform = UNSUPPORTED[build]
     pipeline = pipelines.new()
     build(pipeline)
@@ -50,7 +52,7 @@ def test_features(pipelines: Pipelines, build: Callable[[beam.Pipeline], None]) 
 
 
 @no_docker
-def test_several_features_at_once_are_all_named(embedded: Pipelines) -> None:
+def test_several_unsupported_features_are_all_named(embedded: Pipelines) -> None:
     pipeline = embedded.new(
         "--environment_type=DOCKER", "--environment_config=example.com/my-image:1"
     )

@@ -1,4 +1,4 @@
-"""What the model has and Python's SDK can't ask for: asked for in the pipeline's proto, by hand."""
+"""Features of the model that Python's SDK can't request. The tests add them to the pipeline's proto."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Payload = beam_runner_api_pb2.ParDoPayload
 
 
 class Amended(PortableRunner):
-    """Asks for more in a ParDo than the SDK can say.
+    """Runner that adds requests to a ParDo that the SDK can't express.
 
     Args:
-        name: the ParDo's, by the end of its full name.
-        amend: is given its payload.
-        requirement: what a runner must know to run it.
+        name: last part of the full name of the ParDo.
+        amend: function that changes the payload.
+        requirement: requirement that the runner must support.
     """
 
     def __init__(self, name: str, amend: Callable[[Payload], None], requirement: str) -> None:
@@ -54,7 +54,7 @@ class Amended(PortableRunner):
 
 
 class Rest(beam.DoFn):
-    """Keeps values of a key and window, and gives their sum when the window expires."""
+    """DoFn that buffers values of a key and window, and emits their sum when the window expires."""
 
     BAG = userstate.BagStateSpec("bag", VarIntCoder())
     EXPIRY = userstate.TimerSpec("expiry", TimeDomain.WATERMARK)
@@ -63,7 +63,7 @@ class Rest(beam.DoFn):
         self,
         pair: Pair,
         bag: Any = beam.DoFn.StateParam(BAG),
-        expiry: Any = beam.DoFn.TimerParam(EXPIRY),  # the SDK declares what it is asked for here
+        expiry: Any = beam.DoFn.TimerParam(EXPIRY),  # the SDK declares the timer family
     ) -> None:
         bag.add(pair[1])
 
@@ -78,8 +78,10 @@ class Rest(beam.DoFn):
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["bounded", "stream"])
-def test_a_window_that_expires_calls_back(pipelines: Pipelines, stream: bool) -> None:
-    """Nobody sets the timer; it rings once for each key and window that has seen something."""
+def test_window_expiry_callback_runs_once_for_each_key_and_window(
+    pipelines: Pipelines, stream: bool
+) -> None:
+    """No code sets the timer; it fires once for each key and window with an element."""
 
     def expires(payload: Payload) -> None:
         (payload.on_window_expiration_timer_family_spec,) = payload.timer_family_specs
@@ -94,7 +96,7 @@ def test_a_window_that_expires_calls_back(pipelines: Pipelines, stream: bool) ->
 
 
 class Previous(beam.DoFn):
-    """Each value of a key with the one before it."""
+    """Stateful DoFn that emits each value of a key with the previous value."""
 
     LAST = userstate.ReadModifyWriteStateSpec("last", VarIntCoder())
 
@@ -106,7 +108,9 @@ class Previous(beam.DoFn):
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["bounded", "stream"])
-def test_elements_come_in_order_of_time(pipelines: Pipelines, stream: bool) -> None:
+def test_time_sorted_input_is_delivered_in_timestamp_order(
+    pipelines: Pipelines, stream: bool
+) -> None:
     def sort(payload: Payload) -> None:
         payload.requires_time_sorted_input = True
 
@@ -124,10 +128,8 @@ def test_elements_come_in_order_of_time(pipelines: Pipelines, stream: bool) -> N
         assert_that(seen, equal_to([(key, *two) for key in "ab" for two in pairs_in_order]))
 
 
-def test_stable_input_is_the_same_when_it_is_seen_again(
-    embedded: Pipelines, tmp_path: Path
-) -> None:
-    """The process dies after it has told what it saw; the next one is given the same."""
+def test_stable_input_is_identical_on_retry(embedded: Pipelines, tmp_path: Path) -> None:
+    """The process is killed after it reported its input; the next process gets the same input."""
     told = tmp_path / "told"
 
     def stable(payload: Payload) -> None:
@@ -147,7 +149,7 @@ def test_stable_input_is_the_same_when_it_is_seen_again(
 
 
 class InOrder(beam.DoFn):
-    """Keeps names by time, in no order, and tells some and then the rest of them in order."""
+    """DoFn that stores names by time, out of order, and emits a part and then the rest of them in order."""
 
     NAMES = userstate.OrderedListStateSpec("names", StrUtf8Coder())
 
@@ -163,7 +165,7 @@ class InOrder(beam.DoFn):
         yield f"{key}: rest", [name for _, name in names.read()]
 
 
-def test_ordered_lists_are_kept_from_bundle_to_bundle(everywhere: Pipelines) -> None:
+def test_ordered_lists_persist_between_bundles(everywhere: Pipelines) -> None:
     script = Stream()
     for name, time in (("d", 4), ("b", 2), ("a", 1), ("c", 3), ("end", 9)):
         script = script.add_elements([("k", (name, time)), ("l", (name, time))])

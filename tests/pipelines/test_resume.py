@@ -1,4 +1,4 @@
-"""A server with a state folder that dies: what becomes of its jobs, its folder and its clients."""
+"""A killed server with a state folder: its jobs, its folder and its clients after the restart."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from waiting import wait_until
 def lives(
     tmp_path_factory: pytest.TempPathFactory, placement: tuple[str, ...]
 ) -> Iterator[ServerLives]:
-    """A server whose jobs of earlier tests have ended."""
+    """Yields a server without running jobs."""
     with server_lives(tmp_path_factory.mktemp("resume") / "state", placement) as running:
         yield running
 
 
 @pytest.fixture
 def new_lives(tmp_path: Path, placement: tuple[str, ...]) -> Iterator[ServerLives]:
-    """A server that has run no job."""
+    """Yields a server that has run no job."""
     with server_lives(tmp_path / "state", placement) as running:
         yield running
 
 
 class Wait(beam.DoFn):
-    """Counts elements, and holds the first one until it may go on."""
+    """DoFn that counts elements, and waits at the first element for a permission."""
 
     def __init__(self, begun: Path, go_on: Path) -> None:
         self._begun = begun
@@ -70,7 +70,9 @@ class Count(beam.DoFn):
 
 
 def waiting(pipeline: beam.Pipeline, folder: Path) -> tuple[Path, Path]:
-    """Two stages, the second of which waits; the files by which it says so, and may go on."""
+    """Builds two stages, the second of which waits; returns the files that signal its start and its
+    permission to continue.
+    """
     begun, go_on = folder / "begun", folder / "go-on"
     _ = (
         pipeline
@@ -109,7 +111,7 @@ class Follower:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_a_server_that_can_not_begin_leaves_jobs_to_the_next_one(
+def test_server_that_cannot_start_leaves_jobs_to_the_next_server(
     lives: ServerLives, tmp_path: Path
 ) -> None:
     pipelines = lives.embedded
@@ -128,11 +130,11 @@ def test_a_server_that_can_not_begin_leaves_jobs_to_the_next_one(
 
 
 @pytest.mark.timeout(240)
-def test_jobs_go_on(
+def test_running_jobs_resume_on_the_next_server(
     lives: ServerLives, flags_of: Callable[[str], list[str]], tmp_path: Path
 ) -> None:
-    """In every environment. Their clients hear of it all: what was said before, that the job goes
-    on, and its end.
+    """Jobs of every environment resume. Their clients get the earlier messages, the notice of the
+    resume, and the end of the job.
     """
     jobs: list[Job] = []
     for environment in ("embedded", "LOOPBACK", "PROCESS"):
@@ -159,12 +161,12 @@ def test_jobs_go_on(
 
 
 @pytest.mark.timeout(240)
-def test_the_history_survives(
+def test_job_history_survives_a_restart(
     new_lives: ServerLives,
     tmp_path: Path,
     limit: Callable[[float], float],
 ) -> None:
-    """Jobs that had ended are as they were; those that are cancelled later end so."""
+    """Finished jobs stay unchanged. Jobs that are cancelled after the restart become CANCELLED."""
     pipelines = new_lives.embedded
     done, failed, running = (pipelines.new() for _ in range(3))
     _, go_on = waiting(done, tmp_path)
@@ -188,14 +190,14 @@ def test_the_history_survives(
 
 
 class Endless(Offsets):
-    """A drain leaves nothing of it, however little is asked about."""
+    """Restriction provider whose truncation returns nothing."""
 
     def truncate(self, element: int, restriction: OffsetRange) -> None:
         return None
 
 
 class Source(beam.DoFn):
-    """Numbers one after the other, each a second of event time; slowly once the file is there."""
+    """Source of numbers, one per second of event time; slow after a file exists."""
 
     def __init__(self, go_on: Path) -> None:
         self._go_on = go_on
@@ -232,7 +234,7 @@ class HoldFirstBundle(beam.DoFn):
 
 
 class Gaps(beam.DoFn):
-    """Counts the numbers that have come, and those that are missing between them."""
+    """DoFn that counts the arrived numbers, and the missing numbers between them."""
 
     def process(self, element: tuple[None, Iterable[int]]) -> None:
         numbers = list(element[1])
@@ -241,10 +243,10 @@ class Gaps(beam.DoFn):
 
 
 @pytest.mark.timeout(240)
-def test_what_a_source_has_given_has_no_gap_if_a_server_dies_in_a_drain(
+def test_source_output_has_no_gap_if_the_server_is_killed_in_a_drain(
     lives: ServerLives, tmp_path: Path
 ) -> None:
-    """The first part of a restriction is not committed when the server dies, and a later part is."""
+    """When the server is killed, the first part of a restriction is not committed, and a later part is committed."""
     go_on = tmp_path / "go-on"
     pipelines = lives.embedded
     pipeline = pipelines.new("--streaming")
@@ -287,7 +289,7 @@ p.run().wait_until_finish()
 
 
 @pytest.mark.timeout(240)
-def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
+def test_loopback_job_with_a_vanished_client_fails_with_that_reason(
     lives: ServerLives, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
@@ -321,7 +323,7 @@ def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
 @pytest.mark.parametrize(
     "name", ["journal.sqlite", pytest.param("jobs.sqlite", marks=pytest.mark.slow)]
 )
-def test_a_damaged_store_is_set_aside_and_told(
+def test_damaged_state_file_is_moved_aside_and_reported(
     new_lives: ServerLives, tmp_path: Path, name: str
 ) -> None:
     pipelines = new_lives.embedded

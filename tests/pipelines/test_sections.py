@@ -1,4 +1,4 @@
-"""Stages of bounded data run together as one Spark job, where a job asks for it."""
+"""Stages of bounded data run together as one Spark job if the job requests it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ PROMISED_SECONDS = 5.0
 
 @pytest.fixture(params=["embedded", "PROCESS"])
 def spanned(request: pytest.FixtureRequest, pipelines_in: Callable[[str], Pipelines]) -> Pipelines:
-    """Environments of which each task of a section may have a harness of its own."""
+    """Returns pipelines in environments in which each section task can have a separate harness."""
     return pipelines_in(request.param)
 
 
 @pytest.fixture
 def sections(server: JobServerProcess, placement: tuple[str, ...]) -> Callable[[str], None]:
-    """Makes sure that stages of a job were run as a section, or refused where there is no Spark."""
+    """Checks that stages of a job ran as a section, or were refused without Spark."""
 
     def check(job_name: str) -> None:
         told = [line for line in server.log if f" job {job_name}-" in line and "section" in line]
@@ -43,7 +43,7 @@ def sections(server: JobServerProcess, placement: tuple[str, ...]) -> Callable[[
     return check
 
 
-def test_a_tree_of_groupings_is_one_spark_job(
+def test_section_with_a_tree_of_groupings_is_one_spark_job(
     spanned: Pipelines, sections: Callable[[str], None]
 ) -> None:
     name = f"tree-{spanned.environment.lower()}"
@@ -87,7 +87,9 @@ class AddUp(beam.DoFn):
         yield key, sum(values.read())
 
 
-def test_state_timers_and_side_inputs(spanned: Pipelines, sections: Callable[[str], None]) -> None:
+def test_section_with_state_timers_and_side_inputs_is_exact(
+    spanned: Pipelines, sections: Callable[[str], None]
+) -> None:
     name = f"state-{spanned.environment.lower()}"
     with spanned.new(ASKED, f"--job_name={name}") as p:
         factor = p | "factor" >> beam.Create([1, 2]) | beam.CombineGlobally(sum)
@@ -101,7 +103,7 @@ def fail(group: tuple[int, Iterable[int]]) -> None:
     raise ValueError(f"no {group[0]}")
 
 
-def test_user_code_that_raises_in_one_is_told_by_its_name(spanned: Pipelines) -> None:
+def test_section_failure_in_user_code_names_the_step(spanned: Pipelines) -> None:
     with (
         pytest.raises(RuntimeError, match=r"ValueError: no 7 \[while running 'Raises'\]"),
         spanned.new(ASKED) as p,
@@ -109,8 +111,8 @@ def test_user_code_that_raises_in_one_is_told_by_its_name(spanned: Pipelines) ->
         _ = p | beam.Create([(7, 1)]) | beam.GroupByKey() | "Raises" >> beam.Map(fail)
 
 
-def test_a_process_that_dies_in_one(spanned: Pipelines, tmp_path: Path) -> None:
-    """An SDK's that user code runs in, or the worker's; nothing is lost or doubled."""
+def test_section_with_a_killed_process_is_exact(spanned: Pipelines, tmp_path: Path) -> None:
+    """The killed process is an SDK process with user code, or the worker. The job loses and duplicates nothing."""
 
     def die_once(group: tuple[int, Iterable[int]]) -> tuple[int, int]:
         try:
@@ -118,7 +120,7 @@ def test_a_process_that_dies_in_one(spanned: Pipelines, tmp_path: Path) -> None:
         except FileExistsError:
             return group[0], sum(group[1])
         os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError("it is dead")
+        raise AssertionError("the process has exited")
 
     with spanned.new(ASKED) as p:
         groups = p | beam.Create([(n % 3, n) for n in range(30)]) | beam.GroupByKey()
@@ -127,7 +129,7 @@ def test_a_process_that_dies_in_one(spanned: Pipelines, tmp_path: Path) -> None:
     assert (tmp_path / "died").exists()
 
 
-def test_it_is_cancelled_within_five_seconds(
+def test_section_is_cancelled_within_five_seconds(
     spanned: Pipelines,
     server: JobServerProcess,
     tmp_path: Path,

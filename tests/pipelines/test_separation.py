@@ -1,8 +1,8 @@
-"""Separation: pipelines that can end only if the runner takes work apart while it is being done.
+"""Separation: pipelines that can end only if the runner splits work in process.
 
-Some elements, or positions of a restriction, are *sentinels*: whoever processes one waits until a
-number of sentinels are being processed at the same time. They run in several processes, so they meet
-in a folder.
+Some elements, or positions of a restriction, are *sentinels*: the process of a sentinel waits until
+a number of sentinels are in process at the same time. Sentinels run in several processes, so they
+meet in a folder.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ MEETING_SECONDS = 60.0
 
 @attrs.frozen
 class Meeting:
-    """Where sentinels wait for each other.
+    """Barrier of sentinels.
 
     Attributes:
-        folder: where each leaves a file.
-        size: how many must be there.
+        folder: folder in which each sentinel creates a file.
+        size: required number of sentinels.
     """
 
     folder: Path
     size: int
 
     def join(self, name: object) -> None:
-        """Returns once enough of different names are here; fails if that takes too long."""
+        """Returns after enough sentinels with different names have arrived; fails after a time limit."""
         (self.folder / str(name)).touch()
         deadline = time.monotonic() + MEETING_SECONDS
         while len(list(self.folder.iterdir())) < self.size:
@@ -58,7 +58,7 @@ def finish(pipelines: Pipelines, pipeline: beam.Pipeline) -> Job:
 
 
 class MeetAt(beam.DoFn):
-    """Gives numbers back; those for which ``is_sentinel`` holds meet first."""
+    """DoFn that emits its numbers; numbers for which ``is_sentinel`` is true wait at the barrier first."""
 
     def __init__(self, meeting: Meeting, is_sentinel: Callable[[int], bool]) -> None:
         self._meeting = meeting
@@ -81,8 +81,10 @@ class MeetAt(beam.DoFn):
         pytest.param(True, id="streaming", marks=pytest.mark.slow_in("LOOPBACK")),
     ],
 )
-def test_elements_of_a_bundle(pipelines: Pipelines, tmp_path: Path, streaming: bool) -> None:
-    """Sentinels that came in one bundle; more of them than bundles were opened at first."""
+def test_elements_of_a_bundle_are_split_among_bundles(
+    pipelines: Pipelines, tmp_path: Path, streaming: bool
+) -> None:
+    """The sentinels arrive in one bundle, and exceed the number of initial bundles."""
     pipeline = pipelines.new()
     pipeline.options.view_as(StandardOptions).streaming = streaming
     seen = (
@@ -127,8 +129,10 @@ class MeetOnTheWay(beam.DoFn):
     ],
     ids=str,
 )
-def test_one_restriction(pipelines: Pipelines, tmp_path: Path, sentinels: tuple[int, ...]) -> None:
-    """Positions of one element: primary and residual run at the same time, also if adjacent."""
+def test_restriction_of_one_element_is_split_into_parallel_parts(
+    pipelines: Pipelines, tmp_path: Path, sentinels: tuple[int, ...]
+) -> None:
+    """Positions of one element, also adjacent positions: primary and residual run at the same time."""
     pipeline = pipelines.new()
     meeting = Meeting(tmp_path, len(sentinels))
     seen = pipeline | beam.Create([10]) | beam.ParDo(MeetOnTheWay(meeting, sentinels))
@@ -138,7 +142,9 @@ def test_one_restriction(pipelines: Pipelines, tmp_path: Path, sentinels: tuple[
 
 
 @pytest.mark.slow_in("LOOPBACK")
-def test_restrictions_of_a_bundle(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_restrictions_of_a_bundle_are_split_among_bundles(
+    pipelines: Pipelines, tmp_path: Path
+) -> None:
     """Elements of a splittable stage, which are fewer bundles than sentinels, then parts of them."""
     lengths = [4, 5, 6]
     pipeline = pipelines.new()
@@ -150,7 +156,7 @@ def test_restrictions_of_a_bundle(pipelines: Pipelines, tmp_path: Path) -> None:
 
 
 class OneAtATime(beam.DoFn):
-    """One position per call, and the moment it was reached; the rest is deferred."""
+    """DoFn that emits one position per call, with its time; the rest is deferred."""
 
     def __init__(self, delay: float) -> None:
         self._delay = delay
@@ -168,13 +174,13 @@ class OneAtATime(beam.DoFn):
 
 
 def too_close(moments: Iterable[tuple[int, float]], delay: float) -> list[tuple[int, float]]:
-    """The positions that came less than ``delay`` seconds after the one before, and how many."""
+    """Returns the positions that came less than ``delay`` seconds after their predecessor, and the total count."""
     times = [moment for _, moment in sorted(moments)]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     return [(position, gap) for position, gap in enumerate(gaps, 1) if gap < delay]
 
 
-def test_deferred_with_a_delay(pipelines: Pipelines) -> None:
+def test_deferred_restriction_resumes_after_its_delay(pipelines: Pipelines) -> None:
     delay = 0.3
     pipeline = pipelines.new()
     seen = pipeline | beam.Create([8]) | beam.ParDo(OneAtATime(delay))
@@ -190,8 +196,8 @@ def test_deferred_with_a_delay(pipelines: Pipelines) -> None:
     finish(pipelines, pipeline)
 
 
-def test_many_deferred_side_by_side(pipelines: Pipelines) -> None:
-    """Each waits for its own time; together they take no longer than one."""
+def test_deferred_restrictions_wait_in_parallel(pipelines: Pipelines) -> None:
+    """Each restriction waits for its own delay; together they take no longer than one restriction."""
     pipeline = pipelines.new()
     elements = list(range(1, 6))
     seen = pipeline | beam.Create(elements) | beam.ParDo(OneAtATime(0.2))
@@ -201,7 +207,7 @@ def test_many_deferred_side_by_side(pipelines: Pipelines) -> None:
 
 
 class Endless(beam.DoFn):
-    """Positions with event times, a second each, until ``stop`` is there; never defers by itself."""
+    """Source of one position per second of event time, until ``stop`` exists; never defers by itself."""
 
     def __init__(self, stop: Path) -> None:
         self._stop = stop
@@ -226,7 +232,7 @@ class Endless(beam.DoFn):
 
 
 class Touch(beam.DoFn):
-    """Leaves a file once something has come so far, and gives it back."""
+    """DoFn that creates a file for each element, and emits the element."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -237,12 +243,12 @@ class Touch(beam.DoFn):
 
 
 def has_no_gap(numbers: list[int]) -> None:
-    """Where its parts end is a matter of time; they begin one after the other."""
+    """Checks that no number is missing; the positions of the splits depend on time."""
     assert sorted(numbers) == list(range(len(numbers)))
 
 
-def test_an_endless_restriction_is_checkpointed(pipelines: Pipelines, tmp_path: Path) -> None:
-    """It ends when a stage behind it has seen something, to which only a checkpoint can lead."""
+def test_endless_restriction_is_checkpointed(pipelines: Pipelines, tmp_path: Path) -> None:
+    """The restriction ends when a later stage has seen an element, which requires a checkpoint."""
     stop = tmp_path / "stop"
     pipeline = pipelines.new("--streaming")
     seen = (

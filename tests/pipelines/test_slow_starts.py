@@ -1,4 +1,6 @@
-"""SDK harnesses that take longer to start than their limit: who works is waited for, who does not is told by name."""
+"""SDK harnesses that start slower than their limit: the server waits for a busy harness, and reports
+an idle harness by name.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ BURN = "import time\nwhile time.process_time() < 3: pass"
 
 @pytest.fixture(scope="module")
 def impatient(placement: tuple[str, ...]) -> Iterator[JobServerProcess]:
-    """A server of which the limit is two seconds."""
+    """Yields a server with a limit of two seconds."""
     environment = {
         "BEAM_RUNNER_IMPORTS": "short_starts",
         "PYTHONPATH": os.pathsep.join((str(SUPPORT), os.environ.get("PYTHONPATH", ""))),
@@ -37,7 +39,7 @@ def impatient(placement: tuple[str, ...]) -> Iterator[JobServerProcess]:
 
 
 def run_with(impatient: JobServerProcess, folder: Path, first: str) -> tuple[Job, int]:
-    """A job whose harnesses are started by a script that does something first; and how often it was."""
+    """Runs a job whose harnesses are started by a script with a prelude; returns the job and the number of starts."""
     boot, starts = boot_command(folder), folder / "starts"
     command = folder / "slow-boot"
     command.write_text(f'#!/bin/sh\necho >>{starts}\n{first}\nexec {boot} "$@"\n')
@@ -62,7 +64,7 @@ def told(job: Job) -> str:
     return "\n".join(message.text for message in job.messages())
 
 
-def test_a_harness_that_is_at_work_is_waited_for(
+def test_slowly_starting_harness_with_cpu_use_is_awaited(
     impatient: JobServerProcess, tmp_path: Path
 ) -> None:
     job, starts = run_with(impatient, tmp_path, f"{sys.executable} -c '{BURN}'")
@@ -71,7 +73,7 @@ def test_a_harness_that_is_at_work_is_waited_for(
     assert starts <= (os.cpu_count() or 1), "each lane has started its own, once"
 
 
-def test_a_harness_that_does_nothing_is_told_by_name(
+def test_idle_harness_that_does_not_connect_is_reported_by_name(
     impatient: JobServerProcess, tmp_path: Path
 ) -> None:
     job, _ = run_with(impatient, tmp_path, "echo I wait for something; sleep 600")
@@ -84,7 +86,7 @@ def test_a_harness_that_does_nothing_is_told_by_name(
     assert "I wait for something" in text
 
 
-def test_a_harness_that_ends_is_told_with_its_exit_code(
+def test_exited_harness_is_reported_with_its_exit_code(
     impatient: JobServerProcess, tmp_path: Path
 ) -> None:
     job, _ = run_with(impatient, tmp_path, "echo there is no python; exit 3")

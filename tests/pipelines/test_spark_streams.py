@@ -1,4 +1,4 @@
-"""Rows that Spark's own sources of streams give, as they come."""
+"""Rows of Spark's streaming sources, as they arrive."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from waiting import wait_until
 
 START = 1_767_225_600
 SECONDS = 180.0
-"""The first query of a Spark takes half a minute where others use the machine, too."""
+"""Limit in seconds: the first query of a Spark takes 30 s on a busy machine."""
 
 
 EVENTS = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
-"""What happens at a second after the start."""
+"""Events with their time after the start, seconds."""
 
 
 def arrives(folder: Path, ids: Iterable[int]) -> None:
@@ -42,13 +42,13 @@ def arrives(folder: Path, ids: Iterable[int]) -> None:
 
 
 def events(folder: Path, **more: typing.Any) -> ReadStreamFromSpark:
-    """The events of all files that come."""
+    """Reads the events of all arriving files."""
     known = {"schema": EVENTS, "timestamp": "at", "poll_seconds": 0.2, **more}
     return ReadStreamFromSpark("json", path=str(folder), **known)
 
 
 def in_windows(rows: beam.PCollection, out: Path) -> None:
-    """Writes what is in each window of ten seconds, when it is closed."""
+    """Writes the contents of each window of ten seconds when it closes."""
 
     def write(
         element: tuple[None, Iterable[int]], window: typing.Any = beam.DoFn.WindowParam
@@ -68,12 +68,12 @@ def in_windows(rows: beam.PCollection, out: Path) -> None:
 
 
 def windows(out: Path) -> dict[int, list[str]]:
-    """What was written of windows, by where they begin."""
+    """Returns the written windows by their start."""
     return {int(path.name): path.read_text().splitlines() for path in out.iterdir()}
 
 
 def wait_for(job: Job, condition: Callable[[], object], what: str) -> None:
-    """Waits for what a job is to come to while it runs."""
+    """Waits for a result of a running job."""
     wait_until(lambda: condition() or job.state().is_terminal, SECONDS, what)
     assert condition(), job.messages()[-3:]
 
@@ -84,7 +84,7 @@ def drained(job: Job) -> None:
     assert job.wait() is JobState.DRAINED
 
 
-def test_files_that_arrive_are_read_and_close_windows_by_a_column(
+def test_spark_stream_reads_new_files_and_closes_windows_by_a_column(
     pipelines: Pipelines, tmp_path: Path
 ) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
@@ -104,7 +104,9 @@ def test_files_that_arrive_are_read_and_close_windows_by_a_column(
     assert windows(out) == {0: ["[0, 1, 2, 3, 4, 9]"], 10: ["[12, 13, 14]"], 20: ["[25]"]}
 
 
-def test_a_stream_without_times_goes_on_with_the_clock(embedded: Pipelines, tmp_path: Path) -> None:
+def test_spark_stream_without_timestamps_uses_the_clock(
+    embedded: Pipelines, tmp_path: Path
+) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
     arrives(folder, [1])
     p = embedded.new()
@@ -123,7 +125,9 @@ def test_a_stream_without_times_goes_on_with_the_clock(embedded: Pipelines, tmp_
     assert job.wait() is JobState.CANCELLED
 
 
-def test_a_cancelled_job_ends_at_once(embedded: Pipelines, limit: Callable[[float], float]) -> None:
+def test_spark_stream_is_cancelled_immediately(
+    embedded: Pipelines, limit: Callable[[float], float]
+) -> None:
     p = embedded.new()
     counted = Metrics.counter("test", "counted")
     rows = p | ReadStreamFromSpark("rate", options={"rowsPerSecond": 10}, poll_seconds=0)
@@ -146,7 +150,7 @@ def test_a_cancelled_job_ends_at_once(embedded: Pipelines, limit: Callable[[floa
     ],
     ids=["not a stream", "no format", "no column", "no time", "no condition"],
 )
-def test_what_is_wrong_is_told_by_the_transforms_name(
+def test_spark_stream_error_names_the_transform(
     embedded: Pipelines, read: ReadStreamFromSpark, said: str
 ) -> None:
     p = embedded.new()

@@ -1,4 +1,4 @@
-"""Long bundles share their rest with idle lanes, and sources wait for those who can't keep up."""
+"""Long bundles share their rest with idle lanes, and sources wait for slow consumers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from offsets import Offsets
 COUNT = 40
 EACH_SECONDS = 0.2
 Done = tuple[int, str, float, float]
-"""A number, the thread that worked on it, and when it began and ended."""
+"""Number, its thread, and its start and end times."""
 
 
 def work(number: int) -> Done:
@@ -30,7 +30,7 @@ def work(number: int) -> Done:
 
 
 class WorkThrough(beam.DoFn):
-    """All of a range by one call."""
+    """DoFn that processes a complete range in one call."""
 
     def process(
         self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Offsets())
@@ -42,19 +42,19 @@ class WorkThrough(beam.DoFn):
 
 
 def elements(p: beam.Pipeline) -> beam.PCollection:
-    """One bundle of many elements: what waits for a side input made of it is kept in one piece."""
+    """Makes one bundle of many elements: input that waits for a dependent side input isn't split in advance."""
     numbers = p | beam.Impulse() | beam.FlatMap(lambda _: range(COUNT))
     side = numbers | beam.combiners.Count.Globally() | beam.Map(lambda _: 0)
     return numbers | beam.Map(lambda n, zero: work(n + zero), beam.pvalue.AsSingleton(side))
 
 
 def restriction(p: beam.Pipeline) -> beam.PCollection:
-    """One bundle of one element, which is long."""
+    """Makes one bundle of one long element."""
     return p | beam.Create([COUNT]) | beam.ParDo(WorkThrough())
 
 
 def groups(p: beam.Pipeline) -> beam.PCollection:
-    """One bundle of all key shards, for there is little data."""
+    """Makes one bundle of all key shards, because the data is small."""
     pairs = p | beam.Create([(number, None) for number in range(COUNT)])
     return pairs | beam.GroupByKey() | beam.MapTuple(lambda number, _: work(number))
 
@@ -68,7 +68,7 @@ def groups(p: beam.Pipeline) -> beam.PCollection:
     ],
     ids=lambda build: build.__name__,
 )
-def test_idle_lanes_take_the_rest_of_a_long_bundle(
+def test_long_bundle_is_split_among_idle_lanes(
     pipelines: Pipelines, tmp_path: Path, long: Any
 ) -> None:
     if (os.cpu_count() or 1) < 2:
@@ -117,7 +117,7 @@ class Gush(beam.DoFn):
 
 
 class Sip(beam.DoFn):
-    """Slowly; tells how far the source has come."""
+    """Slow DoFn that reports the position of the source."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -128,9 +128,9 @@ class Sip(beam.DoFn):
 
 
 @pytest.mark.slow_in("LOOPBACK")
-def test_a_source_waits_for_those_who_cannot_keep_up(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_source_waits_for_slow_consumers(pipelines: Pipelines, tmp_path: Path) -> None:
     def check(sips: Iterable[tuple[float, int]]) -> list[int]:
-        """How many of them were when the source was far ahead."""
+        """Returns the number of elements that were processed while the source was far ahead."""
         made = [made for _, made in sorted(sips)]
         assert len(made) == WHOLE
         return [sum(n - taken > AHEAD for taken, n in enumerate(made))]

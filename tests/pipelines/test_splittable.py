@@ -1,4 +1,4 @@
-"""Bounded splittable DoFns: split before they run, and resumed where they defer the rest."""
+"""Bounded splittable DoFns: split before they run, and resumed after they defer the rest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LettersInPieces(beam.DoFn):
             position += 1
 
 
-def test_restrictions_are_split_first(pipelines: Pipelines) -> None:
+def test_restrictions_are_split_before_processing(pipelines: Pipelines) -> None:
     text = "abcdefghij"
     with pipelines.new() as p:
         letters = p | beam.Create([text]) | beam.ParDo(LettersInPieces())

@@ -96,10 +96,10 @@ class AtTheEnd(beam.DoFn):
 
 @pytest.mark.parametrize("seconds", [0, 3, 3600])
 @pytest.mark.parametrize("stream", [False, True], ids=["bounded", "stream"])
-def test_timer_beyond_its_window_rings_when_the_window_expires(
+def test_timer_beyond_its_window_fires_when_the_window_expires(
     pipelines: Pipelines, stream: bool, seconds: int
 ) -> None:
-    """It gets the time it was set for, as on Beam's own runners for Python."""
+    """The timer fires with the time it was set for, as on Beam's own Python runners."""
     pairs = [("a", 1), ("a", 2), ("b", 3)]
     source = (
         Stream()
@@ -120,10 +120,10 @@ def test_timer_beyond_its_window_rings_when_the_window_expires(
         assert_that(rung, equal_to(expected))
 
 
-def test_timer_at_the_last_timestamp_of_a_window_sees_all_its_elements(
+def test_timer_at_the_last_timestamp_of_a_window_sees_all_elements(
     pipelines: Pipelines,
 ) -> None:
-    """While the watermark is at that time, an element of the last millisecond is on time."""
+    """While the watermark is at this time, an element of the last millisecond is on time."""
     last = Timestamp(micros=9_999_000)
     stream = (
         Stream()
@@ -139,7 +139,7 @@ def test_timer_at_the_last_timestamp_of_a_window_sees_all_its_elements(
         assert_that(rung, equal_to([("a", [1, 2], 9)]))
 
 
-def test_timers_follow_the_clock_of_the_script(pipelines: Pipelines) -> None:
+def test_timers_follow_the_clock_of_a_test_stream(pipelines: Pipelines) -> None:
     stream = (
         Stream()
         .add_elements([("a", 1)])
@@ -155,8 +155,8 @@ def test_timers_follow_the_clock_of_the_script(pipelines: Pipelines) -> None:
         assert_that(rung, equal_to([("a", [1], 0), ("b", [10], 0), ("a", [2], 0)]))
 
 
-def test_a_timer_holds_the_watermark_of_what_it_will_make(pipelines: Pipelines) -> None:
-    """What the timers of a window give is on time in the next stage."""
+def test_timer_holds_the_watermark_of_its_output(pipelines: Pipelines) -> None:
+    """Output of a window's timers is on time in the next stage."""
     stream = (
         Stream()
         .add_elements(at(1, ("a", 1)))

@@ -17,7 +17,7 @@ SECONDS = 120.0
 
 
 class FailThenWait(beam.DoFn):
-    """Fails in its first attempt, and waits in the second one until a file is there."""
+    """DoFn that fails in its first attempt, and waits for a file in its second attempt."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -32,7 +32,7 @@ class FailThenWait(beam.DoFn):
         yield element
 
 
-def test_story_has_the_failure_and_the_second_attempt_and_ends_with_the_job(
+def test_job_story_contains_the_failure_the_retry_and_the_end(
     embedded: Pipelines, tmp_path: Path
 ) -> None:
     pipeline = embedded.new("--beam_spark_task_attempts=3")

@@ -1,4 +1,4 @@
-"""Panes, watermarks, side inputs and transforms of streams, told by TestStream step by step."""
+"""Panes, watermarks, side inputs and transforms of streams, driven step by step by TestStream."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def panes(values: beam.PCollection, windows: Any, when: Any, mode: Any, lateness
     )
 
 
-def test_combined_panes(pipelines: Pipelines) -> None:
+def test_combined_panes_are_exact(pipelines: Pipelines) -> None:
     stream = (
         Stream()
         .add_elements(at(1, ("a", 1), ("b", 10)))
@@ -72,13 +72,15 @@ def test_combined_panes(pipelines: Pipelines) -> None:
             )
             | beam.CombinePerKey(sum)
         )
-        # Elements that come together make a pane; those of the ends have what there was.
+        # Elements that arrive together form a pane; final panes accumulate earlier elements.
         early = [("a", 1), ("b", 10), ("a", 3), ("a", 4)]
         assert_that(sums, equal_to([*early, ("a", 3), ("b", 10), ("a", 4)]))
 
 
-def test_windows_wait_for_their_side_inputs_apart(everywhere: Pipelines, tmp_path: Path) -> None:
-    """Elements in several windows, too: each window goes on when it can, and no sooner."""
+def test_windows_wait_for_their_side_inputs_independently(
+    everywhere: Pipelines, tmp_path: Path
+) -> None:
+    """Each window of an element in several windows continues as soon as its side input is ready."""
     log = tmp_path / "log"
     stream = (
         Stream(output_tags={"main", "side", "marks"})
@@ -116,7 +118,7 @@ def test_windows_wait_for_their_side_inputs_apart(everywhere: Pipelines, tmp_pat
 
 
 @pytest.mark.parametrize("mode", [DISCARDING, ACCUMULATING], ids=["discarding", "accumulating"])
-def test_the_latest_value_of_a_singleton_is_seen(pipelines: Pipelines, mode: Any) -> None:
+def test_singleton_side_input_has_its_latest_value(pipelines: Pipelines, mode: Any) -> None:
     stream = (
         Stream(output_tags={"main", "side"})
         .add_elements(["waits"], tag="main")
@@ -146,15 +148,15 @@ def test_the_latest_value_of_a_singleton_is_seen(pipelines: Pipelines, mode: Any
             assert_that(seen, equal_to(expected), label=f"seen {label}")
 
 
-def test_a_stream_that_never_says_its_end_ends(pipelines: Pipelines) -> None:
-    """When the script is over nothing can come any more, and what is open is closed."""
+def test_test_stream_without_a_final_watermark_ends(pipelines: Pipelines) -> None:
+    """After the last event of the TestStream no element can arrive, so all open windows close."""
     with pipelines.new("--streaming") as p:
         values = p | Stream().add_elements(at(1, 1, 2)).advance_watermark_to(5)
         found = panes(values, FixedWindows(10), trigger.AfterWatermark(), DISCARDING)
         assert_that(found, equal_to([([1, 2], ON_TIME, 0)]))
 
 
-def test_elements_at_the_end_of_time(pipelines: Pipelines) -> None:
+def test_elements_at_the_maximum_timestamp_are_processed(pipelines: Pipelines) -> None:
     with pipelines.new("--streaming") as p:
         last = [TimestampedValue("x", GlobalWindows.windowed_value(0).windows[0].max_timestamp())]
         values = p | Stream().add_elements(last).advance_watermark_to_infinity()
@@ -170,7 +172,7 @@ def stream(**kind: Any) -> Stream:
     return Stream(coder=PAIRS, **kind)
 
 
-def test_two_streams_are_joined_when_both_are_far_enough(pipelines: Pipelines) -> None:
+def test_joined_streams_wait_for_the_later_watermark(pipelines: Pipelines) -> None:
     events = (
         stream(output_tags={"left", "right"})
         .add_elements(at(1, (A, 1), (B, 2)), tag="left")
@@ -195,7 +197,7 @@ def test_two_streams_are_joined_when_both_are_far_enough(pipelines: Pipelines) -
         assert_that(joined, equal_to(expected))
 
 
-def test_streams_and_a_batch_flow_together(pipelines: Pipelines) -> None:
+def test_flattened_streams_and_batch_are_exact(pipelines: Pipelines) -> None:
     with pipelines.new("--streaming") as p:
         sources = [p | "batch" >> beam.Create([0, 1]) | beam.Map(lambda n: TimestampedValue(n, n))]
         for name in ("first", "second"):
@@ -214,8 +216,10 @@ def test_streams_and_a_batch_flow_together(pipelines: Pipelines) -> None:
 
 
 @pytest.mark.parametrize("seconds", [None, 10], ids=["until full", "for a while"])
-def test_groups_into_batches(pipelines: Pipelines, seconds: float | None) -> None:
-    """What waits too long goes before its window ends and before its batch is full."""
+def test_group_into_batches_emits_at_size_time_and_window_end(
+    pipelines: Pipelines, seconds: float | None
+) -> None:
+    """Elements that wait too long leave before their window ends and before their batch is full."""
     events = (
         stream()
         .add_elements(at(1, *((A, n) for n in range(4))))
@@ -234,7 +238,7 @@ def test_groups_into_batches(pipelines: Pipelines, seconds: float | None) -> Non
         assert_that(batches, equal_to([3, 1, 2] if seconds else [3, 3]))
 
 
-def test_files_by_window(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_files_are_written_for_each_window(pipelines: Pipelines, tmp_path: Path) -> None:
     events = (
         Stream(coder=StrUtf8Coder())
         .add_elements([TimestampedValue("a", 1), TimestampedValue("b", 1)])

@@ -61,9 +61,7 @@ def told(row: beam.Row) -> dict[str, typing.Any]:
     return {**row.as_dict(), "place": row.place.as_dict()}
 
 
-def test_rows_of_all_types_come_back_as_they_were_written(
-    pipelines: Pipelines, tmp_path: Path
-) -> None:
+def test_table_rows_of_all_types_round_trip(pipelines: Pipelines, tmp_path: Path) -> None:
     path = str(tmp_path / "events")
     events = [event(number) for number in range(5)]
     with pipelines.new() as p:
@@ -74,9 +72,7 @@ def test_rows_of_all_types_come_back_as_they_were_written(
         assert_that(rows | beam.Map(told), equal_to(events))
 
 
-def test_columns_and_rows_are_picked_where_they_are_read(
-    embedded: Pipelines, tmp_path: Path
-) -> None:
+def test_table_columns_and_filters_are_pushed_down(embedded: Pipelines, tmp_path: Path) -> None:
     number = pa.schema([("id", pa.int64())])
     with embedded.new() as p:
         picked = (
@@ -93,14 +89,14 @@ def test_columns_and_rows_are_picked_where_they_are_read(
         assert_that(rows | beam.Map(lambda row: row.id), equal_to([106, 126, 146, 166, 186]))
 
 
-def test_a_database_is_read(embedded: Pipelines) -> None:
+def test_jdbc_table_is_read(embedded: Pipelines) -> None:
     options = {"url": "jdbc:derby:memory:db;create=true", "dbtable": "sysibm.sysdummy1"}
     with embedded.new() as p:
         rows = p | ReadFromSpark("jdbc", options=options)
         assert_that(rows | beam.Map(lambda row: row.IBMREQD), equal_to(["Y"]))
 
 
-def test_a_table_of_the_catalog_is_made_added_to_and_read(embedded: Pipelines) -> None:
+def test_catalog_table_is_created_appended_and_read(embedded: Pipelines) -> None:
     table = f"events_{uuid.uuid4().hex}"
     columns = pa.schema([("id", pa.int64()), ("day", pa.string())])
     for mode, ids in (("error", range(4)), ("append", range(4, 6))):
@@ -122,7 +118,7 @@ def test_a_table_of_the_catalog_is_made_added_to_and_read(embedded: Pipelines) -
         ("a b", "Syntax error at or near 'b'"),
     ],
 )
-def test_a_name_that_no_table_has_is_told_in_a_line(
+def test_unknown_table_name_is_reported_in_one_line(
     embedded: Pipelines, name: str, told: str
 ) -> None:
     p = embedded.new()
@@ -133,7 +129,7 @@ def test_a_name_that_no_table_has_is_told_in_a_line(
     assert "It/Spark" in said and told in said
 
 
-def test_what_is_wrong_is_told_by_the_transforms_name(embedded: Pipelines, tmp_path: Path) -> None:
+def test_table_error_names_the_transform(embedded: Pipelines, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.parquet").write_bytes(b"")
     p = embedded.new()
@@ -146,7 +142,7 @@ def test_what_is_wrong_is_told_by_the_transforms_name(embedded: Pipelines, tmp_p
     assert list((tmp_path / "out").iterdir()) == [tmp_path / "out" / "mine.parquet"]
 
 
-def test_rows_that_are_not_what_was_declared_fail_the_job(
+def test_table_rows_that_differ_from_the_declared_schema_fail_the_job(
     embedded: Pipelines, tmp_path: Path
 ) -> None:
     p = embedded.new()

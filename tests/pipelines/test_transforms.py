@@ -1,4 +1,4 @@
-"""Elements go through ParDo, Flatten and Reshuffle and come out as the model says."""
+"""ParDo, Flatten and Reshuffle return the elements that the model defines."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from jobs import Pipelines
 
 
 @pytest.mark.slow_in("LOOPBACK")
-def test_a_long_chain(pipelines: Pipelines) -> None:
-    """Longer than Python's stack lets one bundle processor be."""
+def test_long_chain_of_transforms_is_exact(pipelines: Pipelines) -> None:
+    """The chain is longer than Python's stack allows for one bundle processor."""
     with pipelines.new() as p:
         numbers = p | beam.Create([0, 1])
         for link in range(450):
@@ -34,7 +34,7 @@ class WriteDown(beam.DoFn):
         (self._folder / str(element)).touch()
 
 
-def test_a_sink_without_outputs_gets_every_element(pipelines: Pipelines, tmp_path: Path) -> None:
+def test_sink_without_outputs_receives_every_element(pipelines: Pipelines, tmp_path: Path) -> None:
     for folder in ("behind-source", "behind-groups", "unread"):
         (tmp_path / folder).mkdir()
     with pipelines.new() as p:
@@ -47,13 +47,13 @@ def test_a_sink_without_outputs_gets_every_element(pipelines: Pipelines, tmp_pat
             | beam.Keys()
             | "behind groups" >> beam.ParDo(WriteDown(tmp_path / "behind-groups"))
         )
-        # What comes out is read by nobody.
+        # No transform reads the output.
         numbers | "unread" >> beam.ParDo(WriteDown(tmp_path / "unread")) | beam.Map(str)
     for folder in tmp_path.iterdir():
         assert {int(file.name) for file in folder.iterdir()} == set(range(20)), folder
 
 
-def test_an_empty_pipeline_and_an_empty_create(pipelines: Pipelines) -> None:
+def test_empty_pipeline_and_empty_create_succeed(pipelines: Pipelines) -> None:
     with pipelines.new():
         pass
     with pipelines.new() as p:
@@ -67,8 +67,8 @@ def test_an_empty_pipeline_and_an_empty_create(pipelines: Pipelines) -> None:
         assert_that(flat, equal_to([]), label="of no collections")
 
 
-def test_each_of_two_is_the_side_input_of_the_other(pipelines: Pipelines) -> None:
-    """Beam's FnApiRunner can't run this beside other steps."""
+def test_pcollections_can_be_side_inputs_of_each_other(pipelines: Pipelines) -> None:
+    """Beam's FnApiRunner can't run this pipeline beside other steps."""
     with pipelines.new() as p:
         left = p | "left" >> beam.Create([1, 2])
         right = p | "right" >> beam.Create([3, 4])
@@ -124,8 +124,8 @@ def test_redistributed_elements_keep_their_metadata(pipelines: Pipelines) -> Non
         )
 
 
-def test_a_value_that_is_its_own_windowed_value(pipelines: Pipelines) -> None:
-    """Types without a coder of their own are pickled, beside those that have one."""
+def test_windowed_value_subclass_is_passed_on(pipelines: Pipelines) -> None:
+    """Types without a coder are pickled, beside types with a coder."""
     with pipelines.new() as p:
         odd = p | beam.Create([Timestamp(1), {"a": {1}}, None, PaneInfo(True, True, 0, 0, 0)])
         assert_that(

@@ -1,4 +1,4 @@
-"""Unbounded sources that checkpoint, tell watermarks, and end or are stopped."""
+"""Unbounded sources that checkpoint, report watermarks, and end or are stopped."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ def windowed_sums(numbers: beam.PCollection, size: int = 10) -> beam.PCollection
     )
 
 
-def test_windows_are_closed_while_the_source_goes_on(pipelines: Pipelines, tmp_path: Path) -> None:
-    """The source waits for what comes out of the first window: it would never come in a batch."""
+def test_windows_close_while_the_unbounded_source_continues(
+    pipelines: Pipelines, tmp_path: Path
+) -> None:
+    """The source waits for the output of the first window, which a batch would never emit."""
     seen = tmp_path / "seen"
 
     def note(end: int, total: int) -> tuple[int, int]:
@@ -38,10 +40,10 @@ def test_windows_are_closed_while_the_source_goes_on(pipelines: Pipelines, tmp_p
         assert_that(sums, equal_to([(10, 45), (20, 145), (30, 110)]))
 
 
-def test_panes_after_processing_time_come_by_themselves(
+def test_processing_time_panes_fire_without_new_elements(
     pipelines: Pipelines, tmp_path: Path
 ) -> None:
-    """In real time: no watermark moves, and the clock alone lets the pane out."""
+    """The test runs in real time: no watermark moves, and the clock alone fires the pane."""
     seen = tmp_path / "seen"
 
     def note(group: tuple[str, Iterable[int]]) -> list[int]:

@@ -1,4 +1,4 @@
-"""A new value of a side input is seen soon, also where the main input is one bundle without end."""
+"""A new value of a side input is visible within seconds, even if the main input is one endless bundle."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Endless(beam.DoFn):
         pytest.param(True, id="combined", marks=pytest.mark.slow_in("LOOPBACK")),
     ],
 )
-def test_a_new_value_is_seen_soon(
+def test_updated_side_input_value_is_seen_within_seconds(
     pipelines: Pipelines, tmp_path: Path, limit: Callable[[float], float], *, combined: bool
 ) -> None:
     log = tmp_path / "log"
@@ -53,7 +53,7 @@ def test_a_new_value_is_seen_soon(
             file.write(f"{made_at} {time.time()}\n")
 
     def delays() -> list[float]:
-        """How long after it was made each value was seen first; those of the beginning don't count."""
+        """Returns the delay from the creation of each value to its first use, without the start."""
         first: dict[str, float] = {}
         for line in log.read_text().splitlines() if log.exists() else ():
             made_at, seen_at = line.split()

@@ -1,4 +1,4 @@
-"""Windows of the user's own that merge, the ends of time, and elements of several windowings."""
+"""Custom windows that merge, the limits of timestamps, and elements of several windowings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Pair = tuple[str, int]
 
 
 class TouchingGaps(WindowFn):
-    """Sessions with a gap of five, that end where an element of a hundred and more comes."""
+    """Sessions with a gap of five that end at an element of at least 100."""
 
     def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
         length = 1 if context.element[1] >= 100 else 5
@@ -74,7 +74,7 @@ EXPECTED = [("a", [1, 2, 100], 1, 10), ("a", [3], 12, 17), ("b", [4], 2, 7)]
 
 
 def one_by_one(values: list[tuple[Pair, int]]) -> Stream:
-    """Returns a script in which each value comes alone."""
+    """Returns a script in which each value arrives alone."""
     script = Stream().advance_watermark_to(0)
     for value, time in values:
         script = script.add_elements([TimestampedValue(value, time)])
@@ -97,7 +97,7 @@ def in_an_open_window() -> Stream:
         pytest.param(in_an_open_window, [("a", [1, 2, 3], 18, 25)], id="in an open window"),
     ],
 )
-def test_windows_that_merge(
+def test_merging_windows_are_exact(
     pipelines: Pipelines, source: Callable[[], beam.PTransform], expected: list[Any]
 ) -> None:
     made = source()
@@ -105,7 +105,7 @@ def test_windows_that_merge(
         assert_that(grouped(p | made), equal_to(expected))
 
 
-def test_the_earliest_and_the_latest_time(pipelines: Pipelines) -> None:
+def test_elements_at_the_minimum_and_maximum_timestamp_are_grouped(pipelines: Pipelines) -> None:
     with pipelines.new() as p:
         edges = (
             p
@@ -132,10 +132,10 @@ def test_the_earliest_and_the_latest_time(pipelines: Pipelines) -> None:
 
 
 @pytest.mark.parametrize("flags", [(), ("--streaming",)], ids=["batch", "stream"])
-def test_flatten_of_other_windows_keeps_the_windows_of_each_element(
+def test_flatten_of_different_windowings_keeps_the_window_of_each_element(
     pipelines: Pipelines, flags: tuple[str, ...]
 ) -> None:
-    """As Beam's own runner does it: Python's client only warns, and says fixed windows."""
+    """Beam's own runner behaves the same. Python's client only warns, and declares fixed windows."""
     with pipelines.new(*flags) as p:
         both = [
             p

@@ -1,4 +1,4 @@
-"""Lets the tests import what whole pipelines share."""
+"""Import path of modules that tests of pipelines share."""
 
 from __future__ import annotations
 

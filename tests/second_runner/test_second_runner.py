@@ -1,4 +1,4 @@
-"""The second runner, whose jobs run on Dask: what it has of the packages is enough for the whole of Beam's model."""
+"""Second runner, whose jobs run on Dask: its part of the packages supports the complete Beam model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _send_along() -> None:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the second runner's server."""
+    """Yields the address of the second runner's server."""
     file = tmp_path_factory.mktemp("second") / "port"
     program = str(ROOT / "examples" / "second_runner" / "serve.py")
     flags = ("--job-port=0", f"--port-file={file}", "--cores=2", "--max-stream-attempts=2")
@@ -50,11 +50,11 @@ def pipeline(address: str, *flags: str) -> beam.Pipeline:
     return beam.Pipeline(runner="PortableRunner", options=PipelineOptions(options))
 
 
-def test_no_spark_is_there() -> None:
+def test_second_runner_imports_no_spark() -> None:
     assert importlib.util.find_spec("pyspark") is None
 
 
-def test_words_are_counted(address: str) -> None:
+def test_second_runner_counts_words(address: str) -> None:
     with pipeline(address) as p:
         words = p | beam.Create(["a b a", "b a"]) | beam.FlatMap(str.split)
         counted = words | beam.combiners.Count.PerElement()
@@ -62,7 +62,7 @@ def test_words_are_counted(address: str) -> None:
 
 
 class Sums(beam.DoFn):
-    """Adds the values of a key, and gives the sum when the window ends."""
+    """DoFn that sums the values of a key, and emits the sum when the window ends."""
 
     total = userstate.CombiningValueStateSpec("total", sum)
     end = userstate.TimerSpec("end", TimeDomain.WATERMARK)
@@ -86,7 +86,7 @@ class Sums(beam.DoFn):
         yield key, total.read()
 
 
-def test_a_stateful_stream_sets_timers(address: str) -> None:
+def test_second_runner_fires_timers_of_a_stateful_stream(address: str) -> None:
     with pipeline(address, "--streaming") as p:
         stream = TestStream().advance_watermark_to(0)
         stream = stream.add_elements([("a", 1), ("b", 5)], event_timestamp=1)
@@ -96,7 +96,7 @@ def test_a_stateful_stream_sets_timers(address: str) -> None:
         assert_that(windows | beam.ParDo(Sums()), equal_to([("a", 1), ("b", 5), ("a", 2)]))
 
 
-def test_a_job_whose_user_code_sleeps_is_cancelled(address: str, tmp_path: Path) -> None:
+def test_second_runner_cancels_a_job_with_sleeping_user_code(address: str, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
 
     def sleep(seconds: int) -> None:
@@ -112,9 +112,14 @@ def test_a_job_whose_user_code_sleeps_is_cancelled(address: str, tmp_path: Path)
         running.wait_until_finish()
 
 
-def test_beams_own_suite_passes(address: str, tmp_path: Path) -> None:
+def test_second_runner_passes_the_beam_suite(address: str, tmp_path: Path) -> None:
     results = tmp_path / "results.xml"
-    suite = ("tests/validates_runner", "-k", "fn_runner and default and as_it_is", "-n3")
+    suite = (
+        "tests/validates_runner",
+        "-k",
+        "fn_runner and default and other_client_options",
+        "-n3",
+    )
     command = [sys.executable, "-m", "pytest", *suite, f"--address={address}"]
     subprocess.run([*command, f"--junitxml={results}"], cwd=ROOT, check=False)
     cases = ElementTree.parse(results).getroot().iter("testcase")

@@ -1,4 +1,4 @@
-"""Pipelines of sizes that people have; ``python cases.py NAME ENVIRONMENT COUNT FOLDER`` runs one of them."""
+"""Pipelines of realistic sizes; ``python cases.py NAME ENVIRONMENT COUNT FOLDER`` runs one pipeline."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def _add_one(value: int) -> int:
 
 
 def _copied(proto: _protos.Pipeline, count: int, *, in_a_row: bool) -> list[str]:
-    """Puts copies beside the transform ``Map``, or before it; what each makes, and the transform itself.
+    """Adds copies of the transform ``Map`` beside or before it; returns their outputs, and the
+    transform.
 
-    In a proto, since Beam's client takes 16 ms of CPU for each transform.
+    The copies are made in the proto, because Beam's client needs 16 ms of CPU for each transform.
     """
     components = proto.components
     (map_id,) = (i for i, t in components.transforms.items() if t.unique_name == "Map")
@@ -59,7 +60,7 @@ def _copied(proto: _protos.Pipeline, count: int, *, in_a_row: bool) -> list[str]
 
 
 def chain(environment: str, count: int) -> _protos.Pipeline:
-    """So many Maps in a row, each of which adds one."""
+    """Builds a chain of ``count`` Maps, each of which adds one."""
 
     def build(pipeline: beam.Pipeline) -> None:
         ended = pipeline | beam.Create([0]) | "Map" >> beam.Map(_add_one)
@@ -71,7 +72,7 @@ def chain(environment: str, count: int) -> _protos.Pipeline:
 
 
 def branches(environment: str, count: int) -> _protos.Pipeline:
-    """So many Maps of one PCollection, flattened."""
+    """Builds ``count`` Maps of one PCollection, flattened."""
 
     def build(pipeline: beam.Pipeline) -> None:
         given = pipeline | beam.Create([0])
@@ -88,7 +89,7 @@ def branches(environment: str, count: int) -> _protos.Pipeline:
 
 
 def side_inputs(environment: str, count: int) -> _protos.Pipeline:
-    """So many PCollections, all of which one Map reads."""
+    """Builds ``count`` PCollections that one Map reads as side inputs."""
 
     def build(pipeline: beam.Pipeline) -> None:
         side = beam.pvalue.AsSingleton(pipeline | beam.Create([0]) | "Map" >> beam.Map(_add_one))
@@ -105,7 +106,7 @@ def side_inputs(environment: str, count: int) -> _protos.Pipeline:
 
 
 def create(environment: str, count: int) -> _protos.Pipeline:
-    """So many elements in a Create, which the client puts into the pipeline."""
+    """Builds a Create of ``count`` elements, which the client puts into the pipeline."""
 
     def build(pipeline: beam.Pipeline) -> None:
         counted = pipeline | beam.Create(range(count)) | beam.combiners.Count.Globally()
@@ -115,7 +116,7 @@ def create(environment: str, count: int) -> _protos.Pipeline:
 
 
 class Rings(beam.DoFn):
-    """Sets so many timers for a key, and counts those that fire."""
+    """DoFn that sets a number of timers for a key, and counts the timers that fire."""
 
     TIMER = userstate.TimerSpec("timer", TimeDomain.WATERMARK)
     COUNT = userstate.ReadModifyWriteStateSpec("count", VarIntCoder())
@@ -138,7 +139,7 @@ class Rings(beam.DoFn):
 
 
 def timers(environment: str, count: int) -> _protos.Pipeline:
-    """So many timers of one key."""
+    """Builds a pipeline with ``count`` timers of one key."""
 
     def build(pipeline: beam.Pipeline) -> None:
         rung = pipeline | beam.Create([("key", count)]) | beam.ParDo(Rings())
@@ -149,7 +150,7 @@ def timers(environment: str, count: int) -> _protos.Pipeline:
 
 
 def keys(environment: str, count: int) -> _protos.Pipeline:
-    """So many keys, each with a timer."""
+    """Builds a pipeline with ``count`` keys, each with a timer."""
 
     def build(pipeline: beam.Pipeline) -> None:
         given = pipeline | beam.Create(range(count)) | "Key" >> beam.Map(lambda n: (n, 1))
@@ -160,7 +161,7 @@ def keys(environment: str, count: int) -> _protos.Pipeline:
 
 
 def outputs(environment: str, count: int) -> _protos.Pipeline:
-    """So many outputs of one DoFn, flattened."""
+    """Builds a DoFn with ``count`` outputs, flattened."""
     tags = [str(number) for number in range(count)]
 
     def build(pipeline: beam.Pipeline) -> None:
@@ -175,7 +176,7 @@ def outputs(environment: str, count: int) -> _protos.Pipeline:
 def _windowed(
     environment: str, count: int, elements: int, every: int, windows: WindowFn
 ) -> _protos.Pipeline:
-    """Elements of 1,000 keys, so many seconds apart, of which as many groups are to come as ``count`` says."""
+    """Groups elements of 1,000 keys at a fixed distance (s), which must form ``count`` groups."""
 
     def build(pipeline: beam.Pipeline) -> None:
         timed = beam.Map(lambda n: TimestampedValue((n % 1000, n), n // 1000 * every))
@@ -194,12 +195,12 @@ def _windowed(
 
 
 def sliding(environment: str, count: int) -> _protos.Pipeline:
-    """One element in so many windows."""
+    """Builds a pipeline with one element in ``count`` windows."""
     return _windowed(environment, count, 1, 0, SlidingWindows(count, 1))
 
 
 def sessions(environment: str, count: int) -> _protos.Pipeline:
-    """So many sessions of 1,000 keys."""
+    """Builds a pipeline with ``count`` sessions of 1,000 keys."""
     return _windowed(environment, count, count, 100, Sessions(10))
 
 

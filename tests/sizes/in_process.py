@@ -1,6 +1,8 @@
-"""A whole job in this process: planned as the server does it, then run bundle after bundle, without Spark.
+"""Complete job in this process: planned as the server plans it, then run bundle by bundle, without
+Spark.
 
-For what does not depend on where bundles run, such as how large a pipeline may be.
+This module suits tests that don't depend on the placement of bundles, such as the maximum size of a
+pipeline.
 """
 
 from __future__ import annotations
@@ -48,14 +50,14 @@ SHARDS = 2
 
 @attrs.frozen
 class Ran:
-    """What a job came to.
+    """Result of a job.
 
     Attributes:
-        failure: why it failed; empty if it did not.
-        stages: how many fused stages it had.
-        bundles: how many bundles were run.
-        seconds: of CPU, of this process, for its translation and for its run.
-        peak: what this process had in memory at most, in MB.
+        failure: cause of the failure; empty after success.
+        stages: number of fused stages.
+        bundles: number of executed bundles.
+        seconds: CPU time of this process for the translation and for the run, seconds.
+        peak: maximum memory of this process, MB.
     """
 
     failure: str
@@ -66,7 +68,7 @@ class Ran:
 
 
 def proto_of(build: Callable[[beam.Pipeline], Any], environment: str) -> _protos.Pipeline:
-    """The pipeline as Beam's portable runner submits it, without files to stage."""
+    """Returns the pipeline as Beam's portable runner submits it, without files to stage."""
     named = {EMBEDDED: "beam:env:embedded_python:v1", EXTERNAL: "EXTERNAL"}[environment]
     flags = [f"--environment_type={named}"]
     if environment == EXTERNAL:
@@ -79,7 +81,7 @@ def proto_of(build: Callable[[beam.Pipeline], Any], environment: str) -> _protos
 
 
 def run(proto: _protos.Pipeline, folder: Path) -> Ran:
-    """Runs a pipeline to its end. Embedded ones change what Beam keeps for the whole process."""
+    """Runs a pipeline to its end. Embedded pipelines change global state of Beam in this process."""
     began = time.process_time()
     address, pool = BeamFnExternalWorkerPoolServicer.start()
     for environment in proto.components.environments.values():

@@ -1,7 +1,9 @@
-"""What the server keeps of a job of a terabyte, and what its thread does for it: ``python metadata.py section|lanes MAPS SHARDS``.
+"""Server's metadata of a job of a terabyte, and the work of the server's thread: ``python metadata.py
+section|lanes MAPS SHARDS``.
 
-The data itself is not there: readers of so many pieces are said to have written as many shards, which are
-said to be grouped. All else is the product's: scheduler, ledger, journal. Prints one line of JSON.
+The data itself doesn't exist. The script reports that the readers have written their shards, and
+that the shards are grouped. Scheduler, ledger and journal are the real ones. Prints one line of
+JSON.
 """
 
 from __future__ import annotations
@@ -54,13 +56,13 @@ PLAN = plan_of(
 
 
 class Server:
-    """A server as far as it keeps what a job comes to.
+    """Server, reduced to the metadata of one job.
 
     Args:
-        folder: for its journal.
-        maps: how many pieces are read.
-        shards: into how many what they come to is dealt.
-        sections: whether stages are run together.
+        folder: folder for the journal.
+        maps: number of read pieces.
+        shards: number of shards.
+        sections: whether stages run as sections.
     """
 
     def __init__(self, folder: Path, maps: int, shards: int, *, sections: bool) -> None:

@@ -1,4 +1,4 @@
-"""A job of a terabyte: what the server keeps of it, and what its thread does, are printed."""
+"""Job of a terabyte: the test prints the size of the server's metadata, and the CPU time of its thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_MEGABYTES = 200
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["section", "lanes"])
-def test_a_terabyte(way: str) -> None:
+def test_metadata_of_a_terabyte_job_stays_within_limits(way: str) -> None:
     command = [sys.executable, "-P", str(PROGRAM), way, str(MAPS), str(SHARDS)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr

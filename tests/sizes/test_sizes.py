@@ -1,4 +1,4 @@
-"""Large pipelines come to their end, and what they cost is printed: each in a process of its own."""
+"""Large pipelines finish, and the test prints their cost. Each pipeline runs in a separate process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLOW = pytest.mark.slow
 
 
 def run(tmp_path: Path, name: str, environment: str, count: int) -> dict[str, Any]:
-    """What became of a case; see ``in_process.Ran``."""
+    """Runs a case; returns its result, see ``in_process.Ran``."""
     command = [sys.executable, "-P", str(CASES), name, environment, str(count), str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     assert ended.returncode == 0, ended.stderr
@@ -34,8 +34,8 @@ def run(tmp_path: Path, name: str, environment: str, count: int) -> dict[str, An
         pytest.param("EXTERNAL", 5000, marks=SLOW),
     ],
 )
-def test_a_chain_of_maps(tmp_path: Path, environment: str, count: int) -> None:
-    """With a stage cut at 100 transforms the stack of no SDK ends: that of embedded ones did at 190."""
+def test_long_chain_of_maps_is_exact(tmp_path: Path, environment: str, count: int) -> None:
+    """Stages are split at 100 transforms, so that no SDK overflows its stack. The embedded SDK overflows at 190."""
     ran = run(tmp_path, "chain", environment, count)
     assert ran["failure"] == ""
     assert ran["stages"] >= count // 100
@@ -49,8 +49,8 @@ def test_a_chain_of_maps(tmp_path: Path, environment: str, count: int) -> None:
         pytest.param("embedded", 100_000, marks=SLOW),
     ],
 )
-def test_timers_of_one_key(tmp_path: Path, environment: str, count: int) -> None:
-    """Over the Fn API each timer needs an SDK bundle, since it can change the next one."""
+def test_many_timers_of_one_key_fire_exactly(tmp_path: Path, environment: str, count: int) -> None:
+    """Over the Fn API each timer needs an SDK bundle, because it can change the next timer."""
     ran = run(tmp_path, "timers", environment, count)
     assert ran["failure"] == ""
     each = 0.012 if environment == "EXTERNAL" else 0.003
@@ -60,8 +60,10 @@ def test_timers_of_one_key(tmp_path: Path, environment: str, count: int) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", ["embedded", "EXTERNAL"])
 @pytest.mark.parametrize(("name", "count"), [("branches", 2000), ("side_inputs", 1000)])
-def test_many_of_a_kind(tmp_path: Path, name: str, count: int, environment: str) -> None:
-    """Beam's client alone would take minutes to build them; here they are copied."""
+def test_pipeline_with_many_similar_transforms_is_exact(
+    tmp_path: Path, name: str, count: int, environment: str
+) -> None:
+    """Beam's client alone would need minutes to build the transforms, so the test copies them."""
     assert run(tmp_path, name, environment, count)["failure"] == ""
 
 
@@ -75,10 +77,12 @@ def test_many_of_a_kind(tmp_path: Path, name: str, count: int, environment: str)
         pytest.param("outputs", 1000, marks=SLOW),
     ],
 )
-def test_many_windows_keys_and_outputs(tmp_path: Path, name: str, count: int) -> None:
+def test_pipeline_with_many_windows_keys_and_outputs_is_exact(
+    tmp_path: Path, name: str, count: int
+) -> None:
     assert run(tmp_path, name, "embedded", count)["failure"] == ""
 
 
 @pytest.mark.slow
-def test_millions_of_elements_that_the_pipeline_brings(tmp_path: Path) -> None:
+def test_create_with_millions_of_elements_is_exact(tmp_path: Path) -> None:
     assert run(tmp_path, "create", "embedded", 2_000_000)["failure"] == ""

@@ -1,12 +1,13 @@
-"""The differences that are allowed, each with its rule. There must be three at most.
+"""Allowed differences, at most three, each with its rule.
 
-The following isn't a difference, because pipelines are made so that no runner has to agree on it:
+The generated pipelines avoid the following differences, because the model doesn't define the
+result:
 
-- Nothing reads what comes at the end of the global window, and its timestamps aren't compared. That
-  end isn't the same for all runners, and elements behind it are late.
-- What timers and batches return gets the end of its window as its timestamp. Otherwise it depends on
-  the order of arrival, and Python's SDK takes the time of the clock for timers in processing time.
-- Windows that have merged don't merge again. Which of them do depends on the time at which they close.
+- Nothing reads elements at the end of the global window, and their timestamps aren't compared. This
+  end differs between runners, and elements behind it are late.
+- The output of timers and batches gets the end of its window as its timestamp. Otherwise it depends
+  on the order of arrival, and Python's SDK takes the clock time for processing-time timers.
+- Merged windows don't merge again. The merges would depend on the time at which the windows close.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from rules import of_the_oracle, told
 def of_fn_api_runner(row: str) -> str:
     """Returns a row of FnApiRunner as a stream should have it.
 
-    1. FnApiRunner says of no pane of the default trigger that it is the last, because late elements
-       could follow. The batch has none. FnApiRunner also ends the global window a millisecond early.
-       These are the rules 4 and 3 of ``tests/differential/rules.py``, which mends its other errors.
+    1. FnApiRunner marks no pane of the default trigger as the last pane, because late elements can
+       follow. The batch has no late elements. FnApiRunner also ends the global window a millisecond
+       early. These are the rules 4 and 3 of ``tests/differential/rules.py``, which fixes its other
+       errors.
     """
     return of_the_oracle(told(row))

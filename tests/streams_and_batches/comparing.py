@@ -1,4 +1,4 @@
-"""Runs several pipelines in one job as a stream and in one as a batch, and compares them."""
+"""Runs several pipelines in one job as a stream and in another job as a batch, and compares them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stream_jobs import Way, random_flags, run
 from tapping import Outputs, committed
 
 _COPIES = 4
-"""How often a pipeline is run in one job to find whether it differs at times."""
+"""Number of copies of a pipeline in one job, to find differences that occur only sometimes."""
 
 
 def compare(
@@ -29,9 +29,9 @@ def compare(
     """Compares pipelines in all ways.
 
     Args:
-        at: told what is run.
-        seed: chooses options of the jobs, and the times of drains.
-        tries: how many jobs are run at most to make a pipeline smaller that differs.
+        at: function that is called with a description of each run.
+        seed: seed of the options of jobs, and of the times of drains.
+        tries: maximum number of jobs to reduce a pipeline with a difference.
     """
     runnable = {name: spec for name, spec in specs.items() if refusal_of(spec) is None}
     refused = {name: spec for name, spec in specs.items() if name not in runnable}
@@ -51,7 +51,7 @@ def compare(
 
 
 def _not_refused(specs: Mapping[str, Spec], way: Way, seed: str) -> dict[str, str]:
-    """Returns what the server does with pipelines that it must refuse, for those it doesn't refuse."""
+    """Returns a difference for each pipeline that the server should refuse but runs."""
     found = {}
     for name, spec in specs.items():
         told = "the job isn't refused"
@@ -124,7 +124,7 @@ def _batch(specs: Mapping[str, Spec]) -> Outputs:
 
 
 def _differences(specs: Mapping[str, Spec], way: Way, seed: str, tally: Tally) -> dict[str, str]:
-    """Runs one job; returns the differences of the pipelines that have some."""
+    """Runs one job; returns the differences of pipelines by pipeline."""
     part = Tally()
     try:
         with built_by(lambda root, folder: build(root, specs, folder, way.as_batch)) as made:
@@ -147,7 +147,7 @@ def _differences(specs: Mapping[str, Spec], way: Way, seed: str, tally: Tally) -
 def _of_halves(
     specs: Mapping[str, Spec], way: Way, seed: str, tally: Tally, told: str
 ) -> dict[str, str]:
-    """Returns the differences of the pipelines of a job that doesn't tell which of them it concerns."""
+    """Splits a job whose difference names no pipeline into halves; returns the differences of its pipelines."""
     if len(specs) == 1:
         return dict.fromkeys(specs, told)
     halves = [_differences(part, way, seed, tally) for part in _halves(specs)]
@@ -162,18 +162,18 @@ def _halves(specs: Mapping[str, Spec]) -> list[dict[str, Spec]]:
 
 
 def _differs_at_times(spec: Spec, way: Way, seed: str) -> str | None:
-    """Returns how one of several copies of a pipeline differs."""
+    """Returns the difference of a copy of a pipeline."""
     copies = {f"p{number}": spec for number in range(_COPIES)}
     try:
         found = _differences(copies, way, seed, Tally())
     except Exception as error:
-        # A smaller pipeline may be one that can't be built.
+        # A smaller pipeline may be impossible to build.
         return None if isinstance(error, (ValueError, TypeError)) else str(error)
     return next(iter(found.values()), None)
 
 
 def simpler(step: Step) -> Iterator[Step]:
-    """Returns steps that may stand in the place of a step to make a pipeline smaller."""
+    """Returns simpler steps that can replace a step in a reduced pipeline."""
     if "partitions" in step.args:
         for partitions in _fewer(step.args["partitions"]):
             yield attrs.evolve(step, args={"partitions": partitions})

@@ -56,4 +56,4 @@ FOLDS: dict[str, tuple[Callable[[], Any], Callable[[Sequence[int]], Any]]] = {
     "extremes": (Extremes, lambda values: (len(values), min(values), max(values))),
     "sorted": (Sorted, lambda values: tuple(sorted(values))),
 }
-"""By name: what makes Beam's function, and the same as a function of all values."""
+"""Combine functions by name: the factory of Beam's function, and the equivalent function of all values."""

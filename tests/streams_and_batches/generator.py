@@ -13,7 +13,7 @@ from span_windows import COMBINERS, GLOBAL
 from spec import Spec, Step
 
 _BEGIN = 1_000_000
-"""The event time (ms) at which sources begin."""
+"""Event time (ms) of the start of sources."""
 _LATE_PART = 0.15
 """The part of pipelines that have late elements."""
 _REFUSED_PART = 0.06
@@ -69,7 +69,7 @@ def _random_sources(rng: random.Random, length: int, late: bool) -> Iterator[Ste
 
 
 def _random_input(rng: random.Random, count: int, steps: list[Step]) -> int:
-    """Returns the number of a step, mostly the last one, so that pipelines become deep."""
+    """Returns the number of a step, mostly the last step, so that pipelines become deep."""
     return count - 1 if rng.random() < 0.6 else rng.randrange(count)
 
 
@@ -137,7 +137,7 @@ KINDS: dict[str, tuple[int, int, Arguments]] = {
     "alarms": (1, 2, _nothing),
     "relay": (1, 2, _random_relay),
 }
-"""By operation: the number of inputs, how often it is chosen compared with others, and its arguments."""
+"""Operation -> number of inputs, weight of the random choice, and arguments."""
 
 
 def _random_trigger(rng: random.Random) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Builds the pipelines of specs, as streams or as batches, and computes what the model makes of them."""
+"""Builds the pipelines of specs, as streams or as batches, and computes their expected output with the model."""
 
 from __future__ import annotations
 
@@ -82,15 +82,15 @@ def _build(
 
 
 def _the_ended(inputs: Sequence[_Collection]) -> _Collection:
-    """Returns an input at the end of the global window, in the place of an operation.
+    """Returns an input at the end of the global window instead of an operation.
 
-    Nothing is done to it: what is late behind that end is up to the runner.
+    Runners treat late elements behind this end differently.
     """
     return next(each for each in inputs if each.ended)
 
 
 def tapped(spec: Spec) -> set[int]:
-    """Returns the numbers of the steps whose output is compared."""
+    """Returns the numbers of the steps with compared output."""
     read = {number for step in spec.steps for number in step.inputs}
     every = enumerate(spec.steps)
     return {number for number, step in every if step.op not in _PLAIN or number not in read}
@@ -102,7 +102,7 @@ def _shown(op: str, ended: bool) -> tuple[str, ...]:
 
 
 def _not_for_the_oracle(spec: Spec) -> set[int]:
-    """Returns the steps with timers and triggers and those that read their output."""
+    """Returns the steps with timers and triggers and the steps that read their output."""
     found = set[int]()
     for number, step in enumerate(spec.steps):
         if step.op in STATEFUL or step.op in TRIGGERED or found & {*step.inputs}:
@@ -111,7 +111,7 @@ def _not_for_the_oracle(spec: Spec) -> set[int]:
 
 
 def judges(spec: Spec, name: str) -> dict[str, str]:
-    """Returns what judges each output of a pipeline."""
+    """Returns the kind of check of each output of a pipeline."""
     found = {}
     expected, left_out = modelled(spec, name), _not_for_the_oracle(spec)
     for number in tapped(spec):
@@ -126,7 +126,7 @@ def judges(spec: Spec, name: str) -> dict[str, str]:
 
 
 def modelled(spec: Spec, name: str) -> Outputs:
-    """Returns what the model makes of a pipeline without late elements."""
+    """Returns the model's output of a pipeline without late elements."""
     collections: dict[int, Rows] = {}
     outputs: Outputs = {}
     for number, step in enumerate(spec.steps):

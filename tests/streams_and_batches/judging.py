@@ -1,4 +1,4 @@
-"""Compares what a job of streams has returned with the batch, the model and the invariants of panes."""
+"""Compares the output of stream jobs with the batch, the model and the invariants of panes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _SHOWN_CHARACTERS = 3000
 
 @attrs.define
 class Tally:
-    """The results of comparisons.
+    """Results of comparisons.
 
     Attributes:
-        same: the number of pipelines without a difference, by the way they were run.
-        branches: the number of outputs, by what has judged them.
-        rows: the number of compared rows.
-        drained: the number of pipelines whose sources a drain has cut.
-        refused: pipelines that FnApiRunner can't run, and why.
-        differences: the differences, each with the smallest pipeline that was found to show it.
+        same: number of pipelines without a difference, by the way they ran.
+        branches: number of outputs, by kind of check.
+        rows: number of compared rows.
+        drained: number of pipelines with sources truncated by a drain.
+        refused: pipelines that FnApiRunner can't run, with the reasons.
+        differences: differences, each with the smallest found pipeline that shows it.
     """
 
     same: Counter[str] = attrs.field(factory=Counter)
@@ -66,11 +66,11 @@ def _shown(sign: str, rows: Counter[str]) -> str:
 
 
 def judge(name: str, spec: Spec, outcome: Outcome, steady: bool, tally: Tally) -> Iterator[str]:
-    """Returns what is wrong with the outputs of a pipeline.
+    """Returns the differences of the outputs of a pipeline.
 
     Args:
-        steady: whether no process was killed, so that each attempt has become a result.
-        tally: the tally to which the outputs are added.
+        steady: whether no process was killed, so that each attempt became a result.
+        tally: tally to which the outputs are added.
     """
     given = given_by(name, spec, outcome) if outcome.drained else spec
     if isinstance(given, str):
@@ -94,7 +94,7 @@ def judge(name: str, spec: Spec, outcome: Outcome, steady: bool, tally: Tally) -
 
 
 def given_by(name: str, spec: Spec, outcome: Outcome) -> Spec | str:
-    """Returns the pipeline with what its sources had returned before a drain; or what is wrong with it."""
+    """Returns the pipeline with the elements that its sources emitted before a drain; or the error."""
     steps = []
     for number, step in enumerate(spec.steps):
         if step.op == "source":
@@ -160,7 +160,7 @@ def _partitions(spec: Spec, number: int) -> Iterator[Partition]:
 
 
 def dropped_differ(specs: Mapping[str, Spec], outcome: Outcome) -> str | None:
-    """Returns how the job's count of dropped elements differs from those that are missing."""
+    """Returns the difference between the job's count of dropped elements and the missing elements."""
     expected = sum(missing(name, spec, outcome) for name, spec in specs.items())
     if expected == outcome.dropped:
         return None

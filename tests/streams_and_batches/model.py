@@ -48,7 +48,7 @@ class Rows:
         return self.windows.fn == GLOBAL and not self.inside
 
     def each(self, function: Callable[[Row], Iterable[Row]]) -> Rows:
-        """Returns what a function makes of each row."""
+        """Returns the rows that a function returns for each row."""
         rows = tuple(made for row in self.rows for made in function(row))
         return attrs.evolve(self, rows=rows)
 
@@ -141,7 +141,7 @@ def _merged(spans: Iterable[Span]) -> dict[Span, Span]:
 
 
 def grouped(collection: Rows, value_of: Callable[[list[Row]], Any]) -> Rows:
-    """Returns one row for each key and window, at the time that the timestamp combiner says."""
+    """Returns one row for each key and window, with the timestamp of the timestamp combiner."""
     made = []
     for key, span, rows in groups(collection):
         times = [row.time for row in rows]

@@ -74,7 +74,7 @@ class Stream:
     def restamped(self) -> Stream:
         """Returns the elements at the end of their windows.
 
-        The timestamps of what a timer returns depend on the order of arrival, or on the clock.
+        The timestamps of a timer's output depend on the order of arrival, or on the clock.
         """
         if self.windows.fn == GLOBAL:
             return attrs.evolve(self, inside=False)
@@ -255,7 +255,7 @@ def join(first: Stream, second: Stream, fn: tuple[Any, ...], combiner: str) -> S
 
 
 def batches(stream: Stream, size: int, seconds: float | None) -> Stream:
-    """Returns the values of batches, one by one. A batch that is too large is an element of its own."""
+    """Returns the values of batches, one by one. A batch that is too large is a separate element."""
     batched = stream.in_intervals().apply("Batches", beam.GroupIntoBatches(size, seconds))
     made = batched.apply("Flat", beam.FlatMap(_unbatched, size))
     return attrs.evolve(made, grouped=False).restamped()
@@ -264,7 +264,7 @@ def batches(stream: Stream, size: int, seconds: float | None) -> Stream:
 def side(
     main: Stream, beside: Stream, fn: tuple[Any, ...], side_fn: tuple[Any, ...], view: str
 ) -> Stream:
-    """Returns the elements of one input with the values of the other's window beside them."""
+    """Returns the elements of one input with the values of the other input's window."""
     first = main.pairs("First").in_windows(Windows(fn), "FirstWindows")
     second = beside.pairs("Second").in_windows(Windows(side_fn), "SecondWindows")
     match view:

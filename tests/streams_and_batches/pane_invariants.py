@@ -1,4 +1,4 @@
-"""What holds of panes and of dropped elements, in whatever order elements have arrived."""
+"""Invariants of panes and of dropped elements, for any order of arrival."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Given:
 
 @attrs.frozen
 class Pane:
-    """A pane of a key and window, or an element without one."""
+    """A pane of a key and window, or an element without a pane."""
 
     key: str
     span: Span
@@ -86,7 +86,7 @@ def _pane(row: str) -> Pane:
 
 
 def broken_sequences(panes: Iterable[Pane]) -> Iterator[str]:
-    """Returns what is wrong with the numbers and flags of the panes of each key and window."""
+    """Returns the errors in the numbers and flags of the panes of each key and window."""
     together = defaultdict[tuple[str, Span], list[Pane]](list)
     for pane in panes:
         together[pane.key, pane.span].append(pane)
@@ -112,7 +112,7 @@ def broken_sequences(panes: Iterable[Pane]) -> Iterator[str]:
 def broken_values(
     panes: Iterable[Pane], given: Mapping[int, Given], fn: tuple[Any, ...], accumulating: bool
 ) -> Iterator[str]:
-    """Returns what is wrong with the values of panes: each element is in one pane of each window."""
+    """Returns the errors in the values of panes: each element is in one pane of each window."""
     together = defaultdict[tuple[str, Span], list[Pane]](list)
     for pane in panes:
         together[pane.key, pane.span].append(pane)

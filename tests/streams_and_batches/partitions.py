@@ -53,7 +53,7 @@ def watermarks(partition: Partition) -> list[int | None]:
 
 
 def truncated(partition: Partition, values: set[int]) -> Partition | None:
-    """Returns the partition up to the last of the given values; None if these aren't a prefix."""
+    """Returns the partition up to the last of the given values; None if these values aren't a prefix."""
     found = [position for position, action in enumerate(partition[1]) if _is_given(action, values)]
     actions = partition[1][: found[-1] + 1 if found else 0]
     if len(found) != len(elements((0, actions))):
@@ -66,7 +66,7 @@ def _is_given(action: Action, values: set[int]) -> bool:
 
 
 class Tracker(OffsetRestrictionTracker):
-    """A tracker of offsets whose end isn't known, so that a drain truncates them."""
+    """Tracker of offsets with an unknown end, so that a drain truncates them."""
 
     def is_bounded(self) -> bool:
         """Returns False."""

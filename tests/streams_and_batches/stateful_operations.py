@@ -1,7 +1,7 @@
 """Operations with state and timers, whose output doesn't depend on the order of arrival.
 
-When a timer rings, all elements up to its time have arrived, and no element was late. Elements behind that
-time may have arrived or not, so rows don't have them.
+When a timer fires, all elements up to its time have arrived, and no element was late. Later
+elements may have arrived or not, so the rows don't contain them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def collect(stream: Stream, when: str) -> Stream:
 
 
 class Collect(beam.DoFn):
-    """Puts values into a bag until the window ends."""
+    """DoFn that stores values in a bag until the window ends."""
 
     END = TimerSpec("end", TimeDomain.WATERMARK)
 
@@ -129,7 +129,7 @@ class Loop(beam.DoFn):
 
 
 def alarms(stream: Stream) -> Stream:
-    """Returns what two timers of each element do, of which the first clears or moves the second."""
+    """Returns the output of two timers of each element, of which the first clears or moves the second."""
     made = stream.in_intervals(inside=True).apply("Alarms", beam.ParDo(Alarms()))
     return attrs.evolve(made, grouped=False)
 
@@ -183,11 +183,11 @@ def _value_of(tag: str) -> int:
 
 
 def relay(stream: Stream, by_event: bool, seconds: float) -> Stream:
-    """Returns the values that a timer in processing time finds in a bag, one by one.
+    """Returns the values that a processing-time timer finds in a bag, one by one.
 
     Args:
-        by_event: whether a timer at the window's end sets that timer, in place of the elements.
-        seconds: the delay of that timer.
+        by_event: whether a timer at the window's end sets the timer, instead of the elements.
+        seconds: delay of the timer, seconds.
     """
     relayed = stream.in_intervals().apply("Relay", beam.ParDo(Relay(by_event, seconds)))
     return attrs.evolve(relayed, grouped=False).restamped()

@@ -28,14 +28,14 @@ _DROPPED = "beam_spark:stage:dropped_values:v1"
 
 @attrs.frozen
 class Way:
-    """How pipelines are run.
+    """Way to run pipelines.
 
     Attributes:
-        server: the server and the environment.
-        drains: the part of jobs that are drained at a random time.
-        flags: pipeline options; None for random ones.
-        as_batch: whether the same elements are run as batches.
-        gate: file that is locked while processes must not be killed; None if none are.
+        server: server and environment.
+        drains: share of jobs that are drained at a random time.
+        flags: pipeline options; None for random options.
+        as_batch: whether the same elements also run as batches.
+        gate: file that is locked while processes must not be killed; None without kills.
     """
 
     server: Server
@@ -47,13 +47,13 @@ class Way:
 
 @attrs.frozen
 class Outcome:
-    """The result of a job.
+    """Result of a job.
 
     Attributes:
-        rows: what was committed.
-        attempts: what bundles returned, committed or not.
-        dropped: the number of dropped elements, by the job's own count.
-        drained: whether the job was drained before its sources had ended.
+        rows: committed rows.
+        attempts: rows that bundles returned, committed or not.
+        dropped: number of dropped elements, by the job's own count.
+        drained: whether the job was drained before the end of its sources.
     """
 
     rows: Outputs
@@ -85,7 +85,7 @@ def run(built: Built, way: Way, rng: random.Random) -> Outcome:
 
 
 def random_flags(rng: random.Random, as_batch: bool) -> tuple[str, ...]:
-    """Returns pipeline options that change what Beam's client makes of a pipeline."""
+    """Returns pipeline options that change the optimizations of Beam's client."""
     if not as_batch and rng.random() < 0.6:
         return ("--streaming",)
     return (f"--experiments=pre_optimize={rng.choice(['all_except_fusion', 'default', 'none'])}",)
@@ -93,7 +93,7 @@ def random_flags(rng: random.Random, as_batch: bool) -> tuple[str, ...]:
 
 @contextmanager
 def closed(gate: Path | None, exclusive: bool) -> Iterator[None]:
-    """Keeps processes from being killed; exclusively, keeps jobs from being submitted."""
+    """Prevents kills of processes; in exclusive mode, prevents submissions of jobs."""
     if gate is None:
         yield
         return
@@ -113,7 +113,7 @@ def _drain(address: str, job_id: str, folder: Path, rng: random.Random) -> None:
 
 
 def _patiently(call: Callable[[], _Result]) -> _Result:
-    """Returns what a call of the server returns, which may be away for a while."""
+    """Calls the server until it responds, because it can be unavailable; returns the response."""
     deadline = time.monotonic() + _AWAY_SECONDS
     while True:
         try:

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _ways(options: argparse.Namespace, address: str, gate: Path | None) -> dict[str, Way]:
-    """Returns how each pipeline is run, by the name of the environment and what else differs."""
+    """Returns the ways to run each pipeline, by the name of the environment and other differences."""
     flags = options.option and tuple(options.option)
     ways = {}
     for name in options.environment or ENVIRONMENTS:
@@ -167,7 +167,7 @@ def _batches(options: argparse.Namespace, seed: int) -> Iterator[_Specs]:
 
 
 def _compared(at: At, specs: _Specs, ways: Mapping[str, Way], seed: str, tries: int) -> Tally:
-    # FnApiRunner has no limit of time: a batch that hangs ends with a traceback of all threads.
+    # FnApiRunner has no time limit: a batch that hangs ends with a traceback of all threads.
     faulthandler.dump_traceback_later(_BATCH_SECONDS, exit=True)
     try:
         return compare(at, specs, ways, seed, tries)

@@ -1,4 +1,4 @@
-"""Outputs of pipelines: every committed row once in a file, and beside it a record of every attempt."""
+"""Outputs of pipelines: every committed row once in a file, and a record of every attempt."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def row_text(value: Any, time: int | None, span: str, pane: str | None) -> str:
 
 
 class Always(NonMergingWindowFn):
-    """One window of all elements, also of those behind the end of the global window."""
+    """One window of all elements, including elements behind the end of the global window."""
 
     def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
         return [IntervalWindow(0, 9_223_372_036_854)]
@@ -121,7 +121,7 @@ def committed(folder: Path) -> Outputs:
 
 
 def attempted(folder: Path) -> Outputs:
-    """Returns the rows of all bundles that came to their end, whether they were committed or not."""
+    """Returns the rows of all completed bundles, committed or not."""
     outputs: Outputs = {}
     path = folder / _ATTEMPTS
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():

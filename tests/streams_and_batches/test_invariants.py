@@ -49,7 +49,7 @@ LATE_PANE = pane([4], LATE, 2, 1, last=True)
 RIGHT = [EARLY_PANE, ON_TIME_PANE, LATE_PANE]
 
 
-def test_watermark_before_a_late_element_is_that_of_its_partition() -> None:
+def test_watermark_before_a_late_element_is_the_partition_watermark() -> None:
     assert GIVEN[4].late and not GIVEN[3].late
     assert GIVEN[4].watermark == 1031 and GIVEN[1].watermark == 1000
     assert GIVEN[4].may_be_behind(1009) and not GIVEN[2].may_be_behind(1009)
@@ -62,7 +62,7 @@ def test_rows_of_a_tap_are_read_as_panes() -> None:
     assert (read[1].key, read[1].span, read[1].values) == ("k", SPAN, Counter([4]))
 
 
-def test_right_panes_break_no_invariant() -> None:
+def test_correct_panes_violate_no_invariant() -> None:
     assert not list(broken_sequences(RIGHT))
     assert not list(broken_values(RIGHT, GIVEN, FIXED, accumulating=False))
     assert not list(late_panes_with_others(RIGHT, GIVEN, accumulating=False))
@@ -86,31 +86,31 @@ def test_right_panes_break_no_invariant() -> None:
         [attrs.evolve(EARLY_PANE, later=0)],
     ],
 )
-def test_sequence_of_panes_with_an_error_is_found(wrong: list[Pane]) -> None:
+def test_wrong_pane_sequence_is_reported(wrong: list[Pane]) -> None:
     assert list(broken_sequences(wrong))
 
 
-def test_element_in_two_panes_is_found() -> None:
+def test_element_in_two_panes_is_reported() -> None:
     twice = [EARLY_PANE, attrs.evolve(ON_TIME_PANE, values=Counter([1, 2]))]
     assert list(broken_values(twice, GIVEN, FIXED, accumulating=False))
     assert not list(broken_values(twice, GIVEN, FIXED, accumulating=True))
 
 
-def test_accumulating_pane_without_what_came_before_is_found() -> None:
+def test_accumulating_pane_without_previous_elements_is_reported() -> None:
     assert list(broken_values(RIGHT, GIVEN, FIXED, accumulating=True))
 
 
-def test_element_in_a_foreign_window_is_found() -> None:
+def test_element_in_a_foreign_window_is_reported() -> None:
     foreign = [attrs.evolve(EARLY_PANE, values=Counter([3]))]
     assert list(broken_values(foreign, GIVEN, FIXED, accumulating=False))
 
 
-def test_late_pane_with_an_element_on_time_is_found() -> None:
+def test_late_pane_with_an_on_time_element_is_reported() -> None:
     late = [EARLY_PANE, attrs.evolve(LATE_PANE, values=Counter([2, 4]), index=1, later=0)]
     assert list(late_panes_with_others(late, GIVEN, accumulating=False))
 
 
-def test_dropped_element_whose_window_is_open_is_found() -> None:
+def test_dropped_element_with_an_open_window_is_reported() -> None:
     window = (4, SPAN)
     assert not list(wrongly_dropped([window], GIVEN, lateness=0))
     assert list(wrongly_dropped([window], GIVEN, lateness=100))

@@ -49,7 +49,7 @@ def told(spec: Spec, found: Outcome) -> str:
     return "\n".join(judge("p", spec, found, True, Tally()))
 
 
-def test_watermark_is_the_least_timestamp_of_what_follows() -> None:
+def test_model_watermark_is_the_minimum_timestamp_of_later_elements() -> None:
     assert watermarks(PARTITION) == [1000, 1008, 1008, 1008, 1009]
     assert watermarks((5, PARTITION[1]))[1] == 1003
 
@@ -62,7 +62,7 @@ def test_model_merges_sessions_of_each_key() -> None:
     }
 
 
-def test_random_pipelines_are_the_same_for_the_same_seed_and_can_be_printed() -> None:
+def test_random_pipelines_are_reproducible_by_seed_and_printable() -> None:
     specs = [random_spec(f"7/{number}") for number in range(60)]
     assert specs == [random_spec(f"7/{number}") for number in range(60)]
     assert [from_text(str(spec)) for spec in specs] == specs
@@ -74,7 +74,7 @@ def test_random_pipelines_are_the_same_for_the_same_seed_and_can_be_printed() ->
             assert step not in simpler(step)
 
 
-def test_operation_that_must_be_refused_is_built_behind_a_group_of_the_global_window() -> None:
+def test_refused_operation_is_placed_after_a_global_window_group() -> None:
     spec = Spec((SOURCE, Step("group", (0,)), Step("mixed", (1,))))
     pipeline = beam.Pipeline(options=PipelineOptions(["--allow_unsafe_triggers"]))
     build(pipeline, {"p": spec}, "", as_batch=False)
@@ -85,7 +85,7 @@ def test_operation_that_must_be_refused_is_built_behind_a_group_of_the_global_wi
 @pytest.mark.parametrize(
     "change", [Counter({"('a', (2,)) [1020-1030] @1029 pane 1 0 0 11": 1}), Counter({"more": -1})]
 )
-def test_lost_or_additional_row_is_found(change: Counter[str]) -> None:
+def test_lost_or_additional_row_is_reported(change: Counter[str]) -> None:
     right = outcome(SESSIONS)
     assert not told(SESSIONS, right)
     rows = Counter(right.rows["p/2"])
@@ -94,7 +94,7 @@ def test_lost_or_additional_row_is_found(change: Counter[str]) -> None:
     assert "p/2" in told(SESSIONS, attrs.evolve(right, rows=wrong, attempts=wrong))
 
 
-def test_attempt_without_a_result_is_found() -> None:
+def test_attempt_without_a_result_is_reported() -> None:
     right = outcome(SESSIONS)
     twice = {**right.attempts, "p/2": right.rows["p/2"] + right.rows["p/2"]}
     wrong = attrs.evolve(right, attempts=twice)
@@ -102,7 +102,7 @@ def test_attempt_without_a_result_is_found() -> None:
     assert not list(judge("p", SESSIONS, wrong, False, Tally()))
 
 
-def test_source_that_a_drain_has_cut_must_give_a_prefix() -> None:
+def test_drained_source_must_emit_a_prefix() -> None:
     assert truncated(PARTITION, {1, 2}) == (0, PARTITION[1][:3])
     assert truncated(PARTITION, set()) == (0, ())
     assert truncated(PARTITION, {1, 3}) is None
@@ -114,7 +114,7 @@ def test_source_that_a_drain_has_cut_must_give_a_prefix() -> None:
     assert "prefix" in told(SESSIONS, outcome(Spec((hole, *SESSIONS.steps[1:])), drained=True))
 
 
-def test_missing_element_that_the_job_has_not_counted_is_found() -> None:
+def test_missing_element_without_a_drop_count_is_reported() -> None:
     late = (0, (*PARTITION[1], ("late", "a", 5, 1001)))
     args = {"fn": ("fixed", 10, 0), "lateness": 0}
     spec = Spec((Step("source", (), {"partitions": (late,)}), Step("admitted", (0,), args)))

@@ -47,7 +47,7 @@ def random_specs() -> dict[str, Spec]:
     return specs
 
 
-def test_models_of_operations_return_what_the_batch_returns() -> None:
+def test_operation_models_return_the_result_of_the_batch() -> None:
     specs = random_specs()
     with Mortals(make_haste) as mortals:
         tally = mortals.call(compare_with_batch, specs)

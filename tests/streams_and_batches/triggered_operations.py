@@ -1,6 +1,6 @@
 """Operations on streams with late elements: groupings with triggers, and state that expires.
 
-Their output depends on the order of arrival. What holds in any order is said in ``pane_invariants``.
+Their output depends on the order of arrival. ``pane_invariants`` has the invariants for any order.
 """
 
 from __future__ import annotations

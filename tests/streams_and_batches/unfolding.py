@@ -21,7 +21,7 @@ def parts_of(value: int) -> int:
 
 
 class _Parts(RestrictionProvider):
-    """The numbers of an element's parts. A drain keeps them, since they are bounded."""
+    """Restriction of the part numbers of an element. A drain doesn't truncate it, because it is bounded."""
 
     def initial_restriction(self, element: tuple[str, int]) -> OffsetRange:
         return OffsetRange(0, parts_of(element[1]))
@@ -34,10 +34,10 @@ class _Parts(RestrictionProvider):
 
 
 class Unfold(beam.DoFn):
-    """Returns the parts of elements at later and later timestamps.
+    """Returns the parts of elements at increasing timestamps.
 
     Args:
-        by: milliseconds from one part to the next.
+        by: distance of two parts, milliseconds.
     """
 
     def __init__(self, by: int) -> None:

@@ -1,4 +1,6 @@
-"""What holds for every job that ended well: user code was given each bundle as often as the job tells."""
+"""Invariant of every successful job: the number of bundles given to user code equals the number that
+the job reports.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,18 @@ _ENDED_WELL = (JobState.DONE, JobState.DRAINED)
 
 
 def odd_attempts(infos: Iterable[MetricCell], *, whole: bool) -> list[str]:
-    """Returns a sentence for each stage whose bundles were begun more or less often than told.
+    """Returns a sentence for each stage whose number of started bundles differs from the reported
+    number.
 
     Args:
-        infos: the attempted metrics of a job that has ended well.
-        whole: whether one server has run the whole job. A server counts what was begun only since
-            it has the job.
+        infos: attempted metrics of a successful job.
+        whole: whether one server ran the complete job. A server counts started bundles only since
+            it took over the job.
     """
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for info in infos:
         if info.urn == _LOSSES and metric_value(info):
-            return []  # nobody knows what was begun there
+            return []  # the number of earlier starts is unknown
         if info.urn.startswith(_BUNDLES):
             name = info.urn.removeprefix(_BUNDLES).partition(":")[0]
             counts[info.labels["PTRANSFORM"]][name] = metric_value(info)
@@ -40,11 +43,11 @@ def odd_attempts(infos: Iterable[MetricCell], *, whole: bool) -> list[str]:
 
 
 class AttemptsCheck:
-    """Checks the jobs of a server, each once after its end.
+    """Check of a server's jobs, once after the end of each job.
 
     Args:
-        address: the server's.
-        whole: whether the server has run its jobs from their beginning.
+        address: address of the server.
+        whole: whether the server ran its jobs from their start.
     """
 
     def __init__(self, address: str, *, whole: bool) -> None:
@@ -53,10 +56,10 @@ class AttemptsCheck:
         self._seen: set[str] = set()
 
     def check(self) -> None:
-        """Checks the jobs that have ended since the last call.
+        """Checks the jobs that finished since the last call.
 
         Raises:
-            AssertionError: user code was given a bundle again, and no attempt had failed.
+            AssertionError: user code got a bundle again without a failed attempt.
         """
         odd = {}
         with JobClient(self._address) as client:

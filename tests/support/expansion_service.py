@@ -65,7 +65,7 @@ def run_sql(class_path: str, url: str, statement: str) -> None:
 def _java_server(
     log: Path, class_path: str, port: int, program: str, *arguments: str
 ) -> Iterator[None]:
-    """Runs a Java program until the context ends; begins once the program listens on the port."""
+    """Runs a Java program for the block; the block starts after the program listens on the port."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             ["java", *QUICK, "-cp", class_path, program, *arguments],

@@ -1,4 +1,4 @@
-"""A stream of numbers with a step that fails for a while, whose right result is known."""
+"""Stream of numbers with a temporarily failing step and a known correct result."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ COUNT = 400
 
 
 class Numbers(beam.DoFn):
-    """Numbers up to the element, a few at a time: an unbounded source, though it ends.
+    """Source of the numbers below the element, a few at a time. The source is unbounded, though it
+    ends.
 
     Args:
-        wait_at: the number before which it waits for a file.
-        file: that file.
-        at_a_time: how many it gives between two checkpoints.
+        wait_at: number before which the source waits for a file.
+        file: path of this file.
+        at_a_time: count of numbers between two checkpoints.
     """
 
     def __init__(self, wait_at: int = -1, file: Path = Path(), at_a_time: int = 20) -> None:
@@ -51,7 +52,7 @@ class Numbers(beam.DoFn):
 
 
 class FailsUntil(beam.DoFn):
-    """Raises at one number until a file is there."""
+    """DoFn that raises at one number until a file exists."""
 
     def __init__(self, number: int, mended: Path) -> None:
         self._number, self._mended = number, mended
@@ -63,7 +64,7 @@ class FailsUntil(beam.DoFn):
 
 
 class Ordinals(beam.DoFn):
-    """How many numbers of its key came before, and the number."""
+    """Stateful DoFn that emits the count of earlier numbers of the key, and the number."""
 
     SEEN = ReadModifyWriteStateSpec("seen", VarIntCoder())
 
@@ -76,7 +77,7 @@ class Ordinals(beam.DoFn):
 
 
 class FailsUntilOfPairs(beam.DoFn):
-    """Has the first of each pair looked at, and gives the second."""
+    """DoFn that checks the first element of each pair as `FailsUntil` does, and emits the second."""
 
     def __init__(self, fails: FailsUntil) -> None:
         self._fails = fails
@@ -87,7 +88,7 @@ class FailsUntilOfPairs(beam.DoFn):
 
 
 def check_ordinals(values: list[tuple[int, int, int]]) -> None:
-    """Raises unless each number is there once, and each key counted its own without a gap."""
+    """Raises unless each number occurs once, and each key counted its numbers without a gap."""
     numbers = Counter(number for _, _, number in values)
     assert numbers == Counter(range(COUNT)), "numbers are lost or doubled"
     ordinals = Counter((key, ordinal) for key, ordinal, _ in values)

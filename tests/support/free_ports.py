@@ -1,4 +1,4 @@
-"""Ports of this machine for servers that tests begin."""
+"""Free ports of this machine for servers that tests start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody has now."""
+    """Returns ports that no process uses now."""
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [listener.getsockname()[1] for listener in listeners]
     for listener in listeners:

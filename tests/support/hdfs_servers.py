@@ -1,4 +1,4 @@
-"""A real HDFS: Hadoop's own namenode and data node, each a process that can be killed and goes on from its disk."""
+"""Real HDFS: Hadoop's namenode and data node, each a process that tests can kill and restart from its disk."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _SECONDS = 120.0
 
 
 def settings(address: str, port: int, pages: int, disk: Path) -> dict[str, str]:
-    """Those of both servers, which serve at one address, and of clients; each writes below its own part of the disk.
+    """Returns the settings of both servers and of clients. Each server writes below its part of the
+    disk.
 
     Args:
-        address: of both.
-        port: of the namenode.
-        pages: the port of its pages.
-        disk: a folder.
+        address: address of both servers.
+        port: port of the namenode.
+        pages: port of the namenode's web pages.
+        disk: folder of both servers.
     """
     return {
         "fs.defaultFS": f"hdfs://{address}:{port}",
@@ -36,7 +37,7 @@ def settings(address: str, port: int, pages: int, disk: Path) -> dict[str, str]:
         "dfs.namenode.name.dir": f"file://{disk}/names",
         "dfs.namenode.http-address": f"{address}:{pages}",
         "dfs.namenode.safemode.extension": "0",
-        # Blocks are told of at once, and a namenode that came back is found soon.
+        # Report blocks immediately, and reconnect to a restarted namenode quickly.
         "dfs.blockreport.initialDelay": "0",
         "dfs.heartbeat.interval": "1",
         "ipc.client.connect.retry.interval": "500",
@@ -51,7 +52,7 @@ def settings(address: str, port: int, pages: int, disk: Path) -> dict[str, str]:
 
 
 def write_settings(folder: Path, wanted: Mapping[str, str]) -> None:
-    """Makes a folder of settings, for ``HADOOP_CONF_DIR``."""
+    """Writes a folder of settings for ``HADOOP_CONF_DIR``."""
     folder.mkdir(exist_ok=True)
     each = "".join(
         f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
@@ -63,19 +64,19 @@ def write_settings(folder: Path, wanted: Mapping[str, str]) -> None:
 
 
 def java(classes: str, conf: Path, program: str, *arguments: str) -> list[str]:
-    """The command of one of Hadoop's programs."""
+    """Returns the command of a Hadoop program."""
     return ["java", *QUICK, "-Xmx192m", "-cp", f"{conf}:{classes}", program, *arguments]
 
 
 class HdfsServers:
-    """Both servers on this machine, at loopback.
+    """Namenode and data node on this machine, on the loopback interface.
 
     Attributes:
-        port: of the namenode.
-        pages: the port of its pages.
-        url: of this HDFS.
-        conf: the folder of its settings.
-        log: what both have said.
+        port: port of the namenode.
+        pages: port of the namenode's web pages.
+        url: URL of this HDFS.
+        conf: folder of its settings.
+        log: output of both servers.
     """
 
     def __init__(self, folder: Path, classes: str) -> None:
@@ -93,11 +94,11 @@ class HdfsServers:
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of clients."""
+        """Environment variables of clients."""
         return {"HADOOP_CONF_DIR": str(self.conf)}
 
     def start(self, program: str) -> None:
-        """Starts one of both; clients wait for it."""
+        """Starts one of both servers; clients wait for it."""
         with self.log.open("ab") as log:
             self._running[program] = subprocess.Popen(
                 java(self._classes, self.conf, program),
@@ -107,20 +108,20 @@ class HdfsServers:
             )
 
     def wait(self) -> None:
-        """Waits until it takes files."""
+        """Waits until HDFS accepts files."""
         store = StoreSpec(f"{self.url}/up").open(_SECONDS)
         store.create("up", b"it is")
         store.delete(["up"])
 
     def kill(self, program: str) -> None:
-        """Kills one of both."""
+        """Kills one of both servers."""
         process = self._running.pop(program)
         process.kill()
         process.wait()
 
     @contextmanager
     def silent(self, program: str) -> Iterator[None]:
-        """One of both says nothing, and keeps its connections."""
+        """Stops one of both servers for the block, so that it doesn't respond but keeps its connections."""
         process = self._running[program]
         process.send_signal(signal.SIGSTOP)
         try:
@@ -129,11 +130,11 @@ class HdfsServers:
             process.send_signal(signal.SIGCONT)
 
     def admin(self, *arguments: str) -> None:
-        """``hdfs dfsadmin``."""
+        """Runs ``hdfs dfsadmin``."""
         self._run(_ADMIN, *arguments)
 
     def close(self) -> None:
-        """Ends both."""
+        """Stops both servers."""
         for program in tuple(self._running):
             self.kill(program)
 

@@ -1,4 +1,4 @@
-"""What tests of servers of others in Java share: their classes, which Maven fetches once, and how they are begun."""
+"""Shared parts of third-party Java servers: their classes, which Maven fetches once, and their start."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Java's options for what does little."""
+"""Options of Java for programs with little work."""
 
 
 def reason_not_to() -> str:
-    """Why no such server can be had here; empty if one can."""
+    """Returns why such a server can't run on this machine; empty if it can."""
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     return f"{' and '.join(missing)} not found" if missing else ""
 
 
 def class_path(pom: Path, folder: Path) -> str:
-    """Where the classes are that a pom names; skips the test where they can't be had, or run.
+    """Returns the class path of a pom; skips the test if the classes can't be fetched or run.
 
     Args:
-        pom: what is wanted.
-        folder: for what Maven writes.
+        pom: Maven project with the dependencies.
+        folder: folder for the files of Maven.
     """
     if reason := reason_not_to():
         pytest.skip(f"NOT RUN: {reason}")

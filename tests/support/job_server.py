@@ -1,4 +1,4 @@
-"""The server as a process of its own: started once, asked for its address, stopped without leftovers."""
+"""Server as a separate process that must stop without leftovers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waiting import wait_until
 
 PROGRAM = ("-m", "beam_spark_executor.cli")
 UNCHECKED = {VARIABLE: ""}
-"""The environment of a server whose costs are measured: it checks no watermarks."""
+"""Environment of a server whose costs are measured: it doesn't check watermarks."""
 WITHOUT_LOOP = (str(Path(__file__).with_name("server_without_loop.py")),)
 WITHOUT_PLACE = (str(Path(__file__).with_name("server_without_place.py")),)
 _SERVES = re.compile(
@@ -32,8 +32,8 @@ _MARK = "BEAM_TEST_SERVER"
 _START_SECONDS = 400.0
 _STOP_SECONDS = 60.0
 _DAEMONS = ("beam_spark_executor.spark.python_daemon", FORKED)
-"""In the command lines of what workers are forked from, on Spark and on plain processes."""
-# The server's own: marks, locks, the list of all jobs and their journals, with what is kept beside them.
+"""Parts of the command lines of the processes that fork workers, on Spark and on plain processes."""
+# Files of the server: marks, locks, the list of all jobs, and their journals with related files.
 _BOOKS = (
     "beam-runner-folder",
     "lock",
@@ -45,17 +45,17 @@ _BOOKS = (
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """All files below a folder, but for what vanishes meanwhile."""
+    """Returns all files below a folder, without files that disappear meanwhile."""
     for place, _, names in os.walk(folder):
         yield from (path for name in names if (path := Path(place, name)).is_file())
 
 
 FAILING_SOON = "--max-stream-attempts=2"
-"""For servers of tests whose streams should not fail: a stream whose assertion fails ends, and doesn't hang."""
+"""Flag for test servers whose streams should not fail: a stream with a failed assertion ends instead of a hang."""
 
 
 class ServerEnded(AssertionError):
-    """A server that ended before it served."""
+    """Raised if a server exits before it serves."""
 
     def __init__(self, server: JobServerProcess, text: str) -> None:
         super().__init__(text)
@@ -63,14 +63,16 @@ class ServerEnded(AssertionError):
 
 
 class JobServerProcess:
-    """A running ``beam-spark-jobserver``. Every process it starts inherits a mark in its environment.
+    """Running ``beam-spark-jobserver``. Every process that it starts inherits a mark in its
+    environment.
 
-    It fails jobs in which a watermark overtakes data, or a transition is missing in the shutdown table.
+    The server fails jobs if a watermark overtakes data, or if a transition is missing in the
+    shutdown table.
 
     Attributes:
         address: ``host:port`` of the Job API.
-        temporary: its folder for temporary files, empty before and after.
-        log: what it has written to its standard error so far, line by line.
+        temporary: folder for temporary files, empty before the start and after the stop.
+        log: lines of the standard error.
     """
 
     def __init__(
@@ -109,15 +111,17 @@ class JobServerProcess:
         self._attempts = AttemptsCheck(self.address, whole=begins_jobs)
 
     def processes(self) -> dict[int, str]:
-        """The command line of every process that descends from the server, the server's included."""
+        """Returns the command line of the server and of every descendant process."""
         return marked(_MARK, self._mark)
 
     def workers(self) -> set[int]:
-        """The Python workers that serve jobs: what the warm daemons have forked, and forks nothing itself.
+        """Returns the Python workers that serve jobs: forks of the warm daemons that have no forks
+        themselves.
 
-        Those that warmed the server up, before any job, don't count until Spark lets them go. Nor do
-        those that no job has reached, which have one thread: Spark keeps them for a minute where
-        their task was cancelled before it began, and gives them to the next job.
+        Workers that warmed the server up before the first job don't count until Spark removes them.
+        Workers that no job has reached, with one thread, don't count either: Spark retains a worker
+        for a minute if its task was cancelled before its start, and gives the worker to the next
+        job.
         """
         daemons = {
             pid
@@ -129,7 +133,7 @@ class JobServerProcess:
         return {pid for pid in forked - self._warm if threads(pid) > 1}
 
     def files(self) -> list[Path]:
-        """What belongs to jobs: staged artifacts, what jobs have written, folders of harnesses."""
+        """Returns the files of jobs: staged artifacts, outputs of jobs, folders of harnesses."""
         found = [p for p in self.temporary.iterdir() if not p.name.startswith("beam-spark-")]
         for folder in self.temporary.glob("beam-spark-jobserver-*/"):
             found += [path for path in files_in(folder) if not path.name.startswith(_BOOKS)]
@@ -137,9 +141,9 @@ class JobServerProcess:
         return found
 
     def wait_until_idle(self, seconds: float = 60.0) -> None:
-        """Waits until nothing of any job is left: no worker process, no file.
+        """Waits until no worker process and no file of a job is left.
 
-        But one worker stands by for the next job.
+        One standby worker for the next job may stay.
         """
         wait_until(
             lambda: len(self.workers()) <= self._standing_by,
@@ -149,10 +153,11 @@ class JobServerProcess:
         wait_until(lambda: not self.files(), seconds, lambda: f"files go: {self.files()}")
 
     def stop(self) -> None:
-        """Stops the server as a supervisor does, and checks its jobs, and that nothing stays.
+        """Stops the server as a supervisor does, checks its jobs, and checks for leftovers.
 
         Raises:
-            AssertionError: user code ran again without a failure, something stays, or the server did not end well.
+            AssertionError: user code ran again without a failure, a process or file is left, or the
+                server exited with an error.
         """
         self.check_attempts()
         self.process.send_signal(signal.SIGTERM)
@@ -167,12 +172,12 @@ class JobServerProcess:
         assert left == [], f"files stay: {left}"
 
     def check_attempts(self) -> None:
-        """Checks that in all jobs that have ended well since the last call no user code ran again without a failure."""
+        """Checks all jobs that succeeded since the last call: no user code ran again without a failure."""
         if not self._asks_for_a_token:
             self._attempts.check()
 
     def kill(self) -> None:
-        """Ends the server and all its processes at once."""
+        """Kills the server and all its processes."""
         for pid in self.processes():
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -210,7 +215,7 @@ def job_server(
     environment: Mapping[str, str] | None = None,
     program: Sequence[str] = PROGRAM,
 ) -> Iterator[JobServerProcess]:
-    """A server for the time of a ``with``; if that ends well, the server must end well, too."""
+    """Runs a server for the block. If the block succeeds, the server must exit normally."""
     server = JobServerProcess(temporary, *flags, environment=environment, program=program)
     try:
         yield server

@@ -1,4 +1,4 @@
-"""Pipelines for the server under test, and what became of them."""
+"""Pipelines for the tested server, and their results."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ JOB_SECONDS = 240.0
 
 
 def pickle_by_value(module_name: str) -> None:
-    """Sends a test module's own functions along with the pipeline, as those of ``__main__`` are.
+    """Pickles a test module's functions by value, like functions of ``__main__``.
 
-    Embedded workers can't import the tests, and should not.
+    Embedded workers can't import the tests.
     """
     cloudpickle.register_pickle_by_value(sys.modules[module_name])
 
 
 @attrs.frozen
 class Job:
-    """A job that was submitted."""
+    """Submitted job."""
 
     address: str
     job_id: str
     result: Any
 
     def wait(self, seconds: float = JOB_SECONDS) -> JobState:
-        """Waits for the terminal state, and stops what LOOPBACK has started in this process."""
+        """Waits for the terminal state, and stops the LOOPBACK workers in this process."""
         with JobClient(self.address) as client:
             state = client.wait_until_finish(self.job_id, seconds)
         self.result._cleanup()
@@ -50,35 +50,35 @@ class Job:
         raise AssertionError(f"{self.job_id} ended and was never {state.name}")
 
     def state(self) -> JobState:
-        """The present state."""
+        """Current state of the job."""
         with JobClient(self.address) as client:
             return client.state(self.job_id).state
 
     def messages(self, seconds: float = JOB_SECONDS) -> list[JobMessage]:
-        """All messages of the job; waits for its end."""
+        """Waits for the end of the job and returns all its messages."""
         with JobClient(self.address) as client:
             return [m for m in client.messages(self.job_id, seconds) if isinstance(m, JobMessage)]
 
     def cancel(self) -> None:
-        """Asks for the job's end."""
+        """Requests the cancellation of the job."""
         with JobClient(self.address) as client:
             client.cancel(self.job_id)
 
     def cancel_and_measure(self) -> tuple[JobState, float]:
-        """Cancels; the state it ends in, and the seconds until then."""
+        """Cancels the job; returns its terminal state and the elapsed seconds."""
         started = time.monotonic()
         self.cancel()
         state = self.wait(60)
         return state, time.monotonic() - started
 
     def metric(self, kind: str, name: str) -> tuple[Any, Any]:
-        """The (committed, attempted) value of the metric of that name, summed over transforms.
+        """Returns the (committed, attempted) value of a metric, summed over transforms.
 
         Args:
             kind: ``counters``, ``distributions``, ``gauges``, ``string_sets`` or ``bounded_tries``.
-            name: the metric's name; (None, None) while nobody has reported it.
+            name: name of the metric; the result is (None, None) while the metric is unknown.
         """
-        self.result._metrics = None  # Beam's client asks once and keeps the answer
+        self.result._metrics = None  # Beam's client caches the first response
         found = [m for m in self.result.metrics().query()[kind] if m.key.metric.name == name]
         if not found:
             return None, None
@@ -86,15 +86,15 @@ class Job:
         return found[0].committed, found[0].attempted
 
     def counter(self, name: str) -> int:
-        """The committed value of a counter; 0 if there is none."""
+        """Returns the committed value of a counter; 0 if it doesn't exist."""
         return self.metric("counters", name)[0] or 0
 
 
 class Pipelines:
-    """Makes pipelines that run on one server in one kind of environment.
+    """Factory of pipelines for one server and one environment.
 
     Attributes:
-        environment: its name in tests.
+        environment: name of the environment in tests.
     """
 
     def __init__(self, address: str, environment: str, flags: Sequence[str]) -> None:
@@ -103,7 +103,9 @@ class Pipelines:
         self._flags = tuple(flags)
 
     def new(self, *flags: str, runner: Any = None) -> beam.Pipeline:
-        """A pipeline, with a runner of one's own or Beam's; leaving its ``with`` block runs it and waits."""
+        """Returns a pipeline, with Beam's portable runner or another runner. The exit of its ``with``
+        block runs it and waits.
+        """
         return beam.Pipeline(
             runner=runner,
             options=PipelineOptions(
@@ -123,7 +125,7 @@ class Pipelines:
 
 
 def timestamped(pairs: Sequence[tuple[Any, float]], element_type: Any = Any) -> beam.PTransform:
-    """A source of values at event times in seconds, given as pairs of both."""
+    """Returns a source of values with event times (s), given as pairs."""
     return beam.Create(list(pairs)) | beam.Map(
         lambda pair: TimestampedValue(pair[0], pair[1])
     ).with_output_types(element_type)

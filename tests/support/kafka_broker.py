@@ -1,4 +1,4 @@
-"""A real Kafka: one broker that is its own controller, a process that can be killed and goes on from its disk."""
+"""Real Kafka: one broker that is also the controller, a process that tests can kill and restart from its disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from waiting import wait_until
 
 POM = Path(__file__).parents[1] / "kafka" / "pom.xml"
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
-"""What Spark reads Kafka by. That of Spark 4.3 has not been published where we look; this one works with it."""
+"""Spark's Kafka connector. The connector of Spark 4.3 isn't published in our repositories; this
+version works with Spark 4.3.
+"""
 _SECONDS = 120.0
 _CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"
 _OF_ONE_BROKER = (
@@ -25,11 +27,11 @@ _OF_ONE_BROKER = (
 
 
 class KafkaBroker:
-    """A broker on this machine, at loopback, which makes no topic unless it is asked to.
+    """Broker on this machine, on the loopback interface, without automatic creation of topics.
 
     Attributes:
-        address: of it, as clients take it.
-        log: what it has said.
+        address: address for clients.
+        log: output of the broker.
     """
 
     def __init__(self, folder: Path, classes: str) -> None:
@@ -60,7 +62,7 @@ class KafkaBroker:
         self.start()
 
     def start(self) -> None:
-        """Starts it, and waits until it takes connections."""
+        """Starts the broker, and waits until it accepts connections."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._java("kafka.Kafka", str(self._settings)),
@@ -71,7 +73,7 @@ class KafkaBroker:
         wait_until(self._answers, _SECONDS, lambda: self.log.read_text()[-2000:])
 
     def kill(self) -> None:
-        """Kills it."""
+        """Kills the broker."""
         self._process.kill()
         self._process.wait()
 

@@ -1,4 +1,4 @@
-"""Marks of pytest's that Beam's own test modules use."""
+"""Pytest marks of Beam's test modules."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ _OF_BEAM = (
 
 
 def declare_marks_of_beam(config: pytest.Config) -> None:
-    """Has pytest know them."""
+    """Declares the marks to pytest."""
     for mark in _OF_BEAM:
         config.addinivalue_line("markers", f"{mark}: one of Beam's own")

@@ -1,4 +1,4 @@
-"""For the sources of tests: restrictions of numbers, and a watermark that the source tells."""
+"""Restrictions of numbers, and a manual watermark, for the sources of tests."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from jobs import pickle_by_value
 
 
 class Offsets(RestrictionProvider):
-    """The numbers from 0 up to the element."""
+    """Restriction provider of the numbers from 0 up to the element."""
 
     def initial_restriction(self, element: int) -> OffsetRange:
-        """All of them, in one piece."""
+        """Returns all numbers as one restriction."""
         return OffsetRange(0, element)
 
     def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        """Claims number by number."""
+        """Returns a tracker that claims number by number."""
         return OffsetRestrictionTracker(restriction)
 
     def restriction_size(self, element: int, restriction: OffsetRange) -> int:
-        """How many they are."""
+        """Returns the count of numbers."""
         return restriction.size()
 
 
 WATERMARK: Any = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
-"""A parameter of ``process``: takes the watermark by ``set_watermark``."""
+"""Parameter of ``process`` that sets the watermark by ``set_watermark``."""
 
 pickle_by_value(__name__)

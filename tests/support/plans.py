@@ -1,4 +1,4 @@
-"""Plans of pipelines whose user code runs in the interpreter that makes them."""
+"""Plans of pipelines whose user code runs in the interpreter of the test."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _EMBEDDED = ("--environment_type=beam:env:embedded_python:v1",)
 
 @functools.cache
 def plan_of(build: Build, pool: str = "") -> JobPlan:
-    """The plan of a pipeline, made once.
+    """Returns the plan of a pipeline, cached.
 
     Args:
-        build: makes the pipeline.
-        pool: the address of the pool whose workers run user code; without one it is embedded.
+        build: function that makes the pipeline.
+        pool: address of the pool whose workers run user code; without an address, user code is
+            embedded.
     """
     external = ("--environment_type=EXTERNAL", f"--environment_config={pool}")
     options = PipelineOptions([*(external if pool else _EMBEDDED), "--allow_unsafe_triggers"])

@@ -1,4 +1,4 @@
-"""What the system tells of processes by their ids, whoever has started them."""
+"""Information of the operating system about processes, by process id."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be noticed by its parent does not."""
+    """Returns True if a process runs and is no zombie."""
     return _state_and_parent(pid)[0] not in ("", "Z")
 
 
 def exists(pid: int) -> bool:
-    """Whether there is a process, be it one that only waits to be noticed by its parent."""
+    """Returns True if a process exists, also as a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -25,9 +25,11 @@ def exists(pid: int) -> bool:
 
 
 def marked(variable: str, mark: str) -> dict[int, str]:
-    """The command line of every process that runs and has a variable of this value in its environment.
+    """Returns the command line of every running process that has a variable with this value in its
+    environment.
 
-    One that was forked from a server, and has its command line, is told by `FORKED` in place of that.
+    For a process that was forked from a server and has its command line, the result has `FORKED`
+    instead.
     """
     found = {}
     text = f"{variable}={mark}".encode()
@@ -36,21 +38,21 @@ def marked(variable: str, mark: str) -> dict[int, str]:
             if text in (folder / "environ").read_bytes().split(b"\0"):
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
                 forked = (folder / "comm").read_text() == "beam-workers\n"
-                if command:  # a zombie has none
+                if command:  # a zombie has no command line
                     text_of_it = FORKED if forked else command.decode(errors="replace").strip()
                     found[int(folder.name)] = text_of_it
         except OSError:
-            continue  # it has ended in the meantime
+            continue  # the process has exited meanwhile
     return found
 
 
 def parent(pid: int) -> int:
-    """The parent of a process; 0 if it has ended."""
+    """Returns the parent of a process; 0 after its exit."""
     return int(_state_and_parent(pid)[1])
 
 
 def threads(pid: int) -> int:
-    """How many threads a process has; 0 if it has ended."""
+    """Returns the number of threads of a process; 0 after its exit."""
     try:
         return len(list(Path(f"/proc/{pid}/task").iterdir()))
     except OSError:
@@ -58,13 +60,13 @@ def threads(pid: int) -> int:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """What these processes, and those of their children that have ended, have used of the processor so far."""
+    """Returns the CPU time (s) of these processes and of their exited children."""
     ticks = 0
     for pid in pids:
         try:
             stat = Path(f"/proc/{pid}/stat").read_text()
         except OSError:
-            continue  # its parent has it now
+            continue  # its parent accounts for it now
         ticks += sum(map(int, stat.rpartition(")")[2].split()[11:15]))
     return ticks / _TICKS
 
@@ -74,6 +76,6 @@ def _state_and_parent(pid: int) -> tuple[str, str]:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return "", "0"
-    # The name before them may hold blanks and parentheses.
+    # The preceding name can contain blanks and parentheses.
     state, parent, *_ = stat.rpartition(")")[2].split()
     return state, parent

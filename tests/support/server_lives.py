@@ -1,4 +1,4 @@
-"""A server that ends and starts again, on one port and one state folder."""
+"""Server that is stopped and restarted on one port and one state folder."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ GONE_SECONDS = 60.0
 
 
 class ServerLives:
-    """The lives of one server.
+    """Consecutive processes of one server.
 
     Attributes:
-        state: its state folder.
-        server: the process of its present life.
+        state: state folder.
+        server: current process of the server.
     """
 
     def __init__(self, temporary: Path, state: Path, placement: tuple[str, ...]) -> None:
@@ -35,11 +35,11 @@ class ServerLives:
 
     @property
     def embedded(self) -> Pipelines:
-        """Pipelines of users who name no environment."""
+        """Returns pipelines without an environment option."""
         return Pipelines(self.address, "embedded", [])
 
     def die(self) -> None:
-        """Kills the server alone; all that it has started ends by itself."""
+        """Kills only the server process; its child processes exit by themselves."""
         self.server.process.kill()
         self.server.process.wait(GONE_SECONDS)
         wait_until(
@@ -49,21 +49,21 @@ class ServerLives:
         )
 
     def go_on(self, *flags: str, program: Sequence[str] = PROGRAM) -> None:
-        """Starts the next life."""
+        """Starts the next process of the server."""
         flags = (*self._flags, f"--job-port={self._port}", *flags)
         self.server = JobServerProcess(self._temporary, *flags, program=program)
         sparks = 0 if "--without-spark" in flags else 1
         assert len(list(self._temporary.glob("beam-spark-*/"))) == sparks
 
     def restart(self, *flags: str) -> None:
-        """Stops the server, which leaves its jobs, and starts it anew."""
+        """Stops the server, which leaves its jobs, and starts it again."""
         self.server.stop()
         self.go_on(*flags)
 
 
 @contextmanager
 def server_lives(state: Path, placement: tuple[str, ...]) -> Iterator[ServerLives]:
-    """Yields a server that runs; nothing stays."""
+    """Yields a running server; at the end, no process and no file may stay."""
     with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as temporary:
         lives = ServerLives(Path(temporary), state, placement)
         yield lives

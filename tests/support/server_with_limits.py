@@ -1,4 +1,4 @@
-"""The server with other limits of shutdown: JSON in the environment has the fields to change."""
+"""Server with changed shutdown limits: JSON in the environment contains the changed fields."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ for name, value in json.loads(os.environ["BEAM_TEST_LIMITS"]).items():
     assert hasattr(LIMITS, name), name
     setattr(LIMITS, name, value)
 
-# Imported after the change: some modules read their limits once.
+# Import after the change: some modules read their limits once.
 sys.exit(importlib.import_module("beam_spark_executor.cli").main())

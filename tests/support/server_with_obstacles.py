@@ -1,8 +1,9 @@
-"""The server on plain processes, of which files in a folder keep back the journal, all lanes, or the loop inside a task.
+"""Server on plain processes in which files in a folder block the journal, all lanes, or the loop
+inside a task.
 
-The environment variable ``OBSTACLES`` names the folder. While it has a file ``journal``, no journal can be
-written; while it has a file ``lanes``, no worker process is given to a job; while it has a file ``loop``, all bundles
-run on lanes.
+The environment variable ``OBSTACLES`` names the folder. While the file ``journal`` exists, no
+journal can be written. While the file ``lanes`` exists, no job gets a worker process. While the
+file ``loop`` exists, all bundles run on lanes.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _append, _start_lane, _may_begin = Journal.append, PlainPlacement.start_lane, Lo
 
 
 def append(journal: Journal, entries: Sequence[bytes]) -> None:
-    """Fails while the obstacle is there."""
+    """Fails while the obstacle exists."""
     if (_FOLDER / "journal").exists():
         raise JournalUnavailable(NeighbourUnavailable(NEIGHBOUR, "it is full"))
     _append(journal, entries)
 
 
 def start_lane(placement: PlainPlacement, lane: Any) -> None:
-    """Starts the lane as soon as no obstacle is there."""
+    """Starts the lane when the obstacle is removed."""
 
     def start() -> None:
         while (_FOLDER / "lanes").exists():
@@ -46,7 +47,7 @@ def start_lane(placement: PlainPlacement, lane: Any) -> None:
 
 
 def may_begin(lease: LoopLease, now: float) -> bool:
-    """Refuses the loop while the obstacle is there."""
+    """Refuses the loop while the obstacle exists."""
     return not (_FOLDER / "loop").exists() and _may_begin(lease, now)
 
 

@@ -1,4 +1,4 @@
-"""The server with the loop inside a task switched off: whatever runs, runs on lanes."""
+"""Server without the loop inside a task: all bundles run on lanes."""
 
 from __future__ import annotations
 

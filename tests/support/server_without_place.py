@@ -1,4 +1,4 @@
-"""The server, which is told when jobs wait for it that there is no place for data: it can't begin, and ends a moment later."""
+"""Server that finds no data location while jobs wait for it: it can't start, and exits a moment later."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ stop = Server.stop
 
 
 def check(place: JobFolders) -> None:
-    """Finds none."""
+    """Reports a missing data location."""
     time.sleep(_SECONDS)
     raise StoreError("there is no place for data")
 
 
 def stop_later(server: Server) -> None:
-    """So that jobs have heard of it."""
+    """Delays the exit, so that jobs receive the error."""
     time.sleep(_SECONDS)
     stop(server)
 

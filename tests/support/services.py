@@ -1,4 +1,4 @@
-"""A service of Beam's as a process of its own, on a port that is free: served until a ``with`` ends."""
+"""Beam service as a separate process on a free port."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ START_SECONDS = 60.0
 def serving(
     command: Sequence[str], port_flag: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Starts a service for the time of a ``with``: its address.
+    """Starts a service for the block and yields its address.
 
     Args:
-        command: what starts it.
-        port_flag: what comes before the port in its last argument, as in ``--port=``.
-        environment: its environment variables; by default the test's.
+        command: command that starts the service.
+        port_flag: text before the port in the last argument, as in ``--port=``.
+        environment: environment variables; by default, the variables of the test.
     """
     with socket.create_server(("localhost", 0)) as taken:
         port = taken.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Worker processes that have imported this give up an SDK harness that does nothing for two seconds, in place of sixty."""
+"""Import for worker processes that reduces the limit for an idle SDK harness from 60 s to 2 s."""
 
 from __future__ import annotations
 

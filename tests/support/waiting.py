@@ -1,4 +1,4 @@
-"""How tests wait: for a condition, with a limit that no busy machine exceeds."""
+"""Waiting of tests for a condition, with a limit that no busy machine exceeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PAUSE = 0.02
 
 
 def eventually(condition: Callable[[], object], seconds: float = 60.0) -> bool:
-    """Whether a condition becomes true within a time limit."""
+    """Returns True if a condition becomes true within a time limit."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -23,12 +23,12 @@ def eventually(condition: Callable[[], object], seconds: float = 60.0) -> bool:
 def wait_until(
     condition: Callable[[], object], seconds: float = 60.0, what: str | Callable[[], str] = ""
 ) -> None:
-    """Waits for a condition to become true; fails with ``what`` after so many seconds."""
+    """Waits for a condition; fails with ``what`` after the time limit."""
     if not eventually(condition, seconds):
         text = what if isinstance(what, str) else what()
         raise AssertionError(f"not within {seconds:.0f} s: {text}")
 
 
 def wait_until_gone(*pids: int, seconds: float = 60.0) -> None:
-    """Waits until processes have ended; those that wait to be noticed by their parents have."""
+    """Waits until processes have exited; zombies count as exited."""
     wait_until(lambda: not any(map(alive, pids)), seconds, f"the end of {pids}")

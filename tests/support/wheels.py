@@ -1,4 +1,4 @@
-"""Wheels of one module, made without any build tool."""
+"""Wheels of one module, written without a build tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of ``[1, 2] | transform``, which Beam keeps in the process: here they come back from the server's workers by files."""
+"""Results of ``[1, 2] | transform``, which Beam stores in the process: the server's workers return them by files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 
 class FromFiles(ptransform._MaterializedResult):
-    """What workers have left in a folder."""
+    """Result of workers in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -27,7 +27,7 @@ class FromFiles(ptransform._MaterializedResult):
 
     @property
     def elements(self) -> list[Any]:
-        """All of it, in no order."""
+        """Returns all elements, in no order."""
         files = self._folder.iterdir()
         return [element for file in files for element in pickle.loads(file.read_bytes())]
 
@@ -51,7 +51,9 @@ class ToFiles(beam.DoFn):
 
 
 def by_files(root: str) -> Callable[[object, beam.Pipeline], tuple[beam.PTransform, FromFiles]]:
-    """What takes the place of Beam's ``_AddMaterializationTransforms._materialize_transform``, with folders below one."""
+    """Returns a replacement for Beam's ``_AddMaterializationTransforms._materialize_transform``, with
+    folders below a folder.
+    """
 
     def materialize(_: object, pipeline: beam.Pipeline) -> tuple[beam.PTransform, FromFiles]:
         folder = Path(tempfile.mkdtemp(dir=root))

@@ -1,7 +1,9 @@
-"""A plugin of pytest by which the tests of a library run their pipelines on the server: ``pytest -p on_the_server --pyargs library``.
+"""Plugin of pytest that runs the pipelines of a library's tests on the server: ``pytest -p
+on_the_server --pyargs library``.
 
-Pipelines that name no runner, or one of Beam's own that run in the process, are sent to a server that is started for
-them, what they materialize in the test's process comes back by files, and a failure as the exception that it was there. ``--oracle`` leaves them where they are, to compare.
+The plugin starts a server. Pipelines without a runner, or with an in-process runner of Beam, run on
+the server. Materialized results come back by files, and a failure comes back as the original
+exception. ``--oracle`` doesn't redirect pipelines, for comparison.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _IN_PROCESS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner", "switch
 
 
 class OnServer(PortableRunner):
-    """Runs pipelines of whatever options on one server."""
+    """Runner that runs pipelines with any options on one server."""
 
     address = ""
     environment_type: str | None = None
@@ -60,7 +62,7 @@ class OnServer(PortableRunner):
 
 
 def _of_user_code(failure: RuntimeError) -> Exception:
-    """The exception that a runner in the process would have let through, as far as the text tells its class."""
+    """Returns the exception that an in-process runner would have raised, if the text names its class."""
     named = _NAMED.search(str(failure))
     kind = getattr(builtins, named[1], None) if named else None
     is_exception = isinstance(kind, type) and issubclass(kind, Exception)
@@ -68,14 +70,14 @@ def _of_user_code(failure: RuntimeError) -> Exception:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Where pipelines run."""
+    """Adds the option for the place where pipelines run."""
     parser.addoption("--oracle", action="store_true", help="leave pipelines to Beam's own runners")
     parser.addoption("--environment", help="name one, such as LOOPBACK")
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _server(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The server of all tests, which must be none the worse for them."""
+    """Yields the server of all tests, and checks that it still works at the end."""
     if request.config.getoption("--oracle"):
         yield
         return
@@ -96,7 +98,7 @@ def _server(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips what is known to fail, and whose fault that is."""
+    """Skips known failures, with their causes."""
     known: dict[str, dict[str, str]] = tomllib.loads(KNOWN.read_text(encoding="utf-8"))
     reasons = known.get(os.environ.get("BEAM_LIBRARY", ""), {})
     for item in items:
@@ -112,5 +114,5 @@ def pytest_configure() -> None:
 
 
 def _name(item: pytest.Item) -> str:
-    """Its file, and what it is called in it: libraries are found by other paths on other machines."""
+    """Returns the file name and the test name, because library paths differ between machines."""
     return f"{item.path.name}::{item.nodeid.partition('::')[2]}"

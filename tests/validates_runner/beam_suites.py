@@ -1,4 +1,4 @@
-"""Tests of Beam's own, found where Beam installs them and made to run on any job endpoint."""
+"""Beam's own tests, found in the installed Beam and run on any job endpoint."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from apache_beam.testing import test_stream_test
 from apache_beam.testing.test_pipeline import TestPipeline
 
 MARK = "it_validatesrunner"
-# Where tests with that mark are, but for those that need a cloud service, and RunInference's only one,
-# which skips itself unless a command line says --streaming.
+# Modules with marked tests, except modules that need a cloud service, and the only test of
+# RunInference,
+# which skips itself without --streaming on the command line.
 MARKED_MODULES = (
     "apache_beam.pipeline_test",
     "apache_beam.metrics.metric_test",
@@ -38,7 +39,7 @@ MARKED_MODULES = (
     "apache_beam.transforms.sideinputs_test",
     "apache_beam.transforms.util_test",
 )
-# Modules whose tests are run as far as they submit a pipeline, marked or not.
+# Modules whose tests run if they submit a pipeline, marked or not.
 MODULES = {
     "userstate": ("apache_beam.transforms.userstate_test",),
     "trigger": ("apache_beam.transforms.trigger_test",),
@@ -67,11 +68,11 @@ MODULES = {
 
 @attrs.frozen
 class Way:
-    """How a client submits pipelines.
+    """Client options of a submission.
 
     Attributes:
-        streaming: Whether it says `--streaming`. The client then leaves the pipeline as it is.
-        unoptimized: Whether it leaves the pipeline as it is without that.
+        streaming: whether the client uses `--streaming`, which turns its optimizations off.
+        unoptimized: whether the client doesn't optimize the pipeline, without `--streaming`.
     """
 
     streaming: bool = False
@@ -79,12 +80,12 @@ class Way:
 
     @property
     def flags(self) -> list[str]:
-        """As pipeline options."""
+        """Returns the pipeline options."""
         streaming = ["--streaming"] if self.streaming else []
         return [*streaming, *(["--experiments=pre_optimize=none"] if self.unoptimized else [])]
 
     def say(self, options: PipelineOptions) -> None:
-        """Says the same in options that there are."""
+        """Sets these options in existing pipeline options."""
         if self.streaming:
             options.view_as(StandardOptions).streaming = True
         if self.unoptimized:
@@ -92,14 +93,14 @@ class Way:
 
 
 WAYS = {"streaming": Way(streaming=True), "unoptimized": Way(unoptimized=True)}
-"""Those beside the usual one, by name."""
+"""Alternative client options by name."""
 
 
 @attrs.frozen
 class Endpoint:
-    """Where tests run, in which environment, and how the client submits.
+    """Endpoint, environment and client options of a test.
 
-    An empty environment is what a user gets who names none.
+    An empty environment means that the client names no environment.
     """
 
     address: str
@@ -108,7 +109,7 @@ class Endpoint:
 
     @property
     def flags(self) -> list[str]:
-        """As pipeline options."""
+        """Returns the pipeline options."""
         flags = ["--runner=PortableRunner", f"--job_endpoint={self.address}", *self.way.flags]
         if self.environment_type:
             flags.append(f"--environment_type={self.environment_type}")
@@ -117,12 +118,12 @@ class Endpoint:
 
 @attrs.frozen
 class BeamTest:
-    """One test method of Beam.
+    """Test method of Beam.
 
     Attributes:
         suite: ``fn_runner``, ``test_stream``, ``validates_runner`` or one of ``MODULES``.
-        case: the class, already bound to no endpoint.
-        method: its name in the class.
+        case: test class, already bound to no endpoint.
+        method: name of the method in the class.
     """
 
     suite: str
@@ -131,7 +132,7 @@ class BeamTest:
 
     @property
     def name(self) -> str:
-        """How the test is called in reports and in ``unsupported.toml``."""
+        """Name of the test in reports and in ``unsupported.toml``."""
         if self.suite == "fn_runner":
             return self.method
         return f"{self.case.__name__}.{self.method}"
@@ -146,10 +147,10 @@ class BeamTest:
 
 
 class Result(unittest.TestResult):
-    """Knows that pytest's skips are skips, too.
+    """Test result that handles pytest's skips as skips.
 
     Attributes:
-        submitted: how many pipelines were sent to the endpoint.
+        submitted: number of pipelines sent to the endpoint.
     """
 
     submitted = 0
@@ -168,7 +169,7 @@ class FnRunnerTest(PortableRunnerTest):
 
     @classmethod
     def tearDownClass(cls) -> None:
-        """Nothing was started."""
+        """Does nothing: the class started no service."""
 
     @classmethod
     def get_runner(cls) -> PortableRunner:
@@ -187,7 +188,7 @@ class FnRunnerTest(PortableRunnerTest):
 
 
 class StreamPipeline(TestPipeline):
-    """The pipelines of tests that bring options of their own, on the endpoint that was bound last."""
+    """Pipeline of tests with separate options, on the endpoint that was bound last."""
 
     endpoint: Endpoint
 
@@ -218,7 +219,7 @@ def _bind(endpoint: Endpoint) -> None:
 
 @functools.cache
 def all_tests() -> tuple[BeamTest, ...]:
-    """Every test of all suites, in a fixed order."""
+    """Returns every test of all suites, in a fixed order."""
     loader = unittest.TestLoader()
     tests = [
         BeamTest("fn_runner", FnRunnerTest, method)
@@ -237,7 +238,7 @@ def all_tests() -> tuple[BeamTest, ...]:
 
 
 def _of_module(suite: str, module: ModuleType, *, marked: bool) -> Iterator[BeamTest]:
-    """The tests of a module that have the mark, or those that have not."""
+    """Returns the marked tests of a module, or the unmarked tests."""
     for value in vars(module).values():
         if not (isinstance(value, type) and issubclass(value, unittest.TestCase)):
             continue

@@ -22,7 +22,7 @@ _SHARED = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds what the server of the tests is started with."""
+    """Adds options for the flags of the test server."""
     parser.addoption(
         "--bulk", default="auto", help="whether stages of bounded data are run as Spark's own jobs"
     )
@@ -32,15 +32,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run bundles in plain processes of this machine",
     )
     parser.addoption(
-        "--address", default="", help="of a server that is there, in place of one of ours"
+        "--address",
+        default="",
+        help="address of a running server; by default the tests start a server",
     )
 
 
 @contextmanager
 def _served(config: pytest.Config) -> Iterator[str]:
-    """Yields the address of a server with its defaults, unless the command line says other.
+    """Yields the address of a server, with default flags unless the command line changes them.
 
-    At the end the server must end well and leave nothing.
+    At the end, the server must exit normally and leave no process and no file.
     """
     if given := config.getoption("--address"):
         yield given
@@ -57,7 +59,7 @@ def _served(config: pytest.Config) -> Iterator[str]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Starts the server that all processes of tests share."""
+    """Starts the server that all test processes share."""
     stash = node.config.stash
     if _SHARED not in stash:
         stash[_STACK] = ExitStack()
@@ -73,12 +75,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of the server."""
+    """Returns the address of the server."""
     shared = getattr(request.config, "workerinput", {}).get("address")
     with nullcontext(shared) if shared else _served(request.config) as served:
         yield served
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marks that Beam's test modules use."""
+    """Declares the marks of Beam's test modules."""
     declare_marks_of_beam(config)

@@ -1,11 +1,13 @@
-"""Beam's own suites: what passes must go on passing, and what can't is listed with the reason.
+"""Beam's own suites: passing tests must continue to pass, and the list of failing tests has reasons.
 
-Each test runs in one of the two environments that most people use; the other one is marked slow, and
-so is what is not in the sample of Beam's largest suite. ``unsupported.toml`` lists what can't pass. A
-listed test that passes fails here, so that the list stays true. What submits no pipeline is skipped.
+Each test runs in one of the two most common environments. The other environment is marked slow, as
+are tests outside of the sample of Beam's largest suite. ``unsupported.toml`` lists the tests that
+can't pass. A listed test that passes is an error, so that the list stays correct. Tests without a
+pipeline are skipped.
 
-The same tests run once more as a stream (``--streaming``) and with ``--experiments=pre_optimize=none``.
-Both have Beam's client leave the pipeline as it is. All but a sample of these are marked slow.
+The same tests run again as a stream (``--streaming``) and with ``--experiments=pre_optimize=none``.
+With both options, Beam's client doesn't optimize the pipeline. All of these but a sample are marked
+slow.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from beam_suites import MARKED_MODULES, MODULES, WAYS, BeamTest, Endpoint, Way, 
 from jobs import pickle_by_value
 
 ENVIRONMENTS = ("", "LOOPBACK")
-# Of so many tests of a suite one is run, the same each time.
+# Each suite runs one of this number of tests, always the same tests.
 SAMPLED = {"transforms_of_beam": 8, "trigger": 2}
-# What waits for half a minute.
+# Tests that wait for 30 s.
 SLOW = ("PeriodicImpulseTest.test_fuzzy_length_and_interval",)
-# The same for the ways beside the usual one.
+# Sample sizes for the alternative client options.
 SAMPLED_IN_WAYS = {
     "streaming": {
         "fn_runner": 6,
@@ -53,12 +55,12 @@ def _send_along() -> None:
 
 
 def refusal(test: BeamTest) -> str:
-    """The feature that the server must name for this test, or nothing."""
+    """Returns the feature that the server must name for this test; empty if the test isn't refused."""
     return LISTED["refused"].get(test.suite, {}).get(test.name, "")
 
 
 def difference(test: BeamTest, bulk: str, way: Way) -> str:
-    """How the runner differs from what the test expects, or nothing."""
+    """Returns how the runner differs from the test's expectation; empty without a difference."""
     kinds = ["different"]
     if bulk == "always":
         kinds.append("different_in_bulk")
@@ -69,13 +71,13 @@ def difference(test: BeamTest, bulk: str, way: Way) -> str:
 
 
 def impossible(test: BeamTest, environment: str) -> str:
-    """Why the test makes no sense in this environment, or nothing."""
+    """Returns why the test makes no sense in this environment; empty if it does."""
     reasons = LISTED["impossible"].get(environment or "default", {})
     return next((reasons[p] for p in reasons if fnmatch.fnmatch(test.name, p)), "")
 
 
 def parameters() -> list[object]:
-    """Every test in every environment where it can pass; all but one of these are slow."""
+    """Returns every test in every environment in which it can pass; all but one of the environments are slow."""
     found = []
     for test in all_tests():
         of_all = SAMPLED.get(test.suite, 1)
@@ -87,7 +89,7 @@ def parameters() -> list[object]:
 
 
 def parameters_in_ways() -> list[object]:
-    """Every test in every other way and every environment where it can pass; all but a sample are slow."""
+    """Returns every test with all alternative options and possible environments; all but a sample are slow."""
     found = []
     for name, way in WAYS.items():
         for test in all_tests():
@@ -100,11 +102,12 @@ def parameters_in_ways() -> list[object]:
 
 
 def environments_of(test: BeamTest, of_all: int) -> list[tuple[str, bool]]:
-    """Where a test can pass, and whether it is to run there: one in turn, if it is in the sample.
+    """Returns the environments in which a test can pass, and whether CI runs them: one environment of
+    each sampled test.
 
     Args:
-        test: Beam's.
-        of_all: of so many tests one is in the sample.
+        test: test of Beam.
+        of_all: number of tests of which one is in the sample.
     """
     number = crc32(test.name.encode())
     possible = [e for e in ENVIRONMENTS if not impossible(test, e)]
@@ -121,7 +124,7 @@ def text_of(result: unittest.TestResult) -> str:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("test", "environment"), parameters())
-def test_of_beam(
+def test_beam_suite(
     address: str, test: BeamTest, environment: str, pytestconfig: pytest.Config
 ) -> None:
     check(test, Endpoint(address, environment), pytestconfig.getoption("--bulk"))
@@ -129,7 +132,7 @@ def test_of_beam(
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("test", "environment", "way"), parameters_in_ways())
-def test_of_beam_that_the_client_leaves_as_it_is(
+def test_beam_suite_with_other_client_options(
     address: str,
     test: BeamTest,
     environment: str,
@@ -140,7 +143,7 @@ def test_of_beam_that_the_client_leaves_as_it_is(
 
 
 def check(test: BeamTest, endpoint: Endpoint, bulk: str) -> None:
-    """Runs a test, whose outcome must be what the list says."""
+    """Runs a test, and compares its outcome with the list."""
     result = test.run(endpoint)
     if result.skipped:
         pytest.skip(result.skipped[0][1])
@@ -158,15 +161,15 @@ def check(test: BeamTest, endpoint: Endpoint, bulk: str) -> None:
     pytest.xfail(f"refused by name: {feature}")
 
 
-def test_each_module_has_a_test_that_is_run() -> None:
-    """A class that has the mark as a whole leaves nothing to those who look for tests without it."""
+def test_beam_suite_modules_each_run_a_test() -> None:
+    """If a mark covers a complete class, a search for tests without the mark finds nothing in it."""
     found = {(test.suite, test.case.__module__) for test in all_tests()}
     looked_for = {("validates_runner", name) for name in MARKED_MODULES}
     looked_for |= {(suite, name) for suite, names in MODULES.items() for name in names}
     assert looked_for <= found
 
 
-def test_the_list_names_only_tests_that_exist() -> None:
+def test_beam_suite_list_names_only_existing_tests() -> None:
     names = {(test.suite, test.name) for test in all_tests()}
     listed = {
         (suite, name)

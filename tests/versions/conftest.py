@@ -1,4 +1,4 @@
-"""A server of whatever versions are installed."""
+"""Server of the installed versions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ from job_server import JobServerProcess, job_server
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[JobServerProcess]:
-    """The server with its defaults; after the last test it must end and leave nothing."""
+    """Yields a server with default options; after the last test it must exit and leave no process and no file."""
     with tempfile.TemporaryDirectory(prefix="t") as folder, job_server(Path(folder)) as running:
         yield running

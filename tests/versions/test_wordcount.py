@@ -1,4 +1,4 @@
-"""Beam's own wordcount, submitted as a user does, counts what is to be counted."""
+"""Beam's own wordcount, submitted as a user submits it, returns the correct counts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ TEXT = Path(sysconfig.get_path("stdlib"))
 
 
 def words(files: list[Path]) -> collections.Counter[str]:
-    """The words of text, as Beam's wordcount splits it."""
+    """Returns the words of texts, split as Beam's wordcount splits them."""
     texts = (file.read_text(encoding="utf-8") for file in files)
     return collections.Counter(word for text in texts for word in re.findall(r"[\w\']+", text))
 
 
 def counted(prefix: Path) -> collections.Counter[str]:
-    """What wordcount has written."""
+    """Returns the counts that wordcount wrote."""
     found: collections.Counter[str] = collections.Counter()
     for file in prefix.parent.glob(f"{prefix.name}-*-of-*"):
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -30,7 +30,7 @@ def counted(prefix: Path) -> collections.Counter[str]:
     return found
 
 
-def test_wordcount(server: JobServerProcess, tmp_path: Path) -> None:
+def test_beam_wordcount_counts_words_exactly(server: JobServerProcess, tmp_path: Path) -> None:
     output = tmp_path / "counts"
     arguments = ("--input", str(TEXT / "a*.py"), "--output", str(output))
     endpoint = ("--runner=PortableRunner", f"--job_endpoint={server.address}")

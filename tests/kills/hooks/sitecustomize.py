@@ -1,15 +1,16 @@
-"""Crash points for the processes of a server under test; on their ``PYTHONPATH``, it patches what they import.
+"""Crash points for the processes of a tested server. On their ``PYTHONPATH``, this module patches
+their imports.
 
-``BEAM_KILL_POINTS`` is a folder. A process that passes a point whose name is a file there takes the file
-and does to itself what the file says; one file is for one process, one time. What was done is told by a
-file ``<name>.hit``.
+``BEAM_KILL_POINTS`` is a folder. A process that passes a point with a file of this name takes the
+file and runs the action in the file. So each file applies to one process, once. The process reports
+the action by a file ``<name>.hit``.
 
-| word | what the process does |
+| word | action of the process |
 |---|---|
-| ``kill`` | dies by SIGKILL |
-| ``stop`` | stops by SIGSTOP, and goes on when it is continued |
-| ``cut`` | loses its connection to the server, does not notice, and goes on |
-| ``raise`` | cannot write, as with a full disk |
+| ``kill`` | exits by SIGKILL |
+| ``stop`` | stops by SIGSTOP, and continues after SIGCONT |
+| ``cut`` | loses its connection to the server without notice, and continues |
+| ``raise`` | fails to write, as with a full disk |
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def at(point: str) -> None:
 
 
 def around(owner: Any, name: str, before: str | None, after: str | None) -> None:
-    """A point before a method, and one after it has returned."""
+    """Adds a point before a method, and a point after its return."""
     real = getattr(owner, name)
 
     def wrapped(*arguments: Any, **more: Any) -> Any:
@@ -107,7 +108,7 @@ def patch_journal(module: ModuleType) -> None:
 
 
 def patch_store(module: ModuleType) -> None:
-    """What a transaction has done is there, but not committed."""
+    """Adds a point at which the writes of a transaction exist, but are not committed."""
 
     class Seals(module.Seals):  # type: ignore[name-defined, misc]
         @contextmanager
@@ -200,7 +201,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
 
 
 class _Patcher(importlib.abc.MetaPathFinder):
-    """Finds the modules to be patched as usual, and patches them once they are there."""
+    """Finder of the patched modules, which patches a module after its import."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         patch = _PATCHES.get(name)

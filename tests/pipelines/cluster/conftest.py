@@ -1,4 +1,4 @@
-"""Tests that kill executors need executors of their own, apart from the server's Java process."""
+"""Server with separate executors, apart from the server's Java process, for tests that kill executors."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def executors(server: JobServerProcess) -> set[int]:
 
 
 class Reduce(beam.DoFn):
-    """Gives the values back, and waits meanwhile until it may go on."""
+    """DoFn that emits its values after it waited for a permission."""
 
     def __init__(self, begun: Path, go_on: Path) -> None:
         self._begun = begun
@@ -44,7 +44,7 @@ class Reduce(beam.DoFn):
 
 
 @pytest.mark.timeout(300)
-def test_every_element_arrives_once(
+def test_elements_arrive_exactly_once_if_executors_are_lost(
     embedded: Pipelines, server: JobServerProcess, tmp_path: Path
 ) -> None:
     begun, go_on = tmp_path / "begun", tmp_path / "go-on"
@@ -53,7 +53,7 @@ def test_every_element_arrives_once(
         pipeline
         | beam.Create(range(ELEMENTS))
         | beam.Reshuffle()
-        # Run again, this gives other keys.
+        # A retry returns other keys.
         | "random keys" >> beam.Map(lambda n: (uuid.uuid4().bytes, n))
         | beam.GroupByKey()
         | beam.ParDo(Reduce(begun, go_on))
