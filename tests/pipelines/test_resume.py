@@ -155,7 +155,7 @@ def test_jobs_go_on(
         assert not follower.thread.is_alive()
         assert follower.states[-1] is JobState.DONE
         assert follower.states.count(JobState.DONE) == 1
-        assert sum("was started again" in text for text in follower.heard) == 1
+        assert sum("has restarted" in text for text in follower.heard) == 1
 
 
 @pytest.mark.timeout(240)

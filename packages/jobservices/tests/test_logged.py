@@ -81,7 +81,7 @@ def test_a_log_that_takes_nothing_refuses_new_jobs_and_the_server_goes_on(log, t
         with pytest.raises(Unavailable, match="not be recorded: another server has taken over"):
             file.add(kept("b"))
         file.state("a", StateEvent(JobState.RUNNING, 2.0))
-        assert "will not know of all that jobs come to here: another server" in caplog.text
+        assert "the server won't know it: another server" in caplog.text
     with closing(JobFile(tmp_path / "2", log)) as again:
         (found,) = again.jobs
         assert found == kept("a")

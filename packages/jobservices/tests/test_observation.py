@@ -183,7 +183,7 @@ def test_story_of_a_bundle_arrives_as_the_runner_told_it(
             with pytest.raises(JobApiError, match="nothing") as unknown:
                 client.story("nothing", 7)
             assert unknown.value.code == "NOT_FOUND"
-            with pytest.raises(JobApiError, match="is not a number") as wrong:
+            with pytest.raises(JobApiError, match="isn't a number") as wrong:
                 client.story(job_id, "7")  # type: ignore[arg-type]
             assert wrong.value.code == "INVALID_ARGUMENT"
             ended = executor.job(job_id).reporter

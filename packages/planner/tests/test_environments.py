@@ -225,12 +225,12 @@ def test_the_default_runs_embedded_also_where_docker_is() -> None:
         (
             docker(capabilities=[]),
             {},
-            "an SDK that does not tell its version, the server's own are",
+            "an SDK of unknown version, and the server uses",
         ),
         (
             OLD,
             {},
-            rf"of Beam 2.55.1 and Python 3.13, the server's own are {own_versions()}; .*LOOPBACK",
+            rf"uses Beam 2.55.1 and Python 3.13, and the server uses {own_versions()}; .*LOOPBACK",
         ),
         (
             JAVA,
@@ -255,8 +255,11 @@ def test_rejections(environment: Environment, options: dict[str, str], reason: s
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("exit 1", "the command 'docker' reaches no daemon: this pipeline is of Beam 2.55.1"),
-        ("/bin/sleep 60", "the command 'docker' has not reached its daemon within"),
+        (
+            "exit 1",
+            "the command 'docker' can't connect to its daemon: the pipeline uses Beam 2.55.1",
+        ),
+        ("/bin/sleep 60", "the command 'docker' got no response from its daemon within"),
     ],
 )
 def test_a_docker_command_without_a_daemon(

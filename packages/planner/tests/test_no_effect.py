@@ -55,12 +55,9 @@ def hinted(p: beam.Pipeline) -> None:
 
 def test_resource_hints_are_told_with_what_they_ask_for_and_what_does_it() -> None:
     said = told(build=hinted)
-    assert (
-        "min_ram=8000000000 (Spark gives that to all jobs of a server by spark.executor.memory"
-        in said
-    )
+    assert "min_ram=8000000000 (set spark.executor.memory" in said
     assert "min_ram=9000000000 " in said
-    assert "cpu_count=2 (Spark gives that to all jobs of a server by spark.task.cpus)" in said
+    assert "cpu_count=2 (set spark.task.cpus of Spark instead, for all jobs of the server)" in said
     assert "accelerator=type:nvidia-l4;count:1 (" in said
 
 

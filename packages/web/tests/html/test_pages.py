@@ -301,7 +301,7 @@ def test_an_error_is_shown_when_its_message_is_not_kept_any_more(tmp_path: Path)
     job.reporter.message(Importance.ERROR, TRACE)
     job.reporter.log([MessageLine(Importance.BASIC, "a line")] * 200)
     with TestClient(create_app(WebSettings(server.address)), base_url="http://localhost") as web:
-        assert "no longer kept" in web.get(f"/jobs/{job.id}/logs").text
+        assert "were discarded" in web.get(f"/jobs/{job.id}/logs").text
         assert "words.py:12 in look_up" in text_of(web.get(f"/jobs/{job.id}").text)
         (group,) = web.get(f"/api/v1/jobs/{job.id}/errors").json()["errors"]
     server.close()
