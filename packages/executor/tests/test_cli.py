@@ -102,7 +102,7 @@ def test_an_address_that_others_reach_is_one_sentence(folder: Path, flags: tuple
     done = run_briefly(folder, *PLAIN, "--job-host", "0.0.0.0", *flags)
     assert done.returncode == 1
     assert done.stderr.startswith("beam-spark-jobserver: Can't listen at 0.0.0.0: other machines")
-    assert done.stderr.endswith(": --allow-remote, and --token-file or --tls-client-ca\n")
+    assert done.stderr.endswith(": set --allow-remote, and --token-file or --tls-client-ca\n")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -48,7 +48,7 @@ def test_plain_processes_in_place_of_spark(capsys: pytest.CaptureFixture[str]) -
     for flag in ("--spark-master-url=local", "--spark-conf=spark.a=1"):
         error = refusal(capsys, "--without-spark", flag)
         assert said.format(flag.partition("=")[0]) in error
-    assert "a number of cores from 1 on, got '0'" in refusal(capsys, "--without-spark=0")
+    assert "a number of cores of 1 or more, got '0'" in refusal(capsys, "--without-spark=0")
 
 
 def test_flags_about_spark() -> None:
