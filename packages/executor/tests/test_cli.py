@@ -290,4 +290,4 @@ def test_losing_spark_ends_it_with_a_sentence(running: Running) -> None:
     os.kill(java, signal.SIGKILL)
     assert running.process.wait(60) == 1
     assert processes_of_session(java) == []
-    assert "Spark's Java process has ended unexpectedly" in running.errors[-1]
+    assert "Spark's Java process exited unexpectedly" in running.errors[-1]

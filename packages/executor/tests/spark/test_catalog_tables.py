@@ -53,7 +53,7 @@ def test_a_table_is_made_added_to_and_overwritten(
     table = f"{database}.events"
     job.write(target(table, **more), ROWS.slice(0, 2))
     assert rows(spark, table) == [(1, "mon"), (2, "tue")]
-    assert "there is something at" in refused(job, target(table, **more))
+    assert "already contains data" in refused(job, target(table, **more))
     job.write(target(table, mode="ignore"), ROWS)
     assert rows(spark, table) == [(1, "mon"), (2, "tue")]
     job.write(target(table, mode="append"), ROWS.slice(2))

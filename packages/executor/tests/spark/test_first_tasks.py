@@ -146,7 +146,7 @@ def test_a_store_that_can_not_be_used_there_is_named(endpoint: Endpoint, tmp_pat
         ),
         (
             "Traceback\n[PYTHON_VERSION_MISMATCH] Python in worker has different version.\nmore",
-            "MISMATCH.*spark.pyspark.python names",
+            "MISMATCH.*Set spark.pyspark.python",
         ),
         ("no space left\nmore", "first tasks failed: no space left$"),
         ("", "first tasks failed: RuntimeError$"),

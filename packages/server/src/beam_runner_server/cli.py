@@ -118,7 +118,7 @@ class _Signals:
     def on_orphaned(self, reason: str) -> None:
         """Stops the process as SIGTERM does, and ends it at once after a while, because its parent is gone."""
         notice(Detector.OWNER, f"the server's owner: {reason}")
-        self._say.progress(f"ends: {reason}")
+        self._say.progress(f"exits: {reason}")
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(LIMITS.orphaned_hurry_seconds)
         os.kill(os.getpid(), signal.SIGTERM)
