@@ -125,7 +125,7 @@ def test_a_column_that_is_missing_is_told_before_anything_is_written(
 ) -> None:
     database.run("CREATE TABLE words (id BIGINT)")
     broke = job.run(urns.STAGE, database.target().to_payload(), job.given(ROWS))
-    assert "jdbc words has no column 'text'; it has ID" in broke.failure.summary
+    assert "the column 'text' is missing from jdbc words, which has ID" in broke.failure.summary
     assert database.tables() == {"words"}
 
 

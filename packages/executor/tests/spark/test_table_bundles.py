@@ -174,7 +174,7 @@ def test_files_that_somebody_removed_are_told(job: TableJob, tmp_path: Path) -> 
         path.unlink()
     reply = job.run(urns.PUBLISH, to.to_payload(), staged)
     assert isinstance(reply, BundleBroke)
-    assert "somebody has removed it" in reply.reason
+    assert "another program has removed it" in reply.reason
 
 
 def test_no_rows_are_a_table_without_any(job: TableJob, tmp_path: Path) -> None:
