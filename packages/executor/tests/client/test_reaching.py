@@ -20,5 +20,5 @@ def test_that_nobody_is_there_is_told_while_it_is_waited_for_and_at_the_end(
             service_at(endpoint, 1)
     assert f"no job server responded at {endpoint} within 1 seconds" in str(said.value)
     assert [record.getMessage() for record in caplog.records] == [
-        f"no job server responds at {endpoint}; waiting up to 1 seconds for it"
+        f"no job server responds at {endpoint}; waiting up to 1 seconds"
     ]

@@ -141,7 +141,7 @@ def test_a_stage_that_works_long_on_a_bundle_is_named_by_its_slowest_step(
         )
     )
     page = text_of(web.get(f"/jobs/{job.id}").text)
-    assert "Count has worked on one bundle for 42 s" in page
+    assert "Count has processed one bundle for 42 s" in page
     assert "42 s" in text_of(web.get(f"/jobs/{job.id}/stages").text)
 
 
@@ -262,7 +262,7 @@ def test_a_job_is_cancelled_and_drained_once(server: Server, web: TestClient) ->
     assert server.client.state(job.id).state is JobState.CANCELLED
     assert web.post(f"/jobs/{job.id}/cancel").status_code == 409
     assert web.post(f"/jobs/{other.id}/drain").status_code == 303
-    assert "Beam's Python client reports any end but DONE" in text_of(
+    assert "Beam's Python client reports any final state except DONE" in text_of(
         web.get(f"/jobs/{other.id}").text
     )
 
