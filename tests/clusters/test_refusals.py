@@ -96,7 +96,7 @@ def test_an_address_that_executors_do_not_reach(site: Site, tmp_path: Path) -> N
     nowhere = f"{site.network.address.rpartition('.')[0]}.250:9"
     said = refusal(site, tmp_path, f"--channel-advertise={nowhere}")
     assert "bundles can't run on the executor's host worker-" in said
-    assert f"{nowhere} is not to be reached" in said
+    assert f"{nowhere} can't connect to it" in said
     assert "--channel-advertise" in said
 
 

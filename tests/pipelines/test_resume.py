@@ -314,7 +314,7 @@ def test_a_loopback_job_whose_client_is_gone_fails_with_that_reason(
         (job_id,) = {info.job_id for info in jobs.jobs()} - before
         assert jobs.wait_until_finish(job_id, 100) is JobState.FAILED
         texts = [m.text for m in jobs.messages(job_id) if isinstance(m, JobMessage)]
-    assert "with LOOPBACK the pool is the program that submitted the job" in texts[-1]
+    assert "with LOOPBACK, the pool is the program that submitted the job" in texts[-1]
 
 
 @pytest.mark.timeout(240)

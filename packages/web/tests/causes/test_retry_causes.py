@@ -115,7 +115,9 @@ def test_failure_is_not_said_a_second_time_from_messages(web: TestClient, job: A
 def test_stage_with_nothing_but_paused_bundles_waits(web: TestClient, job: Any) -> None:
     job.given = JobMetrics((stage("s", "Count", "paused_bundles", 3),))
 
-    assert eventually(lambda: "Failed, waiting for a retry" in web.get(f"/jobs/{job.id}/stages").text)
+    assert eventually(
+        lambda: "Failed, waiting for a retry" in web.get(f"/jobs/{job.id}/stages").text
+    )
     assert "beam_stage_paused_bundles" in web.get("/metrics").text
     steps = web.get(f"/api/v1/jobs/{job.id}/steps").json()
     assert {one["name"]: one["state"] for one in steps["steps"]}["Count"] == "waiting"

@@ -63,7 +63,7 @@ def test_user_code_finds_its_packages(tmp_path: Path) -> None:
     finally:
         server.close()
     assert (tmp_path / "out").read_text() == "it"
-    assert "making a virtual environment" in logs.messages
+    assert "creating a virtual environment" in logs.messages
 
 
 def test_packages_that_cannot_be_installed_fail_the_bundle(tmp_path: Path) -> None:
