@@ -50,7 +50,7 @@ def test_a_bucket_that_is_not_there(site: Site, tmp_path: Path) -> None:
     said = refusal(site, tmp_path, "--data-dir=s3://missing/jobs")
     assert "s3://missing/jobs/server-" in said
     assert "NoSuchBucket" in said
-    assert "make the bucket" in said
+    assert "create the bucket" in said
 
 
 def test_credentials_that_the_store_does_not_know(site: Site, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_user_who_may_not(hdfs: HdfsServers, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HADOOP_USER_NAME", "stranger")
     said = refusal(f"{hdfs.url}/theirs")
     assert "AccessControlException: Permission denied: user=stranger" in said
-    assert "needs leave to write" in said
+    assert "needs permission to write" in said
 
 
 def test_safe_mode(hdfs: HdfsServers) -> None:
@@ -56,14 +56,14 @@ def test_a_quota_that_is_used_up(hdfs: HdfsServers, tmp_path: Path, flag: str, v
     hdfs.admin(flag, value, f"/quota{flag}")
     said = refusal(spec.url)
     assert "QuotaExceededException" in said
-    assert "the quota of a folder above is used up" in said
+    assert "the quota of a parent folder is exhausted" in said
 
 
 def test_a_file_in_the_way(hdfs: HdfsServers, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"x")
     StoreSpec(f"{hdfs.url}/way").open().put("file", source)
-    assert "there is a file in the way" in refusal(f"{hdfs.url}/way/file")
+    assert "a file exists at the path" in refusal(f"{hdfs.url}/way/file")
 
 
 def test_no_data_node(hdfs: HdfsServers) -> None:
@@ -83,4 +83,4 @@ def away(hdfs: HdfsServers) -> Iterator[None]:
 
 
 def test_the_port_of_the_pages(hdfs: HdfsServers) -> None:
-    assert "not that of its pages" in refusal(f"hdfs://127.0.0.1:{hdfs.pages}/x")
+    assert "not the port of the web pages" in refusal(f"hdfs://127.0.0.1:{hdfs.pages}/x")

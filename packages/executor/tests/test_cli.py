@@ -92,7 +92,7 @@ def test_a_taken_port_is_one_sentence_and_ends_java(folder: Path) -> None:
 def test_an_artifacts_folder_that_cannot_be_made(folder: Path) -> None:
     done = run_briefly(folder, *PLAIN, "--artifacts-dir", "/dev/null/artifacts")
     assert done.returncode == 1
-    reason = "cannot use /dev/null/artifacts as artifacts folder: Not a directory"
+    reason = "Can't use /dev/null/artifacts as artifacts folder: Not a directory"
     assert done.stderr == f"beam-spark-jobserver: {reason}\n"
 
 
@@ -132,7 +132,7 @@ def test_a_state_folder_of_somebody_else_is_one_sentence(folder: Path, tmp_path:
     chapter.write_text("years of work")
     done = run_briefly(folder, *PLAIN, "--state-dir", str(tmp_path))
     assert done.returncode == 1
-    assert f"cannot use {tmp_path} as state folder: 'jobs' is in it" in done.stderr
+    assert f"Can't use {tmp_path} as state folder: 'jobs' is in it" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [chapter]
 

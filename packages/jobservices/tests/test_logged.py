@@ -93,7 +93,7 @@ def test_what_is_damaged_is_left_as_it_is(log, tmp_path):
     log.transactions.append([("UPDATE jobs SET options = '{}'", False, ())])
     log.durable += 1
     before = log.base, list(log.transactions)
-    with pytest.raises(RunnerError, match="nothing was changed in what is kept: .*checksum"):
+    with pytest.raises(RunnerError, match="the stored data is unchanged: .*checksum"):
         JobFile(tmp_path / "2", log)
     assert (log.base, log.transactions) == before
 
@@ -110,13 +110,13 @@ def test_what_does_not_fit_together_is_refused(log, tmp_path, transactions):
     connection.begin(log, tmp_path / "1.sqlite")
     connection.close()
     log.transactions, log.durable = transactions, len(transactions)
-    with pytest.raises(LogFailed, match="does not fit together"):
+    with pytest.raises(LogFailed, match="don't match"):
         open_database(tmp_path / "2.sqlite", SCHEMA, durable=False, log=log)
 
 
 def test_changes_without_a_copy_are_refused(tmp_path):
     log = MemoryLog(None, [[("DELETE FROM t", False, ())]], durable=1)
-    with pytest.raises(LogFailed, match="no copy that they belong to"):
+    with pytest.raises(LogFailed, match="not the copy to which they belong"):
         open_database(tmp_path / "1.sqlite", SCHEMA, durable=False, log=log)
 
 

@@ -257,7 +257,7 @@ class TestStopping:
         stream = client.states(job_id, LIMIT)
         assert next(stream).state is JobState.RUNNING
         assert servers.server.stop() == (job_id,)
-        assert not job.reporter.state(state, "the server stops")
+        assert not job.reporter.state(state, "the server is shutting down")
         assert job.cancels == 0
         with pytest.raises(JobApiError, match="resumes after the server has restarted") as raised:
             next(stream)

@@ -239,7 +239,7 @@ class TestDamage:
 
     def refused(self, written: MemoryStore, open_server: Opening, reason: str) -> None:
         before = dict(written.files)
-        with pytest.raises(LogFailed, match=f"the state in memory can't be taken over: {reason}"):
+        with pytest.raises(LogFailed, match=f"Can't take over the state in memory: {reason}"):
             open_server()
         assert written.files == before
 
@@ -260,7 +260,7 @@ class TestDamage:
         self, written: MemoryStore, open_server: Opening
     ) -> None:
         written.files[LogPosition(1, 3).name] = written.files[LogPosition(1, 2).name]
-        self.refused(written, open_server, f"{LogPosition(1, 3).name} does not follow")
+        self.refused(written, open_server, f"{LogPosition(1, 3).name} doesn't follow")
 
     def test_a_base_that_was_changed_is_told(
         self, written: MemoryStore, open_server: Opening
@@ -278,7 +278,7 @@ class TestAStoreThatFails:
         server = open_server(line)
         line.share = 1.0
         committing = start_helper(lambda: server.commit("a"), "commit")
-        wait_until(lambda: "jobs wait until their commits are taken" in caplog.text)
+        wait_until(lambda: "jobs wait until the store accepts their commits" in caplog.text)
         committing.join(0.2)
         assert committing.is_alive()
         line.share = 0.0
@@ -307,7 +307,7 @@ class TestAStoreThatFails:
         with pytest.raises(LogAway) as raised:
             server.log.wait(0.1)
         assert raised.value.place == "the state store at memory"
-        reason = "connection refused" if answers else "it has not answered for 0 s"
+        reason = "connection refused" if answers else "no response for 0 s"
         assert raised.value.reason == reason
         back.set()
         server.log.wait(SECONDS)
@@ -331,7 +331,9 @@ class TestAStoreThatFails:
         server = open_server(store)
         monkeypatch.setattr(MemoryStore, "create", lambda *_: never.wait(SECONDS))
         server.log.hurry(0.05)
-        with pytest.raises(LogFailed, match="the server stops, and the state store at memory has"):
+        with pytest.raises(
+            LogFailed, match="the server is shutting down, and the state store at memory has"
+        ):
             server.commit("a")
         never.set()
 

@@ -129,9 +129,14 @@ def test_a_store_that_is_away_is_asked_for_as_long_as_it_was_said(
 @pytest.mark.parametrize(
     ("status", "code", "message", "remedy"),
     [
-        (403, "AccessDenied", "Access Denied.", "leave to write, read, list and remove"),
+        (403, "AccessDenied", "Access Denied.", "permission to write, read, list and delete"),
         (400, "ExpiredToken", "The provided token has expired.", "get new credentials"),
-        (403, "RequestTimeTooSkewed", "The times differ too much.", "set this machine's clock"),
+        (
+            403,
+            "RequestTimeTooSkewed",
+            "The times differ too much.",
+            "set the clock of this machine",
+        ),
         (403, "Unheard", "Nobody knows why.", ""),
     ],
     ids=["may only be read", "expired token", "wrong clock", "what is not known here"],
@@ -180,12 +185,18 @@ def test_who_has_no_credentials_is_told_so() -> None:
     ("text", "says"),
     [
         ("ftp://host/x", "ftp:// is no store"),
-        ("s3:///x", "not of the form s3://BUCKET/PREFIX"),
-        ("s3://bucket/x?sig=hunter2", "x is not of the form"),
-        ("s3://key:hunter2@bucket/x", "s3://BUCKET/PREFIX has no password in it"),
-        ("file://here/x", "not of the form file:///FOLDER"),
-        ("hdfs:///x", "not of the form hdfs://NAMENODE:PORT/FOLDER or hdfs://NAMESERVICE/FOLDER"),
-        ("viewfs:///x", "not of the form viewfs://CLUSTER/FOLDER"),
+        ("s3:///x", "doesn't have the form s3://BUCKET/PREFIX"),
+        ("s3://bucket/x?sig=hunter2", "x doesn't have the form"),
+        (
+            "s3://key:hunter2@bucket/x",
+            "remove the password from the URL; expected s3://BUCKET/PREFIX",
+        ),
+        ("file://here/x", "doesn't have the form file:///FOLDER"),
+        (
+            "hdfs:///x",
+            "doesn't have the form hdfs://NAMENODE:PORT/FOLDER or hdfs://NAMESERVICE/FOLDER",
+        ),
+        ("viewfs:///x", "doesn't have the form viewfs://CLUSTER/FOLDER"),
     ],
 )
 def test_what_is_no_store_is_refused(text: str, says: str) -> None:

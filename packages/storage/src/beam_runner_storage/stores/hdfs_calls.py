@@ -72,7 +72,7 @@ class HdfsCalls:
             except Exception as error:
                 answer.set_exception(error)
             except BaseException as error:  # a panic
-                answer.set_exception(RuntimeError(f"its client has broken off: {error}"))
+                answer.set_exception(RuntimeError(f"the HDFS client failed: {error}"))
 
         start_helper(run, "hdfs")
         try:
@@ -80,7 +80,7 @@ class HdfsCalls:
         except TimeoutError:
             if answer.done():
                 raise
-            raise NoAnswerError(f"it did not answer within {self._seconds:g} s") from None
+            raise NoAnswerError(f"no response within {self._seconds:g} s") from None
 
     def _other_client(self) -> Client:
         # It asks the namenodes of a name service in the order of their list, and would wait for the same one again.

@@ -30,13 +30,15 @@ _RETRIES = 1000
 _PARTS_AT_ONCE = 12
 _METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
 """Whom clients ask for credentials that are nowhere else."""
-_FOREIGN = "the credentials in the environment are not those of this store"
+_FOREIGN = "the credentials in the environment belong to another store"
 _REMEDIES = {
-    "AccessDenied": "its credentials need leave to write, read, list and remove below this prefix",
+    "AccessDenied": (
+        "the credentials need permission to write, read, list and delete below this prefix"
+    ),
     "ExpiredToken": "get new credentials",
     "InvalidAccessKeyId": _FOREIGN,
-    "NoSuchBucket": "make the bucket, or name another one by --data-dir",
-    "RequestTimeTooSkewed": "set this machine's clock",
+    "NoSuchBucket": "create the bucket, or set --data-dir to another bucket",
+    "RequestTimeTooSkewed": "set the clock of this machine",
     "SignatureDoesNotMatch": _FOREIGN,
 }
 """What to do, by the code with which stores of S3's protocol refuse."""
@@ -76,7 +78,7 @@ class ObjectStore(FileStore):
             obstore.put(self._store, name, source, max_concurrency=self._parts)
         except (BaseError, OSError) as error:
             self._parts = 1
-            raise self._error(f"does not take {name}", error) from error
+            raise self._error(f"failed to write {name}", error) from error
         self._parts = min(_PARTS_AT_ONCE, 2 * self._parts)
 
     def create(self, name: str, contents: bytes) -> bool:
@@ -86,7 +88,7 @@ class ObjectStore(FileStore):
         except AlreadyExistsError:
             return False
         except (BaseError, OSError) as error:
-            raise self._error(f"does not take {name}", error) from error
+            raise self._error(f"failed to write {name}", error) from error
         return True
 
     def read(self, name: str) -> bytes:
@@ -95,7 +97,7 @@ class ObjectStore(FileStore):
         except FileNotFoundError as error:
             raise MissingFileError(f"{self._url} has no {name}") from error
         except (BaseError, OSError) as error:
-            raise self._error(f"does not give {name}", error) from error
+            raise self._error(f"failed to read {name}", error) from error
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         try:
@@ -109,13 +111,14 @@ class ObjectStore(FileStore):
                 came = file.tell()
         except FileNotFoundError as error:
             raise MissingFileError(
-                f"{self._url} has no {name}, which was committed: somebody has removed it, or a rule of the bucket"
+                f"{self._url} has no {name}, which was committed: another program, or a"
+                " lifecycle rule of the bucket, has removed the object"
             ) from error
         except (BaseError, OSError) as error:
-            raise self._error(f"does not give {name}", error) from error
+            raise self._error(f"failed to read {name}", error) from error
         if came != wanted:
             raise StoreError(
-                f"{self._url} gave {came - at} bytes of {name}, of {wanted - at} that it said"
+                f"{self._url} returned {came - at} bytes of {name}; expected {wanted - at}"
             )
         return size
 
@@ -141,7 +144,7 @@ class ObjectStore(FileStore):
             for page in obstore.list(self._store, chunk_size=_AT_ONCE):
                 yield from (found["path"] for found in page)
         except (BaseError, OSError) as error:
-            raise self._error("does not tell what it has", error) from error
+            raise self._error("failed to list its objects", error) from error
 
     def delete(self, names: Iterable[str]) -> None:
         waiting = iter(names)
@@ -170,7 +173,7 @@ class ObjectStore(FileStore):
                 for name in names:
                     self._delete([name])
         except (BaseError, OSError) as error:
-            raise self._error(f"does not remove {names[0]}", error) from error
+            raise self._error(f"failed to delete {names[0]}", error) from error
 
     def _error(self, what: str, error: Exception) -> StoreError:
         return StoreError(f"{self._url} {what}: {_reason(error)}")
@@ -186,5 +189,5 @@ def _reason(error: Exception) -> str:
     line = re.sub(r", max_retries: \d+, retry_timeout: \S+ ", "", text.split("\n", 1)[0])
     first = f"{type(error).__name__}: {line}"
     if any(host in text for host in _METADATA_SERVICES):
-        return f"no credentials are in the environment, nor does the machine have any of its own ({first})"
+        return f"no credentials are in the environment, and the machine has no role ({first})"
     return first

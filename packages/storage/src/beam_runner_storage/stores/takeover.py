@@ -115,7 +115,7 @@ def _fetch(store: FileStore, base: Base, path: Path) -> None:
         raise _Gone(base.name) from None
     if checksum_of(path) != base.checksum:
         path.unlink()
-        raise LogFailed(f"{base.name} is damaged: it has another checksum")
+        raise LogFailed(f"{base.name} is damaged: the checksum doesn't match")
 
 
 def checksum_of(path: Path) -> int:
