@@ -111,7 +111,7 @@ def test_a_token_file_that_is_empty_is_one_sentence(folder: Path, tmp_path: Path
     (tmp_path / "token").touch()
     done = run_briefly(folder, *PLAIN, "--token-file", str(tmp_path / "token"))
     assert done.returncode == 1
-    assert f"{tmp_path}/token holds no token" in done.stderr
+    assert f"{tmp_path}/token contains no valid token" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -186,7 +186,7 @@ class TestReading:
         assert "two lines" not in str(refused.value)
 
     def test_a_file_that_is_not_there_is_named(self, tmp_path):
-        with pytest.raises(JobServicesError, match=f"cannot read {tmp_path}/token: No such file"):
+        with pytest.raises(JobServicesError, match=f"Can't read {tmp_path}/token: No such file"):
             read_guard(token_file=tmp_path / "token")
 
     @pytest.mark.parametrize("left_out", ["certificate", "key"])

@@ -78,7 +78,7 @@ def test_a_log_that_takes_nothing_refuses_new_jobs_and_the_server_goes_on(log, t
     with closing(JobFile(tmp_path / "1", log)) as file:
         file.add(kept("a"))
         log.failure = "another server has taken over"
-        with pytest.raises(Unavailable, match="not be recorded: another server has taken over"):
+        with pytest.raises(Unavailable, match="can't be recorded: another server has taken over"):
             file.add(kept("b"))
         file.state("a", StateEvent(JobState.RUNNING, 2.0))
         assert "the server won't know it: another server" in caplog.text

@@ -67,7 +67,7 @@ def test_what_a_job_does_arrives_as_it_was_told(
     assert client.series(job_id) == (SERIES,)
     executor.job(job_id).reporter.state(JobState.CANCELLING)
     executor.job(job_id).reporter.state(JobState.CANCELLED)
-    with pytest.raises(JobApiError, match="does not run") as ended:
+    with pytest.raises(JobApiError, match="isn't running") as ended:
         client.execution(job_id)
     assert ended.value.code == "FAILED_PRECONDITION"
 

@@ -206,7 +206,7 @@ def test_no_bytes_take_the_server_down(server, client, pipeline, method, request
             call(request_bytes, timeout=LIMIT)
     if request_bytes and method != "Nonsense":
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-        assert f"no request to /org.apache.beam.model.job_management.v1.JobService/{method}" in (
+        assert f"as a request to /org.apache.beam.model.job_management.v1.JobService/{method}" in (
             refused.value.details()
         )
     assert "Traceback" not in caplog.text

@@ -221,7 +221,11 @@ def test_the_default_runs_embedded_also_where_docker_is() -> None:
 @pytest.mark.parametrize(
     ("environment", "options", "reason"),
     [
-        (docker("example.com/other:1"), {}, "docker image 'example.com/other:1', .*no command"),
+        (
+            docker("example.com/other:1"),
+            {},
+            "Docker image 'example.com/other:1', .*the command 'docker'",
+        ),
         (
             docker(capabilities=[]),
             {},
@@ -279,5 +283,5 @@ def test_an_artifact_that_was_never_staged() -> None:
     proto = pipeline.components.environments["env"]
     proto.CopyFrom(embedded().to_runner_api(None))
     proto.dependencies.add(role_urn="beam:artifact:role:staging_to:v1")
-    with pytest.raises(InvalidPipeline, match="never staged"):
+    with pytest.raises(InvalidPipeline, match="isn't staged"):
         resolve_environments(pipeline, {})

@@ -40,7 +40,7 @@ def test_defaults_are_not_told() -> None:
         ("--spark_master_url=spark://host:7077", "--spark_master_url=spark://host:7077"),
         (
             "--experiments=use_loopback_proces_worker",
-            "'use_loopback_proces_worker' (is 'use_loopback_process_worker' meant?)",
+            "'use_loopback_proces_worker' (did you mean 'use_loopback_process_worker'?)",
         ),
     ],
 )

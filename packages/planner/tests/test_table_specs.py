@@ -115,7 +115,7 @@ def test_a_source_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
         ({"format": "text", "path": "p", "options": {"CleanSource": "delete"}}, "cleanSource"),
         (
             {"format": "kafka", "columns": ["key"], "timestamp": "at"},
-            "'at', is to be one of columns",
+            "'at' must be one of columns",
         ),
         ({"format": "kafka", "max_lateness": -1}, "from 0 seconds"),
         ({"format": "kafka", "poll": -1}, "from 0 seconds"),
@@ -136,7 +136,7 @@ def test_how_much_is_read_at_a_time_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"format": "kafka", "path": "p"}, "or by jdbc, not as 'kafka'"),
+        ({"format": "kafka", "path": "p"}, "format is 'kafka'; expected"),
         ({"format": "jdbc", "path": "p"}, "jdbc has no path and no partition_by"),
         ({"format": "jdbc", "options": {"dbtable": "t"}}, r"jdbc needs options\['url'\]"),
         ({"format": "jdbc", "options": {"url": "u"}}, r"jdbc needs options\['dbtable'\]"),
@@ -150,9 +150,12 @@ def test_how_much_is_read_at_a_time_is_bounded() -> None:
         ),
         ({"format": "csv", "path": ""}, "csv needs a path"),
         ({"table": "t", "path": "p"}, "table and path are both set"),
-        ({"table": "t", "format": "jdbc"}, "not as 'jdbc'"),
-        ({}, "not as ''"),
-        ({"format": "csv", "path": "p", "mode": "replace"}, "mode is one of error, ignore, append"),
+        ({"table": "t", "format": "jdbc"}, "format is 'jdbc'; for a table"),
+        ({}, "format is ''; expected"),
+        (
+            {"format": "csv", "path": "p", "mode": "replace"},
+            "expected one of error, ignore, append",
+        ),
     ],
 )
 def test_a_target_that_makes_no_sense(more: dict[str, Any], said: str) -> None:

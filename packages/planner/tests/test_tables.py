@@ -129,7 +129,7 @@ def test_a_payload_that_makes_no_sense_is_refused() -> None:
         if transform.spec.urn == urns.READ:
             transform.spec.payload = b"[]"
     with pytest.raises(
-        InvalidPipeline, match="'It': the payload isn't a valid description of what to be read"
+        InvalidPipeline, match="'It': the payload isn't a valid description of a table to be read"
     ):
         translate(samples.job_of(proto))
 

@@ -125,7 +125,7 @@ def no_accumulator(proto: _protos.Pipeline) -> None:
         (without_inputs, r"'Group' of kind 'beam:transform:group_by_key:v1' has 0 main inputs"),
         (two_outputs, "'Group' of kind .* has 2 outputs; expected 1"),
         (no_keys, "'Group' needs keys and values, but its input .* 'beam:coder:bytes:v1'"),
-        (one_part, "of kind 'beam:coder:kv:v1' has 1 component coders, not 2"),
+        (one_part, "of kind 'beam:coder:kv:v1' has 1 component coders; expected 2"),
         (bad_payload, "'State' has a payload that doesn't match"),
         (no_urn, "'Group' has neither subtransforms nor a URN"),
         (circle, "'Back', 'Both' form a cycle"),

@@ -95,7 +95,7 @@ def test_state_may_be_in_a_store_where_the_next_server_finds_data_too() -> None:
             ["--data-dir=/d", "--artifacts-dir=/a"],
             "--artifacts-dir has no effect, because --state-dir",
         ),
-        (["--state-dir=ftp://host/x"], "ftp:// is no store"),
+        (["--state-dir=ftp://host/x"], "ftp:// isn't a supported data store"),
     ],
 )
 def test_state_in_a_store_is_refused_where_it_would_not_outlive_the_machine(

@@ -76,4 +76,4 @@ def test_a_wrong_flag_is_told(flag: str, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_port_that_is_taken_is_told(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     port = server.address.rpartition(":")[2]
     assert main([f"--job-endpoint={server.address}", f"--web-port={port}"]) == 1
-    assert f"cannot listen at localhost:{port}" in capsys.readouterr().err
+    assert f"Can't listen at localhost:{port}" in capsys.readouterr().err

@@ -101,7 +101,7 @@ def test_what_was_read_before_is_read_anew(
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        ("TABLE {} (id BIGINT) USING parquet", "has the columns id, and rows have id, day"),
+        ("TABLE {} (id BIGINT) USING parquet", "has the columns id, but the rows have id, day"),
         ("TABLE {} (id INT, day STRING) USING parquet", "is int, and of rows bigint"),
         ("TABLE {} (id BIGINT, day VARCHAR(9)) USING parquet", "is varchar(9), which only"),
         ("VIEW {} AS SELECT 1 AS id, '' AS day", "is a view; expected a table"),

@@ -142,7 +142,7 @@ def test_a_store_that_can_not_be_used_there_is_named(endpoint: Endpoint, tmp_pat
         ),
         (
             'java.io.IOException: Cannot run program "./environment/bin/python": error=2\n\tat x',
-            'can\'t start Python: "./environment/bin/python": error=2; spark.pyspark.python',
+            'can\'t start Python: "./environment/bin/python": error=2; set spark.pyspark.python',
         ),
         (
             "Traceback\n[PYTHON_VERSION_MISMATCH] Python in worker has different version.\nmore",

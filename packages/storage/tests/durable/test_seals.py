@@ -225,7 +225,7 @@ def test_a_seal_that_is_no_more_is_told(path, content):
         seal.unlink()
     else:
         seal.write_bytes(content)
-    assert damage_of(path).startswith("its seal is")
+    assert damage_of(path).startswith("the seal file is")
 
 
 def test_a_seal_without_its_database_is_told_and_kept(path):

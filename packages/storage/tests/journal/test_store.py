@@ -204,7 +204,7 @@ class TestDamage:
     def test_a_missing_seal_is_reported_and_the_jobs_go_on(self, written: Path) -> None:
         (written / f"{FILE}{SEAL_SUFFIX}").unlink()
         store = Store(written, durable=False)
-        assert "its seal is missing" in store.damage[0]
+        assert "the seal file is missing" in store.damage[0]
         assert store.job_ids() == ("a", "b")
         store = reopen(store, written)
         assert store.damage == ()

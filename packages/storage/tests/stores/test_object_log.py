@@ -284,7 +284,7 @@ class TestAStoreThatFails:
         line.share = 0.0
         committing.join(SECONDS)
         assert not committing.is_alive()
-        assert "the state store at memory takes commits again" in caplog.text
+        assert "the state store at memory accepts commits again" in caplog.text
         assert open_server(line.store).texts == ["a"]
 
     @pytest.mark.parametrize("answers", [True, False])

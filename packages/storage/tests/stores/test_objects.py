@@ -184,7 +184,7 @@ def test_who_has_no_credentials_is_told_so() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("ftp://host/x", "ftp:// is no store"),
+        ("ftp://host/x", "ftp:// isn't a supported data store"),
         ("s3:///x", "doesn't have the form s3://BUCKET/PREFIX"),
         ("s3://bucket/x?sig=hunter2", "x doesn't have the form"),
         (

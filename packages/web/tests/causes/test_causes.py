@@ -126,7 +126,7 @@ def test_attempts_that_failed_with_an_error_are_told_with_it_alone(
     job.given = JobMetrics((stage("s", "Count", "bundles_retried", 1),))
     (said,) = [text for weight, text in causes(web, job) if weight != "GOOD"]
     assert said == (
-        "An error came once, and the server retried the failed work, in Count: ConnectionError: hung up"
+        "An error occurred once, and the server retried the failed work, in Count: ConnectionError: hung up"
     )
     job.reporter.state(JobState.FAILED, error)
     wanted = "The job failed after 2 attempts in Count: ConnectionError: hung up"
@@ -234,14 +234,14 @@ def test_a_bundle_of_groups_that_takes_far_longer_than_others_may_have_one_large
         job.runs = Execution((bundle(7, 40.0, 0.1),))
         job.given = JobMetrics((stage("s", "Count", "open_bundles", 1), bundle_msecs(20, 2_000)))
         found = [text for weight, text in causes(web, job) if weight == "WARN"]
-        assert found[0].startswith("Count has processed one bundle for 40 s, where one takes 0.1 s")
-        assert ("a key with far more values" in found[0]) == told
+        assert found[0].startswith("Count has processed one bundle for 40 s; a bundle takes 0.1 s")
+        assert ("a hot key, with far more values" in found[0]) == told
         # One group is one element: its bundle comes no further while it is processed.
         job = server.submit(pipeline)
         job.runs = Execution((bundle(7, 40.0, 40.0),))
         job.given = JobMetrics((stage("s", "Count", "open_bundles", 1), bundle_msecs(20, 2_000)))
         found = [text for weight, text in causes(web, job) if weight == "WARN"]
-        assert found[0].startswith("Count has processed one bundle for 40 s, without coming any")
+        assert found[0].startswith("Count has processed one bundle for 40 s, without any")
         assert found[0].endswith("other bundles took 0.1 s: a hot key") == told
 
 

@@ -77,7 +77,7 @@ ENCODING = [
     ),
     (
         beam.ParDo(InLife("nowhere")).with_output_types(Coded) | Written(),
-        "Coded('b', 2) (cannot be encoded)",
+        "Coded('b', 2) (can't be encoded)",
     ),
 ]
 ENCODED = b"('b', 2)".hex()
@@ -166,7 +166,7 @@ def test_an_element_that_cannot_be_decoded() -> None:
         (
             beam.FlatMap(lambda n: [Coded(BAD if n == 700 else n)]).with_output_types(Coded)
             | Written(),
-            "Coded('b', 2) (cannot be encoded)",
+            "Coded('b', 2) (can't be encoded)",
         ),
         (beam.FlatMap(lambda n: [1 // (n - 700)]), "700"),
         (beam.Map(lambda n: n) | "next" >> beam.Map(lambda n: 1 // (n - 700)), "700"),

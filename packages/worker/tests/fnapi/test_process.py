@@ -145,7 +145,7 @@ def test_a_process_that_does_nothing_is_given_up_by_name(tmp_path: Path):
     host = TinyHost(one_element())
     command = script(tmp_path / "boot", f"echo $$ >{pid}; echo waiting; exec sleep 600\n")
     server = server_for(host, process(command), limits=HarnessLimits(connect=1.0))
-    told = rf"(?s)its process '{command}' has not.* neither ran nor waited .*limit: 1 s.*waiting"
+    told = rf"(?s)its process '{command}' has not connected.* neither ran nor waited .*limit: 1 s.*waiting"
     try:
         with pytest.raises(HarnessError, match=told):
             host.run(server.harness)

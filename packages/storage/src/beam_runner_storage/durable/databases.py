@@ -147,7 +147,7 @@ def _create(path: Path, schema: Schema) -> None:
 
 def _open(path: Path, schema: Schema, durable: bool, is_logged: bool) -> sqlite3.Connection:
     if not path.stat().st_size:
-        raise DatabaseDamaged("it is empty")
+        raise DatabaseDamaged("the file is empty")
     try:
         connection = sqlite3.connect(
             path,
