@@ -53,7 +53,7 @@ def test_good_and_empty_pipelines_pass():
     [
         (attrs.evolve(GOOD, roots=()), "no root transform"),
         (attrs.evolve(GOOD, roots=("gone",)), "root transform 'gone'"),
-        (attrs.evolve(GOOD, roots=("top", "do")), r"'Top/Do' \(id 'do'\) is listed 2 times"),
+        (attrs.evolve(GOOD, roots=("top", "do")), r"'Top/Do' \(id 'do'\) occurs 2 times"),
         (
             changed(transforms={"top": TransformNode("Top", subtransforms=("gone",))}),
             r"transform 'Top' \(id 'top'\) has the subtransform 'gone'",

@@ -239,7 +239,7 @@ def test_the_default_runs_embedded_also_where_docker_is() -> None:
         (
             JAVA,
             {},
-            rf"of the SDK 'apache/beam_java17_sdk:2.60.0', the server's own .*{own_versions()}",
+            rf"uses the SDK 'apache/beam_java17_sdk:2.60.0', and the server uses .*{own_versions()}",
         ),
         (docker(), {"environment_type": "DOCKER"}, "leave out --environment_type=DOCKER"),
         (

@@ -137,7 +137,7 @@ def test_removed_field_of_an_older_version_is_ignored() -> None:
         ({"Point": PointThatNeedsMore}, "missing 1 required positional argument: 'z'"),
         (
             {"Point": PointWithLess},
-            "the record type Point has unknown fields: ; a newer version may have written it{'y'}",
+            "the record type Point has unknown fields: {'y'}; a newer version may have written it",
         ),
         ({"Place": Point}, "unknown record type Point; a newer version may have written it"),
     ],

@@ -47,7 +47,7 @@ def test_put_disk_refuses_leaves_nothing_and_names_the_store(
 
     monkeypatch.setattr("shutil.copyfile", full)
     store = StoreSpec(f"file://{tmp_path}/store").open()
-    with pytest.raises(StoreError, match=r"file:///.*/store does not take file: No space left"):
+    with pytest.raises(StoreError, match=r"file:///.*/store failed to write file: No space left"):
         store.put("file", tmp_path / "source")
     assert list(store.names()) == []
 

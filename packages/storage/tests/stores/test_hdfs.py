@@ -101,7 +101,7 @@ RPC = 'RPCError("org.apache.hadoop.{}", "{}\\n\\tat org.apache.hadoop.X.y(X.java
         ),
         (
             RuntimeError(RPC.format("hdfs.server.namenode.SafeModeException", "Not now.")),
-            "SafeModeException: Not now; hdfs dfsadmin -safemode get",
+            "SafeModeException: Not now; wait for the end of safe mode",
             True,
         ),
         (

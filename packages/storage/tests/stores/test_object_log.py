@@ -119,7 +119,7 @@ def test_what_nobody_waits_for_is_kept_when_the_server_ends(open_server: Opening
     server.add("a", "b")
     server.log.close()
     assert open_server().texts == ["a", "b"]
-    with pytest.raises(LogFailed, match="has ended"):
+    with pytest.raises(LogFailed, match="has stopped"):
         server.commit("late")
 
 
@@ -247,7 +247,7 @@ class TestDamage:
         self, written: MemoryStore, open_server: Opening
     ) -> None:
         del written.files[LogPosition(1, 3).name]
-        self.refused(written, open_server, "it lacks entries/00000001/000000000003")
+        self.refused(written, open_server, "the stored log lacks entries/00000001/000000000003")
 
     def test_an_entry_that_was_changed_is_told(
         self, written: MemoryStore, open_server: Opening
@@ -345,7 +345,7 @@ class TestAStoreThatFails:
 
         server = open_server(MemoryStore())
         monkeypatch.setattr(MemoryStore, "create", broken)
-        with pytest.raises(LogFailed, match="the log in memory has broken off"):
+        with pytest.raises(LogFailed, match="the log in memory failed"):
             server.commit("a")
 
     @pytest.mark.parametrize("seed", range(ROUNDS))

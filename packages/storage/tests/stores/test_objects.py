@@ -104,7 +104,7 @@ def test_a_bucket_that_is_not_there_is_named(
     if not spec.url.startswith("s3:"):
         pytest.skip("a folder is made")
     with pytest.raises(
-        StoreError, match="s3://missing/x/probe does not take .*: NoSuchBucket: "
+        StoreError, match="s3://missing/x/probe failed to write .*: NoSuchBucket: "
     ) as told:
         probe(StoreSpec("s3://missing/x"))
     assert len(str(told.value).splitlines()) == 1
@@ -121,7 +121,9 @@ def test_a_store_that_is_away_is_asked_for_as_long_as_it_was_said(
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("AWS_ENDPOINT_URL", nowhere)
         began = time.monotonic()
-        with pytest.raises(StoreError, match=f"does not take file: .*{nowhere}.*after .* retries"):
+        with pytest.raises(
+            StoreError, match=f"failed to write file: .*{nowhere}.*after .* retries"
+        ):
             put(StoreSpec("s3://bucket/x").open(patience), tmp_path, "file", b"x")
     assert patience <= time.monotonic() - began < 60
 
@@ -168,7 +170,7 @@ def test_what_a_store_refuses_is_told_at_once_in_its_words_with_what_to_do(
         server.shutdown()
     (once,) = asked
     assert len(once) > 0
-    said = rf"s3://bucket/x/probe does not take \w+: {code}: {re.escape(message[:-1])}"
+    said = rf"s3://bucket/x/probe failed to write \w+: {code}: {re.escape(message[:-1])}"
     assert re.fullmatch(said + (f"; .*{remedy}.*" if remedy else ""), str(told.value))
 
 

@@ -41,7 +41,7 @@ def test_a_store_that_only_pretends_is_refused(
 
     monkeypatch.setattr(type(spec.open()), "create", replace)
     with pytest.raises(
-        StoreError, match="lets several servers create the same file: .* or a folder"
+        StoreError, match="lets several servers create the same file: .* or to a folder"
     ):
         StatePlace(spec)
     assert list(spec.open().names()) == []

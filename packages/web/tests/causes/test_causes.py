@@ -242,7 +242,7 @@ def test_a_bundle_of_groups_that_takes_far_longer_than_others_may_have_one_large
         job.given = JobMetrics((stage("s", "Count", "open_bundles", 1), bundle_msecs(20, 2_000)))
         found = [text for weight, text in causes(web, job) if weight == "WARN"]
         assert found[0].startswith("Count has processed one bundle for 40 s, without any")
-        assert found[0].endswith("other bundles took 0.1 s: a hot key") == told
+        assert found[0].endswith("is a possible cause") == told
 
 
 @pytest.mark.parametrize(

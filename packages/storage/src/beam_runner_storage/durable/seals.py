@@ -105,7 +105,7 @@ class Seals:
     def open(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> str | None:
         """Compares the seal with the checksums of the existing items.
 
-        Returns a description of missing or wrong data, such as "it lacks the last 3 changes", or
+        Returns a description of missing or wrong data, such as "the last 3 changes are missing", or
         None. After damage, `renew` seals the existing data.
 
         Raises:

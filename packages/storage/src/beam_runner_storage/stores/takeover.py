@@ -57,7 +57,7 @@ def take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
         except _Gone as error:
             path.unlink(missing_ok=True)
             reason = str(error)
-    raise LogFailed(f"it lacks {reason}")
+    raise LogFailed(f"the stored log lacks {reason}")
 
 
 def _take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
