@@ -202,7 +202,7 @@ class TestReading:
         (tmp_path / "wrong.pem").write_text("wrong")
         given = {"certificate": pem / "server.pem", "key": pem / "server.key"}
         given |= {"client_authority": pem / "ca.pem", which: tmp_path / "wrong.pem"}
-        with pytest.raises(JobServicesError, match=r"cannot use .*wrong\.pem.* for TLS"):
+        with pytest.raises(JobServicesError, match=r"Can't use .*wrong\.pem.* for TLS"):
             read_guard(**given)
 
 

@@ -65,10 +65,8 @@ class SparkProgram:
             "--spark-master-url",
             type=_master_url,
             metavar="URL",
-            help=(
-                "Spark master (default: the master of the existing Spark session,"
-                f" else {DEFAULT_MASTER})"
-            ),
+            help="Spark master (default: the master of the existing Spark session,"
+            f" else {DEFAULT_MASTER})",
         )
         flag(
             "--spark-conf",
@@ -84,11 +82,9 @@ class SparkProgram:
             nargs="?",
             const=os.cpu_count() or 1,
             metavar="CORES",
-            help=(
-                "run jobs in plain processes on this machine, without Spark and Java,"
-                " to try and test pipelines (default for CORES: all cores of this"
-                " machine)"
-            ),
+            help="run jobs in plain processes on this machine, without Spark and Java,"
+            " to try and test pipelines (default for CORES: all cores of this"
+            " machine)",
         )
         flag("--spark-submit-script", action=_PrintScript, nargs=0, help=_SCRIPT_HELP)
 

@@ -18,13 +18,11 @@ def main(arguments: Sequence[str]) -> int:
     """Makes the file and prints its path; returns the exit code, 1 if no file was made."""
     argparse.ArgumentParser(
         prog="beam-spark-jobserver share-classes",
-        description=(
-            "Runs Spark once and has Java write the classes that it loads to a"
-            " file of about 120 MB in Spark's folder. Servers use this file"
-            " automatically. Run this command again after you install another"
-            " version of Java or PySpark: servers ignore a file of other"
-            " versions."
-        ),
+        description="Runs Spark once and has Java write the classes that it loads to a"
+        " file of about 120 MB in Spark's folder. Servers use this file"
+        " automatically. Run this command again after you install another"
+        " version of Java or PySpark: servers ignore a file of other"
+        " versions.",
     ).parse_args(arguments)
     logs.configure("error", "text")
     try:

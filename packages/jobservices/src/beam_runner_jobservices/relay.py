@@ -134,10 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m beam_runner_jobservices.relay",
-        description=(
-            "Relays connections of clients on this machine to a job server"
-            " that requires TLS or a token."
-        ),
+        description="Relays connections of clients on this machine to a job server"
+        " that requires TLS or a token.",
         allow_abbrev=False,
     )
     flag = parser.add_argument

@@ -65,33 +65,27 @@ def add_channel_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--channel-host",
         metavar="HOST",
-        help=(
-            "host name or address at which the server listens for executors;"
-            " executors on other machines connect by TLS (default: the address of"
-            " Spark's driver, spark.driver.bindAddress or spark.driver.host; 127.0.0.1"
-            " if Spark runs on this machine)"
-        ),
+        help="host name or address at which the server listens for executors;"
+        " executors on other machines connect by TLS (default: the address of"
+        " Spark's driver, spark.driver.bindAddress or spark.driver.host; 127.0.0.1"
+        " if Spark runs on this machine)",
     )
     flag(
         "--channel-port",
         type=flag_values.port,
         default=0,
         metavar="PORT",
-        help=(
-            "port at which the server listens for executors; 0 picks a free port"
-            " (default: %(default)s)"
-        ),
+        help="port at which the server listens for executors; 0 picks a free port"
+        " (default: %(default)s)",
     )
     flag(
         "--channel-advertise",
         type=flag_values.advertised,
         metavar="HOST[:PORT]",
-        help=(
-            "host and port to which executors connect, if they differ from the"
-            " address at which the server listens; for example the name of a"
-            " Kubernetes service (default: the host above, or spark.driver.host if the"
-            " host is 0.0.0.0 or ::; and the port above)"
-        ),
+        help="host and port to which executors connect, if they differ from the"
+        " address at which the server listens; for example the name of a"
+        " Kubernetes service (default: the host above, or spark.driver.host if the"
+        " host is 0.0.0.0 or ::; and the port above)",
     )
 
 

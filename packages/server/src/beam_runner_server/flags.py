@@ -136,15 +136,13 @@ def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
     if isinstance(found.state_dir, StoreSpec):
         if found.data_dir is None:
             parser.error(
-                f"--state-dir={found.state_dir.url} needs a --data-dir that the next"
-                " server can reach: set a store, or a folder that machines share,"
-                " because this server's disk can be lost with the server"
+                f"--state-dir={found.state_dir.url} needs a --data-dir that the next server can reach: set a store, or a folder"
+                " that machines share, because this server's disk can be lost with the server"
             )
         if found.artifacts_dir is not None:
             parser.error(
-                "--artifacts-dir has no effect, because"
-                f" --state-dir={found.state_dir.url} stores the files that clients"
-                " stage: leave out --artifacts-dir"
+                f"--artifacts-dir has no effect, because --state-dir={found.state_dir.url} stores the files that clients stage:"
+                " leave out --artifacts-dir"
             )
     try:
         platform = program.platform(found)
@@ -198,54 +196,39 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
         type=flag_values.port,
         default=DEFAULT_PORT,
         metavar="PORT",
-        help=(
-            "port at which the server listens for clients; 0 picks a free port"
-            " (default: %(default)s)"
-        ),
+        help="port at which the server listens for clients; 0 picks a free port (default: %(default)s)",
     )
     flag(
         "--job-host",
         default="localhost",
         metavar="HOST",
-        help=(
-            "host name or address at which the server listens for clients (default: %(default)s)"
-        ),
+        help="host name or address at which the server listens for clients (default: %(default)s)",
     )
     flag(
         "--port-file",
         type=Path,
         metavar="FILE",
-        help=(
-            "file to which the server writes HOST:PORT as soon as it accepts clients,"
-            " which is before Spark is ready"
-        ),
+        help="file to which the server writes HOST:PORT as soon as it accepts clients, which is before Spark is ready",
     )
     flag(
         "--parent-pid",
         type=flag_values.pid,
         metavar="PID",
-        help=(
-            "id of a process; the server exits after this process. The server also"
-            " exits if its standard output is a pipe that no process reads"
-        ),
+        help="id of a process; the server exits after this process. The server also exits if its standard output is a pipe that"
+        " no process reads",
     )
     flag(
         "--idle-shutdown-timeout",
         type=flag_values.duration,
         metavar="DURATION",
-        help=(
-            "exit if no job has run for this duration, such as 90s or 1h30m (default:"
-            " never, like -1)"
-        ),
+        help="exit if no job has run for this duration, such as 90s or 1h30m (default: never, like -1)",
     )
     flag(
         "--log-level",
         type=lambda text: _LOG_LEVELS_ELSEWHERE.get(text.lower(), text.lower()),
         choices=_LOG_LEVELS,
         default="info",
-        help=(
-            "lowest level of messages that the server logs to standard error (default: %(default)s)"
-        ),
+        help="lowest level of messages that the server logs to standard error (default: %(default)s)",
     )
     flag(
         "--log-kind",
@@ -261,10 +244,7 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
         const=True,
         default=True,
         metavar="true|false",
-        help=(
-            "whether to serve the web pages of jobs, if beam-runner-web is installed"
-            " (default: true)"
-        ),
+        help="whether to serve the web pages of jobs, if beam-runner-web is installed (default: true)",
     )
 
 
@@ -272,19 +252,14 @@ def _add_guard_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--allow-remote",
         action="store_true",
-        help=(
-            "allow a --job-host that other machines can reach; needs --token-file or"
-            " --tls-client-ca, because every client can run code on this machine"
-        ),
+        help="allow a --job-host that other machines can reach; needs --token-file or --tls-client-ca, because every client can"
+        " run code on this machine",
     )
     flag(
         "--token-file",
         type=Path,
         metavar="FILE",
-        help=(
-            "file with a token that clients must send with every call, as the"
-            " metadata 'authorization: Bearer TOKEN'"
-        ),
+        help="file with a token that clients must send with every call, as the metadata 'authorization: Bearer TOKEN'",
     )
     flag("--tls-cert", type=Path, metavar="FILE", help="PEM file of the server's certificate")
     flag(
@@ -297,10 +272,7 @@ def _add_guard_flags(flag: Callable[..., Any]) -> None:
         "--tls-client-ca",
         type=Path,
         metavar="FILE",
-        help=(
-            "PEM file of the authority that signs client certificates; the server"
-            " requires one from every client"
-        ),
+        help="PEM file of the authority that signs client certificates; the server requires one from every client",
     )
 
 
@@ -309,43 +281,29 @@ def _add_folder_flags(flag: Callable[..., Any]) -> None:
         "--state-dir",
         type=flag_values.state_dir,
         metavar="DIR",
-        help=(
-            "folder that stores the state of jobs, so that the next server with the"
-            " same folder can resume them; or s3://BUCKET/PREFIX (or gs://, az://,"
-            " abfss://, hdfs://), so that a server on any machine can resume them,"
-            " which also needs a --data-dir (default: a temporary folder, and jobs end"
-            " with the server)"
-        ),
+        help="folder that stores the state of jobs, so that the next server with the same folder can resume them; or"
+        " s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://), so that a server on any machine can resume them, which"
+        " also needs a --data-dir (default: a temporary folder, and jobs end with the server)",
     )
     flag(
         "--data-dir",
         type=flag_values.data_dir,
         metavar="URL",
-        help=(
-            "location of the data between stages: s3://BUCKET/PREFIX, gs://, az://,"
-            " abfss://, hdfs://, viewfs://, a folder that all machines have under this"
-            " path, or none. With none, machines share no storage, and jobs that need"
-            " it fail (default: a folder in the state folder if Spark runs on this"
-            " machine, else none)"
-        ),
+        help="location of the data between stages: s3://BUCKET/PREFIX, gs://, az://, abfss://, hdfs://, viewfs://, a folder that"
+        " all machines have under this path, or none. With none, machines share no storage, and jobs that need it fail"
+        " (default: a folder in the state folder if Spark runs on this machine, else none)",
     )
     flag(
         "--sync-data",
         action="store_true",
-        help=(
-            "with a --state-dir on a local disk: flush the output of a bundle to the"
-            " disk before its commit, so that jobs survive a power failure (default:"
-            " jobs survive only the exit of processes)"
-        ),
+        help="with a --state-dir on a local disk: flush the output of a bundle to the disk before its commit, so that jobs"
+        " survive a power failure (default: jobs survive only the exit of processes)",
     )
     flag(
         "--artifacts-dir",
         type=Path,
         metavar="DIR",
-        help=(
-            "folder that stores the files that clients stage (default: a folder in"
-            " the state folder)"
-        ),
+        help="folder that stores the files that clients stage (default: a folder in the state folder)",
     )
 
 

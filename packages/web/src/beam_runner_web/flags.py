@@ -15,30 +15,24 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--web-port",
         type=_port,
         metavar="PORT",
-        help=(
-            f"port of the web pages; 0 picks a free port (default: {DEFAULT_PORT}, or"
-            " a free port if that port is in use)"
-        ),
+        help=f"port of the web pages; 0 picks a free port (default: {DEFAULT_PORT}, or"
+        " a free port if that port is in use)",
     )
     group.add_argument(
         "--web-host",
         default="localhost",
         metavar="HOST",
-        help=(
-            "host name or address at which the web pages are served (default:"
-            " %(default)s); an address that other machines can reach needs"
-            " --web-token-file"
-        ),
+        help="host name or address at which the web pages are served (default:"
+        " %(default)s); an address that other machines can reach needs"
+        " --web-token-file",
     )
     group.add_argument(
         "--web-allowed-host",
         action="append",
         default=[],
         metavar="NAME",
-        help=(
-            "host name that browsers can use for the web pages, in addition to"
-            " localhost; can be repeated"
-        ),
+        help="host name that browsers can use for the web pages, in addition to"
+        " localhost; can be repeated",
     )
     group.add_argument(
         "--web-token-file",

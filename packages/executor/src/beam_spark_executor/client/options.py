@@ -48,19 +48,15 @@ class BeamSparkOptions(PipelineOptions):
         group.add_argument(
             "--beam_spark_state_dir",
             metavar="DIR",
-            help=(
-                "folder that stores the state of jobs, so that they survive this"
-                " program; without a folder, jobs end with the program"
-            ),
+            help="folder that stores the state of jobs, so that they survive this"
+            " program; without a folder, jobs end with the program",
         )
         group.add_argument(
             "--beam_spark_data_dir",
             metavar="URL",
-            help=(
-                "location of the data between stages if Spark runs on other machines:"
-                " s3://BUCKET/PREFIX, gs://, az://, abfss://, hdfs://, viewfs://, or a"
-                " folder that all machines have under this path"
-            ),
+            help="location of the data between stages if Spark runs on other machines:"
+            " s3://BUCKET/PREFIX, gs://, az://, abfss://, hdfs://, viewfs://, or a"
+            " folder that all machines have under this path",
         )
         group.add_argument(
             "--beam_spark_web_port",
