@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     """Makes the archive and prints the settings to use; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="beam-spark-jobserver pack",
-        description=("Packs this Python and its installed packages into an archive for executors."),
+        description="Packs this Python and its installed packages into an archive for executors.",
     )
     parser.add_argument(
         "-o",

@@ -144,26 +144,26 @@ def _parser() -> argparse.ArgumentParser:
         "--port",
         type=int,
         default=8099,
-        help=("port on the loopback interface (default: %(default)s)"),
+        help="port on the loopback interface (default: %(default)s)",
     )
     flag("--token-file", type=Path, metavar="FILE", help="the server's token")
     flag(
         "--tls",
         action="store_true",
-        help=("use TLS; a well-known authority has signed the server's certificate"),
+        help="use TLS; a well-known authority has signed the server's certificate",
     )
     flag(
         "--tls-ca",
         type=Path,
         metavar="FILE",
-        help=("PEM file of the authority that signed the server's certificate; implies --tls"),
+        help="PEM file of the authority that signed the server's certificate; implies --tls",
     )
     flag("--tls-cert", type=Path, metavar="FILE", help="PEM file of the client's certificate")
     flag(
         "--tls-key",
         type=Path,
         metavar="FILE",
-        help=("PEM file of the key of the client's certificate"),
+        help="PEM file of the key of the client's certificate",
     )
     return parser
 

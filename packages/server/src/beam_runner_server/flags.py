@@ -266,7 +266,7 @@ def _add_guard_flags(flag: Callable[..., Any]) -> None:
         "--tls-key",
         type=Path,
         metavar="FILE",
-        help=("PEM file of the key of the server's certificate"),
+        help="PEM file of the key of the server's certificate",
     )
     flag(
         "--tls-client-ca",

@@ -99,7 +99,7 @@ class PlainProgram:
             type=flag_values.cores,
             default=os.cpu_count() or 1,
             metavar="CORES",
-            help=("number of cores that jobs can use (default: all cores of this machine)"),
+            help="number of cores that jobs can use (default: all cores of this machine)",
         )
 
     def platform(self, found: argparse.Namespace) -> Platform:

@@ -54,7 +54,7 @@ def main(program: str, arguments: Sequence[str]) -> int:
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"{program} {NAME}", description=_DESCRIPTION)
     parser.add_argument(
-        "job_id", metavar="JOB", help=("id of the job, as `JobClient.jobs` returns it")
+        "job_id", metavar="JOB", help="id of the job, as `JobClient.jobs` returns it"
     )
     parser.add_argument("bundle", metavar="BUNDLE", type=int, help="number of the bundle")
     parser.add_argument(
@@ -67,13 +67,13 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--token-file",
         type=Path,
         metavar="FILE",
-        help=("file with the token of a server that requires one"),
+        help="file with the token of a server that requires one",
     )
     parser.add_argument(
         "--tls-ca",
         type=Path,
         metavar="FILE",
-        help=("PEM file of the authority that signed the server's certificate; enables TLS"),
+        help="PEM file of the authority that signed the server's certificate; enables TLS",
     )
     parser.add_argument("--json", action="store_true", help="print the record as JSON")
     return parser

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serves the pages until SIGTERM or SIGINT; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
-        description=("Serves web pages about the jobs of a Beam job server."),
+        description="Serves web pages about the jobs of a Beam job server.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -61,12 +61,12 @@ def _add_job_flags(flag: Callable[..., Any]) -> None:
         "--job-token-file",
         type=Path,
         metavar="FILE",
-        help=("file with the token of the job server, if the server requires one"),
+        help="file with the token of the job server, if the server requires one",
     )
     flag(
         "--job-tls",
         action="store_true",
-        help=("use TLS; a well-known authority has signed the job server's certificate"),
+        help="use TLS; a well-known authority has signed the job server's certificate",
     )
     ca = "PEM file of the authority that signed the job server's certificate; implies --job-tls"
     flag("--job-tls-ca", type=Path, metavar="FILE", help=ca)
@@ -75,7 +75,7 @@ def _add_job_flags(flag: Callable[..., Any]) -> None:
         "--job-tls-key",
         type=Path,
         metavar="FILE",
-        help=("PEM file of the key of the client's certificate"),
+        help="PEM file of the key of the client's certificate",
     )
 
 

@@ -49,7 +49,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--web-read-only",
         action="store_true",
-        help=("show jobs, but don't let users cancel or drain them"),
+        help="show jobs, but don't let users cancel or drain them",
     )
 
 

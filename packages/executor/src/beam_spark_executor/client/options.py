@@ -62,7 +62,7 @@ class BeamSparkOptions(PipelineOptions):
             "--beam_spark_web_port",
             type=int,
             metavar="PORT",
-            help=("port for the web pages of jobs; 0 picks a free port; needs beam-runner-web"),
+            help="port for the web pages of jobs; 0 picks a free port; needs beam-runner-web",
         )
         for option in NUMBERS:
             group.add_argument(f"--{option.name}", type=int, metavar="N", help=option.description)

@@ -85,18 +85,18 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--provision_endpoint",
         required=True,
-        help=("address of the provision service, which provides all other settings"),
+        help="address of the provision service, which provides all other settings",
     )
     for service in ("logging", "artifact", "control"):
         parser.add_argument(
             f"--{service}_endpoint",
             default="",
-            help=("address to use if the provision service returns none"),
+            help="address to use if the provision service returns none",
         )
     parser.add_argument(
         "--semi_persist_dir",
         default=os.environ.get("SEMI_PERSISTENT_DIRECTORY", ""),
-        help=("folder for artifacts (default: a temporary folder, which is removed at exit)"),
+        help="folder for artifacts (default: a temporary folder, which is removed at exit)",
     )
     # The program passes this flag to itself when it continues in a virtual environment.
     for flag in ("prepared", "temporary"):
