@@ -126,7 +126,7 @@ def test_a_folder_has_one_holder_at_a_time(tmp_path):
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     file = tmp_path / "file"
     file.touch()
-    with pytest.raises(StorageError, match=f"Can't use {file} as state folder: it is there"):
+    with pytest.raises(StorageError, match=f"Can't use {file} as state folder: the path exists"):
         hold_folder(file, "lock", "state")
     below = file / "folder"
     with pytest.raises(StorageError, match=f"Can't use {below} as state folder: Not a direc"):

@@ -318,7 +318,7 @@ class TestAStoreThatFails:
         server = open_server(line)
         line.share = 1.0
         server.log.hurry(0.05)
-        with pytest.raises(LogFailed, match="connection reset by peer|has not answered"):
+        with pytest.raises(LogFailed, match="connection reset by peer|has not responded"):
             server.commit("a")
         line.share = 0.0
         with pytest.raises(LogFailed):

@@ -68,14 +68,16 @@ def test_a_bundle_that_goes_on_is_no_warning(web: TestClient, job: Any) -> None:
     job.runs = Execution((bundle(7, 24.0, 0.1), bundle(8, 12.0, 0.2), bundle(9, 1.0, 0.0)))
     found = causes(web, job)
     assert found[0][0].lower() == "good"
-    assert "Count is at work on 2 bundles, for up to 24 s" in found[1][1]
+    assert "Count processes 2 bundles, for up to 24 s" in found[1][1]
 
 
 def test_where_no_step_has_told_of_its_time_none_is_accused(web: TestClient, job: Any) -> None:
     inside = ("Read/Open", "Read/Lines", "Count", "Write")
     one = attrs.evolve(bundle(7, 23.0, 21.5), steps=inside)
     job.runs = Execution((one,))
-    assert eventually(lambda: causes(web, job)[0][1].startswith("Read, Count or Write has worked"))
+    assert eventually(
+        lambda: causes(web, job)[0][1].startswith("Read, Count or Write has processed")
+    )
     # What a process told before it fell silent is not of this bundle's.
     job.given = JobMetrics((wall("Count", 5_000),))
     assert eventually(lambda: causes(web, job)[0][1].startswith("Count has processed one bundle"))

@@ -112,7 +112,7 @@ def test_a_bundle_that_waits_for_its_harness_is_not_told_as_one_that_stands(
     job.runs = Execution((bundle(7, 90.0, 90.0, BundlePlace.STARTING_HARNESS),), waits=(starts,))
     (told,) = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
     assert (told["kind"], told["text"]) == (WaitKind.HARNESS, render(starts))
-    assert "prints" in told["more"]
+    assert "output of the process" in told["more"]
 
 
 @pytest.mark.parametrize("where", [BundlePlace.HARNESS, BundlePlace.PROCESS])

@@ -67,7 +67,7 @@ def text_of(body: str) -> str:
 
 
 def test_the_list_shows_each_job_by_the_name_its_user_gave(server: Server, web: TestClient) -> None:
-    assert "No job has been run" in web.get("/").text
+    assert "has not run a job yet" in web.get("/").text
     server.submit(name="first")
     server.submit(name="second").reporter.state(JobState.FAILED, "no")
     page = web.get("/").text
@@ -292,7 +292,7 @@ def test_a_server_that_is_away_is_said_to_be(server: Server, web: TestClient) ->
     server.close()
     page = web.get("/")
     assert page.status_code == 503
-    assert "does not answer" in page.text
+    assert "doesn't respond" in html.unescape(page.text)
 
 
 def test_an_error_is_shown_when_its_message_is_not_kept_any_more(tmp_path: Path) -> None:
