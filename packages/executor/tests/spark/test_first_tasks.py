@@ -121,7 +121,7 @@ def test_a_channel_that_is_not_reached_is_named(endpoint: Endpoint) -> None:
 
 
 def test_a_folder_that_is_another_one_there_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
-    with pytest.raises(SparkUnavailable, match=f"the folder {tmp_path}, .*--data-dir"):
+    with pytest.raises(SparkUnavailable, match=f"the folder {tmp_path} .*--data-dir"):
         check(FakeCluster(), Needs(endpoint, StoreSpec(str(tmp_path))))
 
 

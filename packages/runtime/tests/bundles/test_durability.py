@@ -140,7 +140,7 @@ def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: 
     for told, reason in (
         (
             attrs.evolve(reply, state=None),
-            "bytes exceed the maximum that a bundle can report",
+            "bytes exceed the maximum that a bundle can report without a data store",
         ),
         (reply, "what is grouped by key, or kept by user code, lies in files between bundles"),
     ):
