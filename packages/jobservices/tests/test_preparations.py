@@ -116,7 +116,7 @@ def test_who_prepares_without_end_gives_up_the_oldest_and_locks_nobody_out(
             preparations.take(preparation.preparation_id)
         with pytest.raises(TooMany, match="Prepare the job again"):
             preparations.with_token(preparation.staging_token)
-        with pytest.raises(TooMany, match="given up"):
+        with pytest.raises(TooMany, match="discarded the prepared job"):
             preparations.set_staged(preparation, "owner", {})
 
 

@@ -173,7 +173,7 @@ def test_a_cancel_reaches_the_next_executor(servers, pipeline):
     ("error", "reason"),
     [
         (JobRejected("its harness is gone"), "its harness is gone"),
-        (ValueError("oh"), "the job can't be started: ValueError: oh"),
+        (ValueError("oh"), "Can't start the job: ValueError: oh"),
     ],
 )
 def test_a_job_that_is_not_taken_on_again_is_failed_with_the_reason(

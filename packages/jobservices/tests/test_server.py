@@ -167,7 +167,7 @@ def test_an_executor_that_fails_answers_one_line(client, executor, pipeline):
     with pytest.raises(JobApiError) as raised:
         client.submit(pipeline)
     assert raised.value.code == "INTERNAL"
-    assert raised.value.text.endswith("the job can't be started: RuntimeError: no Spark")
+    assert raised.value.text.endswith("Can't start the job: RuntimeError: no Spark")
 
 
 def test_metrics_that_fail_answer_one_line(client, executor, pipeline):

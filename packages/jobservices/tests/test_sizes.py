@@ -33,7 +33,10 @@ def test_what_is_just_small_enough_passes():
 @pytest.mark.parametrize(
     ("graph", "text"),
     [
-        (attrs.evolve(composites(1), environments=frozenset("abcd")), "4 environments, and 3"),
+        (
+            attrs.evolve(composites(1), environments=frozenset("abcd")),
+            "4 environments; the maximum is 3",
+        ),
         (attrs.evolve(EMPTY, coders=dict.fromkeys("abcd", ())), "4 coders; the maximum is 3"),
         (composites(3), "the transform 'T0' has 3 levels of parts; the maximum is 2"),
         (
@@ -43,7 +46,7 @@ def test_what_is_just_small_enough_passes():
         (attrs.evolve(EMPTY, environments=frozenset(["abcdef"])), "'abcdef' has 6 characters"),
         (
             attrs.evolve(EMPTY, pcollections=dict.fromkeys("abcd", PCollectionNode("", ""))),
-            "4 PCollections, and 3",
+            "4 PCollections; the maximum is 3",
         ),
     ],
 )
