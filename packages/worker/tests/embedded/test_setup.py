@@ -93,7 +93,7 @@ def test_staged_modules_can_be_imported() -> None:
 
 
 def test_missing_and_damaged_files() -> None:
-    with pytest.raises(HarnessError, match="'data.txt'.*is not there"):
+    with pytest.raises(HarnessError, match="'data.txt'.*is missing"):
         set_up(job_with(artifact("data.txt", b"x")))
     files = Files()
     files.by_hash[hashlib.sha256(b"x").hexdigest()] = b"y"
