@@ -237,7 +237,7 @@ def test_request_that_the_host_cannot_answer_fails_the_bundle_with_the_error_of_
     assert "OSError: the file is gone" in given.answer(request("get", side), failures.append).error
     assert "append iterable" in given.answer(request("append", side), failures.append).error
     group = beam_fn_api_pb2.StateKey(runner={"key": b"x"})
-    assert "no group b'x' in this" in given.answer(request("get", group), failures.append).error
+    assert "no group b'x'" in given.answer(request("get", group), failures.append).error
     unknown = beam_fn_api_pb2.StateKey()
     assert "'unknown'" in given.answer(request("get", unknown), failures.append).error
     assert [type(failure) for failure in failures] == [HarnessError, OSError, LookupError]
