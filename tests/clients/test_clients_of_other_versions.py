@@ -127,6 +127,6 @@ def check_refusal(done: subprocess.CompletedProcess[str], client: str) -> None:
     """Checks that the refusal is one sentence with the versions of client and server."""
     python = ".".join(map(str, sys.version_info[:2]))
     own = re.escape(f"Beam {version('apache-beam')} and Python {python}")
-    sentence = rf"this pipeline is of {client}, the server's own are {own}"
+    sentence = rf"the pipeline uses {client}, and the server uses {own}"
     assert done.returncode != 0 and RIGHT not in done.stdout
     assert re.search(sentence, done.stderr + done.stdout), done.stderr[-3000:]

@@ -91,6 +91,4 @@ def test_features_that_need_a_store_are_refused_by_name(bare: JobServerProcess) 
     job = pipelines.job(pipeline)
     assert job.wait(300) is JobState.FAILED
     told = " ".join(message.text for message in job.messages())
-    assert re.search(
-        r"bytes are too much to go along with what a bundle reports.*--data-dir", told
-    ), told
+    assert re.search(r"bytes exceed the maximum that a bundle can report.*--data-dir", told), told

@@ -163,12 +163,12 @@ if __name__ == "__main__":
     ]))
 """
 REFUSALS = (
-    "WrongTable: from_dataframe reads what has an end",
+    "WrongTable: from_dataframe needs a bounded DataFrame",
     "WrongTable: the DataFrame has two columns 'id'",
-    "WrongTable: from_dataframe takes a DataFrame of Spark, not list",
-    "WrongTable: to_dataframe takes a PCollection, not Pipeline",
-    "does not know the columns",
-    "writes bounded rows, and these never end",
+    "WrongTable: from_dataframe needs a Spark DataFrame, but got a list",
+    "WrongTable: to_dataframe needs a PCollection, but got a Pipeline",
+    "can't derive the columns",
+    "can't write an unbounded PCollection",
     "run the pipeline with beam_spark_executor.BeamSparkRunner",
 )
 ELSEWHERE = """
@@ -206,4 +206,4 @@ def test_dataframe_of_another_session_is_refused(program: Any) -> None:
     program.write("main.py", ELSEWHERE)
     code, told = program.run("main.py")
     assert code == 1
-    assert "the DataFrame is one of another Spark than the server's" in told
+    assert "the DataFrame belongs to another Spark than the server's" in told

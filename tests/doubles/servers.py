@@ -82,7 +82,7 @@ class FakeSpark:
     refuses: str = ""
     is_alive: bool = True
     interface: str = ""
-    loss: str = "Spark has ended unexpectedly"
+    loss: str = "Spark exited unexpectedly"
     dies: Callable[[Any], bool] = lambda order: False
     on_cancel: Callable[[], None] = lambda: None
     plan: JobPlan = PLAN

@@ -35,7 +35,7 @@ def test_hdfs_user_without_permission_is_refused(
     monkeypatch.setenv("HADOOP_USER_NAME", "stranger")
     said = refusal(f"{hdfs.url}/theirs")
     assert "AccessControlException: Permission denied: user=stranger" in said
-    assert "needs leave to write" in said
+    assert "needs permission to write" in said
 
 
 def test_hdfs_in_safe_mode_is_refused(hdfs: HdfsServers) -> None:
@@ -60,14 +60,14 @@ def test_hdfs_folder_with_exhausted_quota_is_refused(
     hdfs.admin(flag, value, f"/quota{flag}")
     said = refusal(spec.url)
     assert "QuotaExceededException" in said
-    assert "the quota of a folder above is used up" in said
+    assert "the quota of a parent folder is exhausted" in said
 
 
 def test_hdfs_path_blocked_by_a_file_is_refused(hdfs: HdfsServers, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"x")
     StoreSpec(f"{hdfs.url}/way").open().put("file", source)
-    assert "there is a file in the way" in refusal(f"{hdfs.url}/way/file")
+    assert "a file exists at the path" in refusal(f"{hdfs.url}/way/file")
 
 
 def test_hdfs_without_a_data_node_is_refused(hdfs: HdfsServers) -> None:
@@ -87,4 +87,4 @@ def away(hdfs: HdfsServers) -> Iterator[None]:
 
 
 def test_hdfs_web_port_is_refused(hdfs: HdfsServers) -> None:
-    assert "not that of its pages" in refusal(f"hdfs://127.0.0.1:{hdfs.pages}/x")
+    assert "not the port of the web pages" in refusal(f"hdfs://127.0.0.1:{hdfs.pages}/x")

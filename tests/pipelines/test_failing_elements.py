@@ -67,7 +67,7 @@ CASES = {
     "an element": (beam.Map(fail_at_three), r"\(3, 'text 3'\)"),
     "a result": (
         beam.Map(lambda pair: Unwritable() if pair == THREE else "fine") | beam.Reshuffle(),
-        r"\(3, 'text 3'\) \(.* cannot be encoded\)",
+        r"\(3, 'text 3'\) \(can't encode its output .*\)",
     ),
     "a key": (beam.CombinePerKey(FailAtTheEnd()), "the key 3"),
     "a timer": (

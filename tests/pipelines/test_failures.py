@@ -206,7 +206,9 @@ def test_error_that_cannot_be_encoded_fails_the_job(pipelines: Pipelines) -> Non
     # Over LOOPBACK, the SDK of another program can't send the error, and continues without a
     # message.
     known = (
-        "half a pair: \\ud800 1" if pipelines.environment == "embedded" else "given up the bundle"
+        "half a pair: \\ud800 1"
+        if pipelines.environment == "embedded"
+        else "stopped processing the bundle"
     )
     assert known in text
     assert "Fail" in text

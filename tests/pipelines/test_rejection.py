@@ -29,10 +29,10 @@ no_docker = pytest.mark.skipif(
 
 UNSUPPORTED: dict[Callable[[beam.Pipeline], None], tuple[str, str]] = {
     script_of_a_service_that_is_away: (
-        "the service at 'localhost:1', which a TestStream asks for its events, has not told all",
+        "a TestStream whose service at 'localhost:1' failed before it sent all events",
         "Script",
     ),
-    script_that_sets_time_back: ("a TestStream that sets its watermark back", "Script"),
+    script_that_sets_time_back: ("a TestStream that moves its watermark back", "Script"),
 }
 
 

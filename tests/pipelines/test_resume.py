@@ -157,7 +157,7 @@ def test_running_jobs_resume_on_the_next_server(
         assert not follower.thread.is_alive()
         assert follower.states[-1] is JobState.DONE
         assert follower.states.count(JobState.DONE) == 1
-        assert sum("was started again" in text for text in follower.heard) == 1
+        assert sum("has restarted" in text for text in follower.heard) == 1
 
 
 @pytest.mark.timeout(240)
@@ -316,7 +316,7 @@ def test_loopback_job_with_a_vanished_client_fails_with_that_reason(
         (job_id,) = {info.job_id for info in jobs.jobs()} - before
         assert jobs.wait_until_finish(job_id, 100) is JobState.FAILED
         texts = [m.text for m in jobs.messages(job_id) if isinstance(m, JobMessage)]
-    assert "with LOOPBACK the pool is the program that submitted the job" in texts[-1]
+    assert "with LOOPBACK, the pool is the program that submitted the job" in texts[-1]
 
 
 @pytest.mark.timeout(240)

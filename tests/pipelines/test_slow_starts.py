@@ -91,5 +91,5 @@ def test_exited_harness_is_reported_with_its_exit_code(
 ) -> None:
     job, _ = run_with(impatient, tmp_path, "echo there is no python; exit 3")
     assert job.state() is JobState.FAILED
-    assert re.search(r"slow-boot' ended with exit code 3", told(job))
+    assert re.search(r"slow-boot' exited with code 3", told(job))
     assert "there is no python" in told(job)

@@ -144,8 +144,8 @@ def test_spark_stream_is_cancelled_immediately(
     [
         (ReadStreamFromSpark("jdbc", options={"url": "u", "dbtable": "t"}), "jdbc"),
         (ReadStreamFromSpark("no.such"), "Failed to find the data source: no.such"),
-        (ReadStreamFromSpark("rate", timestamp="at"), "has no column 'at' of times; it has"),
-        (ReadStreamFromSpark("rate", timestamp="value"), "is of Spark's type long"),
+        (ReadStreamFromSpark("rate", timestamp="at"), "the timestamp column 'at' is missing from"),
+        (ReadStreamFromSpark("rate", timestamp="value"), "has the Spark type long"),
         (ReadStreamFromSpark("rate", where="other > 1"), "other"),
     ],
     ids=["not a stream", "no format", "no column", "no time", "no condition"],

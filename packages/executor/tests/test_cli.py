@@ -92,7 +92,7 @@ def test_a_taken_port_is_one_sentence_and_ends_java(folder: Path) -> None:
 def test_an_artifacts_folder_that_cannot_be_made(folder: Path) -> None:
     done = run_briefly(folder, *PLAIN, "--artifacts-dir", "/dev/null/artifacts")
     assert done.returncode == 1
-    reason = "cannot use /dev/null/artifacts as artifacts folder: Not a directory"
+    reason = "Can't use /dev/null/artifacts as artifacts folder: Not a directory"
     assert done.stderr == f"beam-spark-jobserver: {reason}\n"
 
 
@@ -101,8 +101,8 @@ def test_an_artifacts_folder_that_cannot_be_made(folder: Path) -> None:
 def test_an_address_that_others_reach_is_one_sentence(folder: Path, flags: tuple[str, ...]) -> None:
     done = run_briefly(folder, *PLAIN, "--job-host", "0.0.0.0", *flags)
     assert done.returncode == 1
-    assert done.stderr.startswith("beam-spark-jobserver: cannot listen at 0.0.0.0: other machines")
-    assert done.stderr.endswith(": --allow-remote, and --token-file or --tls-client-ca\n")
+    assert done.stderr.startswith("beam-spark-jobserver: Can't listen at 0.0.0.0: other machines")
+    assert done.stderr.endswith(": set --allow-remote, and --token-file or --tls-client-ca\n")
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -111,7 +111,7 @@ def test_a_token_file_that_is_empty_is_one_sentence(folder: Path, tmp_path: Path
     (tmp_path / "token").touch()
     done = run_briefly(folder, *PLAIN, "--token-file", str(tmp_path / "token"))
     assert done.returncode == 1
-    assert f"{tmp_path}/token holds no token" in done.stderr
+    assert f"{tmp_path}/token contains no valid token" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -132,7 +132,7 @@ def test_a_state_folder_of_somebody_else_is_one_sentence(folder: Path, tmp_path:
     chapter.write_text("years of work")
     done = run_briefly(folder, *PLAIN, "--state-dir", str(tmp_path))
     assert done.returncode == 1
-    assert f"cannot use {tmp_path} as state folder: 'jobs' is in it" in done.stderr
+    assert f"Can't use {tmp_path} as state folder: 'jobs' is in it" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [chapter]
 
@@ -290,4 +290,4 @@ def test_losing_spark_ends_it_with_a_sentence(running: Running) -> None:
     os.kill(java, signal.SIGKILL)
     assert running.process.wait(60) == 1
     assert processes_of_session(java) == []
-    assert "Spark's Java process has ended unexpectedly" in running.errors[-1]
+    assert "Spark's Java process exited unexpectedly" in running.errors[-1]

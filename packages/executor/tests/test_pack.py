@@ -82,8 +82,7 @@ def test_a_package_in_editable_mode_is_refused(environment: Path, tmp_path: Path
     done = pack_it(environment)
     assert done.returncode == 1
     assert done.stderr == (
-        "beam-spark-jobserver: mine is installed in editable mode, from file:///mine, which executors don't have:"
-        " install it as a wheel\n"
+        "beam-spark-jobserver: mine is installed in editable mode from file:///mine, which executors don't have: install it as a wheel\n"
     )
     assert not list(tmp_path.glob("*packed*"))
 
@@ -93,7 +92,7 @@ def test_a_package_that_is_missing_is_told(environment: Path) -> None:
     done = pack_it(environment)
     assert done.returncode == 1
     assert (
-        f"executors need grpc, which is not installed in {packages_of(environment)}" in done.stderr
+        f"executors need grpc, which isn't installed in {packages_of(environment)}" in done.stderr
     )
 
 

@@ -44,11 +44,11 @@ def test_spark_is_the_default() -> None:
 def test_plain_processes_in_place_of_spark(capsys: pytest.CaptureFixture[str]) -> None:
     assert parse(["--without-spark=3"]) == ServerSettings(platform=PlainProcesses(3))
     assert parse(["--without-spark"]).platform == PlainProcesses(os.cpu_count() or 1)
-    said = "--without-spark runs jobs in plain processes of this machine: {} has no effect there"
+    said = "--without-spark runs jobs in plain processes on this machine: {} has no effect with it"
     for flag in ("--spark-master-url=local", "--spark-conf=spark.a=1"):
         error = refusal(capsys, "--without-spark", flag)
         assert said.format(flag.partition("=")[0]) in error
-    assert "a number of cores from 1 on, got '0'" in refusal(capsys, "--without-spark=0")
+    assert "a number of cores of 1 or more, got '0'" in refusal(capsys, "--without-spark=0")
 
 
 def test_flags_about_spark() -> None:
@@ -66,7 +66,7 @@ def test_flags_about_spark() -> None:
     [
         (["--spark_master"], "did you mean --spark-master-url?"),
         (["--spark-conf", "spark.a"], "expected KEY=VALUE"),
-        (["--spark-conf", "a=b"], "a key that begins with 'spark.'"),
+        (["--spark-conf", "a=b"], "a key that starts with 'spark.'"),
         (["--spark-master-url", "here"], "'here' is not a Spark master URL; expected local"),
     ],
 )

@@ -72,7 +72,7 @@ def test_rows_that_a_killed_program_has_left_go_with_the_next_start(
 
 @pytest.mark.parametrize("state", [PipelineState.CANCELLED, PipelineState.DRAINED])
 def test_no_rows_are_given_of_one_that_has_not(session: SimpleNamespace, state: str) -> None:
-    with pytest.raises(RuntimeError, match=f"did not come to its end, and is {state}"):
+    with pytest.raises(RuntimeError, match=f"because the pipeline is in state {state}"):
         to_dataframe(rows(state), "out")
 
 
@@ -81,13 +81,13 @@ def test_a_path_is_asked_for_where_spark_runs_on_other_machines(
     session: SimpleNamespace, master: str
 ) -> None:
     session.sparkContext.master = master
-    with pytest.raises(WrongTable, match="give to_dataframe a path="):
+    with pytest.raises(WrongTable, match="pass to_dataframe a path="):
         to_dataframe(rows(PipelineState.DONE))
 
 
 def test_a_program_without_a_session_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "session_here", lambda: None)
-    with pytest.raises(WrongTable, match="and there is none"):
+    with pytest.raises(WrongTable, match="but this program has none"):
         to_dataframe(rows(PipelineState.DONE))
 
 
@@ -99,8 +99,8 @@ def frame(**told: Any) -> SimpleNamespace:
 @pytest.mark.parametrize(
     ("given", "refused"),
     [
-        ([1, 2], "takes a DataFrame of Spark, not list"),
-        (frame(isStreaming=True), "is a stream's"),
+        ([1, 2], "needs a Spark DataFrame, but got a list"),
+        (frame(isStreaming=True), "is a stream"),
         (frame(columns=["n", "m", "n"]), "two columns 'n'"),
     ],
 )
@@ -110,12 +110,12 @@ def test_what_is_no_dataframe_that_can_be_read_is_refused(given: Any, refused: s
 
 
 def test_what_is_no_pcollection_is_refused() -> None:
-    with pytest.raises(WrongTable, match="takes a PCollection, not list"):
+    with pytest.raises(WrongTable, match="needs a PCollection, but got a list"):
         to_dataframe([1])  # type: ignore[arg-type]
 
 
 def test_a_dataframe_that_the_servers_spark_does_not_know_is_refused_in_a_sentence() -> None:
     catalog = SimpleNamespace(tableExists=lambda name: False)
     session: Any = SimpleNamespace(read=SimpleNamespace(options=dict), catalog=catalog)
-    with pytest.raises(WrongTable, match="one of another Spark than the server's"):
+    with pytest.raises(WrongTable, match="belongs to another Spark than the server's"):
         frame_of(session, TableSource(table=f"global_temp.{VIEW}12"))

@@ -30,5 +30,5 @@ def test_columns_that_are_picked_are_those_of_the_rows() -> None:
 
 
 def test_times_that_are_in_no_column_are_refused() -> None:
-    with pytest.raises(ValueError, match="there is no column 'when' of times in schema"):
+    with pytest.raises(ValueError, match="the timestamp column 'when' is missing from schema"):
         ReadStreamFromSpark("json", path="in", schema=Event, timestamp="when")

@@ -148,7 +148,7 @@ def test_a_file_that_cannot_be_read_is_the_clients_error(client, store, tmp_path
 
 def test_a_client_gives_only_what_its_pipeline_names(client, source):
     prepared = client.prepare(with_artifacts(file_artifact("/etc/hostname", "secret")))
-    with pytest.raises(JobServicesError, match="does not name"):
+    with pytest.raises(JobServicesError, match="doesn't name"):
         client.stage(prepared, with_artifacts(file_artifact(source, "data.bin")))
 
 
@@ -179,7 +179,7 @@ def test_a_client_that_hangs_up_too_early_is_told(client, channel, source):
     prepared = client.prepare(with_artifacts(file_artifact(source, "data.bin")))
     hello = artifact_api.ArtifactResponseWrapper(staging_token=prepared.staging_token)
     for said in ([], [hello]):
-        with pytest.raises(grpc.RpcError, match="before it was over"):
+        with pytest.raises(grpc.RpcError, match="before it had sent all"):
             list(StagingStub(channel).ReverseArtifactRetrievalService(iter(said)))
 
 
@@ -225,7 +225,7 @@ def full_disk():
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(client, executor, source, store, full_disk, caplog):
-    with pytest.raises(JobApiError, match="no room for the job's artifacts") as refused:
+    with pytest.raises(JobApiError, match="Can't store the job's artifacts") as refused:
         client.submit(with_artifacts(file_artifact(source, "large")))
     assert refused.value.code == "RESOURCE_EXHAUSTED"
     assert files_in(store) == []

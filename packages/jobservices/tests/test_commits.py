@@ -161,12 +161,12 @@ def test_state_disk_is_full_waits_until_there_is_room(file, tmp_path, caplog):
 
     with ThreadPoolExecutor(1) as threads:
         writing = threads.submit(file._commits.patient, write)
-        assert eventually(lambda: "the list of jobs can't be written" in caplog.text)
+        assert eventually(lambda: "Can't write the list of jobs" in caplog.text)
         assert not writing.done()
         with file._mutex:
             disk.make_room()
         assert writing.result(LIMIT) == event
-    assert caplog.text.count("can't be written, and jobs wait") == 1
+    assert caplog.text.count("Can't write the list of jobs; jobs wait") == 1
     found = file._connection.execute("SELECT content FROM notes").fetchall()
     assert found == [(LARGE,)]
 

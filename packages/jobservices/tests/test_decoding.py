@@ -16,7 +16,7 @@ def limits() -> ServerLimits:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (150_000, r"the request has 15\d{4} bytes, and 100000 is the most; stage large data"),
+        (150_000, r"the request has 15\d{4} bytes; the maximum is 100000; stage large data"),
         (250_000, r"message larger than max \(25\d{4} vs. 200000\)"),
     ],
     ids=["in words", "unread"],

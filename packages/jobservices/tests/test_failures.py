@@ -73,7 +73,7 @@ def test_of_errors_that_raised_each_other_the_last_counts(names: StepNames) -> N
 @pytest.mark.parametrize(
     ("text", "kind", "words"),
     [
-        ("Spark has ended unexpectedly", "", "Spark has ended unexpectedly"),
+        ("Spark exited unexpectedly", "", "Spark exited unexpectedly"),
         ("ValueError: 5", "ValueError", "5"),
         ("'Write' was tried 4 times: lost", "", "'Write' was tried 4 times: lost"),
         ("", "", ""),

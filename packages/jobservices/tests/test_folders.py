@@ -36,7 +36,7 @@ def test_a_folder_of_somebody_else_is_refused_and_left_as_it_is(tmp_path, which,
     before = everything(folder)
     given = {"artifacts_dir": tmp_path / "artifacts", which: folder}
     with pytest.raises(
-        RunnerError, match=r"cannot use .*mine as .*not marked as a folder of a job server"
+        RunnerError, match=r"Can't use .*mine as .*isn't marked as a folder of a job server"
     ):
         JobServer(FakeExecutor(), port=0, **given)
     assert everything(folder) == before
@@ -69,7 +69,7 @@ def test_a_disk_of_its_own_is_empty(tmp_path):
 
 def test_a_folder_serves_one_purpose(tmp_path):
     hold_folder(tmp_path, "lock", STATE).close()
-    with pytest.raises(RunnerError, match="it is the state folder of a job server"):
+    with pytest.raises(RunnerError, match="the folder is the state folder of a job server"):
         hold_folder(tmp_path, "lock", ARTIFACTS)
 
 
@@ -78,11 +78,11 @@ def test_a_folder_serves_one_purpose(tmp_path):
     [
         (
             '{"purpose": "state", "format": 2}',
-            r"a newer version wrote it \(format 2, this one knows 1\)",
+            r"a newer version wrote the folder \(format 2; this version supports 1\)",
         ),
-        ("", "cannot be read"),
-        ("[]", "cannot be read"),
-        ('{"purpose": "state"}', "cannot be read"),
+        ("", "Can't read"),
+        ("[]", "Can't read"),
+        ('{"purpose": "state"}', "Can't read"),
     ],
 )
 def test_a_marker_of_another_kind_is_refused(tmp_path, text, reason):
@@ -99,7 +99,7 @@ def test_a_folder_that_only_looks_like_one_of_a_server_is_refused(tmp_path, name
     (tmp_path / "lock").touch()
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("years of work")
-    with pytest.raises(RunnerError, match="not marked"):
+    with pytest.raises(RunnerError, match="isn't marked"):
         hold_folder(tmp_path, "lock", ARTIFACTS)
 
 
@@ -136,7 +136,7 @@ def test_what_others_put_into_a_shared_folder_is_not_followed(tmp_path, monkeypa
     for name in ("link", "link/below"):
         with pytest.raises(RunnerError, match="symbolic link that another user"):
             hold_folder(shared / name, "lock", STATE)
-    with pytest.raises(RunnerError, match="another user has put it into a shared folder"):
+    with pytest.raises(RunnerError, match="another user has created it in a shared folder"):
         hold_folder(shared / "folder", "lock", STATE)
     assert list(aim.iterdir()) == []
     shared.chmod(0o755)
@@ -149,7 +149,7 @@ def test_a_lock_that_is_a_symbolic_link_is_not_followed(tmp_path):
     folder.mkdir()
     mark_folder(folder, STATE)
     (folder / "lock").symlink_to(tmp_path / "aim")
-    with pytest.raises(RunnerError, match="cannot use"):
+    with pytest.raises(RunnerError, match="Can't use"):
         hold_folder(folder, "lock", STATE)
 
 

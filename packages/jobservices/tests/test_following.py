@@ -121,7 +121,7 @@ def test_entries_of_a_stream_that_begins_anew_are_not_repeated():
 
 
 def test_a_gap_in_what_the_server_keeps_is_told_once():
-    gap = message(0, "(3 earlier messages are no longer kept)")
+    gap = message(0, "(3 earlier messages were discarded)")
     attempts = [[STARTING, gap, message(4), lost()], [STARTING, gap, message(5), DONE]]
     shown = follow_all(streams(*attempts), NewEntries())
     assert shown == [STARTING, gap, message(4), message(5), DONE]
@@ -191,7 +191,7 @@ def test_a_client_follows_a_job_through_kills_and_stops_of_its_server(process):
     messages = [entry for entry in followed if isinstance(entry, JobMessage)]
     ids = [int(entry.message_id) for entry in messages]
     assert all(after > before for before, after in itertools.pairwise(ids))
-    assert sum("started again" in entry.text for entry in messages) == 3
+    assert sum("restarted" in entry.text for entry in messages) == 3
     counted = [int(entry.text) for entry in messages if entry.text.isdecimal()]
     assert sorted(set(counted)) == list(range(1, 301))
     # A step that was killed between its message and its file is taken again, and no other.

@@ -51,9 +51,9 @@ def test_good_and_empty_pipelines_pass():
 @pytest.mark.parametrize(
     ("graph", "text"),
     [
-        (attrs.evolve(GOOD, roots=()), "names no root transform"),
+        (attrs.evolve(GOOD, roots=()), "no root transform"),
         (attrs.evolve(GOOD, roots=("gone",)), "root transform 'gone'"),
-        (attrs.evolve(GOOD, roots=("top", "do")), r"'Top/Do' \(id 'do'\) is listed 2 times"),
+        (attrs.evolve(GOOD, roots=("top", "do")), r"'Top/Do' \(id 'do'\) occurs 2 times"),
         (
             changed(transforms={"top": TransformNode("Top", subtransforms=("gone",))}),
             r"transform 'Top' \(id 'top'\) has the subtransform 'gone'",

@@ -179,12 +179,14 @@ class TestReading:
     )
     def test_what_is_no_token_is_refused_without_showing_it(self, tmp_path, content):
         (tmp_path / "token").write_bytes(content)
-        with pytest.raises(JobServicesError, match="holds no token: it must be 16") as refused:
+        with pytest.raises(
+            JobServicesError, match="contains no valid token; expected 16"
+        ) as refused:
             read_token(tmp_path / "token")
         assert "two lines" not in str(refused.value)
 
     def test_a_file_that_is_not_there_is_named(self, tmp_path):
-        with pytest.raises(JobServicesError, match=f"cannot read {tmp_path}/token: No such file"):
+        with pytest.raises(JobServicesError, match=f"Can't read {tmp_path}/token: No such file"):
             read_guard(token_file=tmp_path / "token")
 
     @pytest.mark.parametrize("left_out", ["certificate", "key"])
@@ -200,7 +202,7 @@ class TestReading:
         (tmp_path / "wrong.pem").write_text("wrong")
         given = {"certificate": pem / "server.pem", "key": pem / "server.key"}
         given |= {"client_authority": pem / "ca.pem", which: tmp_path / "wrong.pem"}
-        with pytest.raises(JobServicesError, match=r"cannot use .*wrong\.pem.* for TLS"):
+        with pytest.raises(JobServicesError, match=r"Can't use .*wrong\.pem.* for TLS"):
             read_guard(**given)
 
 
@@ -226,5 +228,5 @@ def test_a_program_of_the_owners_comes_in_by_the_door(executor, tmp_path, pem):
 
 def test_a_socket_that_cannot_be_is_said_to_be(executor, tmp_path):
     path = tmp_path / ("x" * 120)
-    with pytest.raises(AddressError, match="cannot listen at"):
+    with pytest.raises(AddressError, match="Can't listen at"):
         JobServer(executor, artifacts_dir=tmp_path / "a", port=0, socket_path=path)

@@ -98,7 +98,7 @@ def test_old_messages_are_dropped_and_the_reader_is_told_how_many():
     assert (first, second, last) == ("STOPPED", "RUNNING", "DONE")
     assert 90 <= len(rest) <= 100
     assert rest == [str(number) for number in range(1000 - len(rest), 1000)]
-    assert gap == f"({1000 - len(rest)} earlier messages are no longer kept)"
+    assert gap == f"({1000 - len(rest)} earlier messages were discarded)"
 
 
 def test_a_slow_reader_misses_what_was_dropped_meanwhile_and_no_state():
@@ -113,7 +113,7 @@ def test_a_slow_reader_misses_what_was_dropped_meanwhile_and_no_state():
     told.add_state(JobState.CANCELLED, 3.0)
     state, gap, *rest, end = shown(reader)
     assert (state, end) == ("CANCELLING", "CANCELLED")
-    assert gap == f"({1000 - len(rest)} earlier messages are no longer kept)"
+    assert gap == f"({1000 - len(rest)} earlier messages were discarded)"
 
 
 def test_long_texts_count_towards_the_limit():
@@ -129,7 +129,7 @@ def test_one_message_above_all_limits_is_kept_though_cut():
     add(told, Importance.ERROR, "a" * 500 + "b" * 500, 2.0)
     told.add_state(JobState.FAILED, 3.0)
     _, text, _ = shown(told.follow(never))
-    assert text == "a" * 50 + "\n... (900 characters left out) ...\n" + "b" * 50
+    assert text == "a" * 50 + "\n... (900 characters omitted) ...\n" + "b" * 50
 
 
 def test_waiting_for_the_end_has_a_limit():

@@ -232,7 +232,7 @@ def test_a_wish_that_the_executor_fails_is_told(job, wish, state, told):
     job.attach(Handle(error=ValueError("no way")))
     assert wish(job) is state
     job.state(JobState.FAILED)
-    assert texts(job) == [f"the job could not be {told}: ValueError: no way"]
+    assert texts(job) == [f"the job can't be {told}: ValueError: no way"]
 
 
 def attempted(job):
@@ -276,9 +276,9 @@ def test_a_suspended_job_stays_as_it_is(ends, job):
     job.message(Importance.BASIC, "not heard")
     for state in (JobState.RUNNING, JobState.DONE, JobState.FAILED, JobState.STOPPED):
         assert not job.state(state, "not heard")
-    with pytest.raises(Unavailable, match="cancel the job when it is back"):
+    with pytest.raises(Unavailable, match="cancel the job after the server has restarted"):
         job.cancel()
-    with pytest.raises(Unavailable, match="drain the job when it is back"):
+    with pytest.raises(Unavailable, match="drain the job after the server has restarted"):
         job.drain()
     assert names(job) == ["STOPPED", "STARTING"]
     assert texts_so_far(job) == ends == []

@@ -215,14 +215,14 @@ def test_a_folder_in_use_is_refused(file, folder):
 
 def test_a_job_that_cannot_be_recorded_is_refused(file, caplog):
     file.add(kept("a"))
-    with pytest.raises(Unavailable, match="could not be recorded"):
+    with pytest.raises(Unavailable, match="can't be recorded"):
         file.add(kept("a"))
     file.close()
     with pytest.raises(Unavailable, match="closed"):
         file.add(kept("b"))
     assert caplog.text == ""
     file.state("a", StateEvent(JobState.STARTING, 1.0))
-    assert "a restart will not know of it" in caplog.text
+    assert "after a restart, the server won't know this change" in caplog.text
 
 
 @pytest.mark.parametrize("content", [b"", b"no database" * 500])
@@ -233,7 +233,7 @@ def test_a_file_that_is_none_is_set_aside(file, folder, content):
     with closing(JobFile(folder)) as again:
         assert again.jobs == ()
         (sentence,) = again.damage
-        assert "the jobs in it are not known any more" in sentence
+        assert "the jobs in the file are lost" in sentence
     assert (folder / f"{FILE}.damaged-1").read_bytes() == content
 
 
@@ -284,7 +284,7 @@ def test_the_list_that_is_missing_with_all_beside_it_is_told(file, folder):
         path.unlink()
     with closing(JobFile(folder)) as again:
         (sentence,) = again.damage
-        assert "is missing, though this folder has been used before" in sentence
+        assert "is missing, although a server has used this folder before" in sentence
     with closing(JobFile(folder)) as again:
         assert again.damage == ()
 
@@ -296,7 +296,7 @@ def test_what_is_kept_of_an_ended_job_is_checked_when_it_is_read(file, folder):
     edit(folder, "UPDATE contents SET content = zeroblob(length(content))")
     with closing(JobFile(folder)) as again:
         assert [job.job_id for job in again.jobs] == ["a"]
-        with pytest.raises(Damaged, match="what is kept of job a in .* is damaged"):
+        with pytest.raises(Damaged, match="the record of job a in .* is damaged"):
             again.read("a")
 
 

@@ -64,7 +64,7 @@ def test_what_a_job_does_arrives_as_it_was_told(
     assert client.series(job_id) == (SERIES,)
     executor.job(job_id).reporter.state(JobState.CANCELLING)
     executor.job(job_id).reporter.state(JobState.CANCELLED)
-    with pytest.raises(JobApiError, match="does not run") as ended:
+    with pytest.raises(JobApiError, match="isn't running") as ended:
         client.execution(job_id)
     assert ended.value.code == "FAILED_PRECONDITION"
 
@@ -180,7 +180,7 @@ def test_story_of_a_bundle_arrives_as_the_runner_told_it(
             with pytest.raises(JobApiError, match="nothing") as unknown:
                 client.story("nothing", 7)
             assert unknown.value.code == "NOT_FOUND"
-            with pytest.raises(JobApiError, match="is not a number") as wrong:
+            with pytest.raises(JobApiError, match="isn't a number") as wrong:
                 client.story(job_id, "7")  # type: ignore[arg-type]
             assert wrong.value.code == "INVALID_ARGUMENT"
             ended = executor.job(job_id).reporter

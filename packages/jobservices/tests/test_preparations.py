@@ -112,11 +112,11 @@ def test_who_prepares_without_end_gives_up_the_oldest_and_locks_nobody_out(
     assert preparations.take(other.preparation_id) is other
     assert preparations.take(flood[-1].preparation_id) is flood[-1]
     for preparation in flood[:-1]:
-        with pytest.raises(TooMany, match="the prepared job was given up"):
+        with pytest.raises(TooMany, match="the server discarded the prepared job"):
             preparations.take(preparation.preparation_id)
-        with pytest.raises(TooMany, match="prepare it again"):
+        with pytest.raises(TooMany, match="Prepare the job again"):
             preparations.with_token(preparation.staging_token)
-        with pytest.raises(TooMany, match="given up"):
+        with pytest.raises(TooMany, match="discarded the prepared job"):
             preparations.set_staged(preparation, "owner", {})
 
 

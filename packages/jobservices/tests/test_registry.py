@@ -132,7 +132,7 @@ def test_an_executor_that_fails_makes_the_job_fail(jobs, executor, error):
         jobs.run(jobs.prepare())
     (job,) = jobs.registry.jobs()
     assert job.history.current.state is JobState.FAILED
-    assert messages(job) == [f"the job could not be started: {type(error).__name__}: two lines"]
+    assert messages(job) == [f"Can't start the job: {type(error).__name__}: two lines"]
 
 
 def test_artifacts_stay_until_the_job_has_ended(jobs, executor):

@@ -104,4 +104,4 @@ def test_the_command_relays(server, executor, pipeline, tmp_path):
 
 def test_a_token_that_cannot_be_read_is_one_sentence(tmp_path, capsys):
     assert main(["--to", "x:1", "--port", "0", "--token-file", str(tmp_path / "none")]) == 1
-    assert capsys.readouterr().err == f"cannot read {tmp_path}/none: No such file or directory\n"
+    assert capsys.readouterr().err == f"Can't read {tmp_path}/none: No such file or directory\n"

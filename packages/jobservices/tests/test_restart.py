@@ -38,7 +38,7 @@ from .fakes import (
 from .logs import MemoryFiles, MemoryLog
 from .successors import Servers
 
-RESUMED = "the job server was started again; the job goes on from what was committed"
+RESUMED = "the job server has restarted; the job resumes from its last commit"
 
 WHEREVER = pytest.mark.parametrize("servers", ["folders", "elsewhere"], indirect=True)
 
@@ -173,7 +173,7 @@ def test_a_cancel_reaches_the_next_executor(servers, pipeline):
     ("error", "reason"),
     [
         (JobRejected("its harness is gone"), "its harness is gone"),
-        (ValueError("oh"), "the job could not be started: ValueError: oh"),
+        (ValueError("oh"), "Can't start the job: ValueError: oh"),
     ],
 )
 def test_a_job_that_is_not_taken_on_again_is_failed_with_the_reason(
@@ -257,9 +257,9 @@ class TestStopping:
         stream = client.states(job_id, LIMIT)
         assert next(stream).state is JobState.RUNNING
         assert servers.server.stop() == (job_id,)
-        assert not job.reporter.state(state, "the server stops")
+        assert not job.reporter.state(state, "the server is shutting down")
         assert job.cancels == 0
-        with pytest.raises(JobApiError, match="goes on when it is started again") as raised:
+        with pytest.raises(JobApiError, match="resumes after the server has restarted") as raised:
             next(stream)
         assert raised.value.code == "UNAVAILABLE"
         client = servers.start()
@@ -311,7 +311,7 @@ def test_a_history_that_dropped_messages_says_how_many_after_a_restart(servers, 
     run_to_end(servers.resumed(job_id))
     stopped, starting, gap, *rest = shown(client.messages(job_id, LIMIT))
     assert (stopped, starting) == ("STOPPED", "STARTING")
-    assert gap == f"({int(rest[0]) - 1} earlier messages are no longer kept)"
+    assert gap == f"({int(rest[0]) - 1} earlier messages were discarded)"
     assert rest[-4:] == ["2050", RESUMED, "RUNNING", "DONE"]
     assert [int(text) for text in rest[:-3]] == list(range(int(rest[0]), 2_051))
     assert len(rest) >= 900

@@ -167,7 +167,7 @@ def test_an_executor_that_fails_answers_one_line(client, executor, pipeline):
     with pytest.raises(JobApiError) as raised:
         client.submit(pipeline)
     assert raised.value.code == "INTERNAL"
-    assert raised.value.text.endswith("the job could not be started: RuntimeError: no Spark")
+    assert raised.value.text.endswith("Can't start the job: RuntimeError: no Spark")
 
 
 def test_metrics_that_fail_answer_one_line(client, executor, pipeline):
@@ -206,7 +206,7 @@ def test_no_bytes_take_the_server_down(server, client, pipeline, method, request
             call(request_bytes, timeout=LIMIT)
     if request_bytes and method != "Nonsense":
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-        assert f"no request to /org.apache.beam.model.job_management.v1.JobService/{method}" in (
+        assert f"as a request to /org.apache.beam.model.job_management.v1.JobService/{method}" in (
             refused.value.details()
         )
     assert "Traceback" not in caplog.text
@@ -221,7 +221,7 @@ def test_a_thousand_prepared_jobs_of_one_client_lock_no_other_out(
     with JobClient(server.address, timeout=LIMIT) as other:
         job_id = other.submit(pipeline)
         assert other.wait_until_finish(job_id, LIMIT) is JobState.DONE
-    with pytest.raises(JobApiError, match="the prepared job was given up") as caught:
+    with pytest.raises(JobApiError, match="the server discarded the prepared job") as caught:
         client.run(prepared[0])
     assert caught.value.code == "RESOURCE_EXHAUSTED"
     client.run(prepared[-1])

@@ -33,14 +33,20 @@ def test_what_is_just_small_enough_passes():
 @pytest.mark.parametrize(
     ("graph", "text"),
     [
-        (attrs.evolve(composites(1), environments=frozenset("abcd")), "4 environments, and 3"),
-        (attrs.evolve(EMPTY, coders=dict.fromkeys("abcd", ())), "4 coders, and 3 is the most"),
-        (composites(3), "the transform 'T0' has 3 levels of parts, and 2 is the most"),
-        (attrs.evolve(EMPTY, coders=nested(3)), "the coder '0' has 3 levels of parts, and 2"),
+        (
+            attrs.evolve(composites(1), environments=frozenset("abcd")),
+            "4 environments; the maximum is 3",
+        ),
+        (attrs.evolve(EMPTY, coders=dict.fromkeys("abcd", ())), "4 coders; the maximum is 3"),
+        (composites(3), "the transform 'T0' has 3 levels of parts; the maximum is 2"),
+        (
+            attrs.evolve(EMPTY, coders=nested(3)),
+            "the coder '0' has 3 levels of parts; the maximum is 2",
+        ),
         (attrs.evolve(EMPTY, environments=frozenset(["abcdef"])), "'abcdef' has 6 characters"),
         (
             attrs.evolve(EMPTY, pcollections=dict.fromkeys("abcd", PCollectionNode("", ""))),
-            "4 PCollections, and 3",
+            "4 PCollections; the maximum is 3",
         ),
     ],
 )
@@ -52,7 +58,7 @@ def test_what_is_too_large(graph, text):
 def test_prepare_refuses_it():
     with pytest.raises(InvalidRequest, match=r"too large: .* 60000 levels"):
         check(composites(60_000))
-    with pytest.raises(InvalidRequest, match="60000 transforms, and 30000 is the most"):
+    with pytest.raises(InvalidRequest, match="60000 transforms; the maximum is 30000"):
         check(composites(60_000))
     shared = {str(n): (str(n + 1),) * 2 if n < 40 else () for n in range(41)}
     check(attrs.evolve(EMPTY, coders=shared))

@@ -130,5 +130,5 @@ def test_a_name_that_is_too_long_is_refused_where_it_stands_for_another(store):
     [(Fetchable(""), Resolved(())), (Unresolved(), Chunk(b"", True))],
 )
 def test_an_answer_to_another_question_is_refused(store, source, answer):
-    with pytest.raises(InvalidRequest, match="sent something else"):
+    with pytest.raises(InvalidRequest, match="sent an unexpected message"):
         converse(store, [dependency(source)], [answer])

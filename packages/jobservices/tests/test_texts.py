@@ -19,7 +19,7 @@ def test_a_status_always_fits_into_the_trailers(character):
     assert len(quote(text)) <= 6_000
     assert text.startswith("start ")
     assert text.endswith(" end")
-    assert "characters left out" in text
+    assert "characters omitted" in text
 
 
 def test_lone_surrogates_are_replaced():

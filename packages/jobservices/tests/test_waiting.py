@@ -75,8 +75,8 @@ def test_restored_job_that_can_not_be_taken_on_now_is_given_to_the_executor_agai
     run_to_end(asked[-1])
     assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
     texts = [one.text for one in client.messages(job_id, LIMIT) if isinstance(one, JobMessage)]
-    assert texts.count("the job can't go on yet: the disk is full") == 1
-    assert sum("was started again" in text for text in texts) == 1
+    assert texts.count("the job can't resume yet: the disk is full") == 1
+    assert sum("has restarted" in text for text in texts) == 1
     servers.stop()
 
 

@@ -221,21 +221,25 @@ def test_the_default_runs_embedded_also_where_docker_is() -> None:
 @pytest.mark.parametrize(
     ("environment", "options", "reason"),
     [
-        (docker("example.com/other:1"), {}, "docker image 'example.com/other:1', .*no command"),
+        (
+            docker("example.com/other:1"),
+            {},
+            "Docker image 'example.com/other:1', .*the command 'docker'",
+        ),
         (
             docker(capabilities=[]),
             {},
-            "an SDK that does not tell its version, the server's own are",
+            "an SDK of unknown version, and the server uses",
         ),
         (
             OLD,
             {},
-            rf"of Beam 2.55.1 and Python 3.13, the server's own are {own_versions()}; .*LOOPBACK",
+            rf"uses Beam 2.55.1 and Python 3.13, and the server uses {own_versions()}; .*LOOPBACK",
         ),
         (
             JAVA,
             {},
-            rf"of the SDK 'apache/beam_java17_sdk:2.60.0', the server's own .*{own_versions()}",
+            rf"uses the SDK 'apache/beam_java17_sdk:2.60.0', and the server uses .*{own_versions()}",
         ),
         (docker(), {"environment_type": "DOCKER"}, "leave out --environment_type=DOCKER"),
         (
@@ -255,8 +259,11 @@ def test_rejections(environment: Environment, options: dict[str, str], reason: s
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("exit 1", "the command 'docker' reaches no daemon: this pipeline is of Beam 2.55.1"),
-        ("/bin/sleep 60", "the command 'docker' has not reached its daemon within"),
+        (
+            "exit 1",
+            "the command 'docker' can't connect to its daemon: the pipeline uses Beam 2.55.1",
+        ),
+        ("/bin/sleep 60", "the command 'docker' got no response from its daemon within"),
     ],
 )
 def test_a_docker_command_without_a_daemon(
@@ -276,5 +283,5 @@ def test_an_artifact_that_was_never_staged() -> None:
     proto = pipeline.components.environments["env"]
     proto.CopyFrom(embedded().to_runner_api(None))
     proto.dependencies.add(role_urn="beam:artifact:role:staging_to:v1")
-    with pytest.raises(InvalidPipeline, match="never staged"):
+    with pytest.raises(InvalidPipeline, match="isn't staged"):
         resolve_environments(pipeline, {})

@@ -40,7 +40,7 @@ def test_defaults_are_not_told() -> None:
         ("--spark_master_url=spark://host:7077", "--spark_master_url=spark://host:7077"),
         (
             "--experiments=use_loopback_proces_worker",
-            "'use_loopback_proces_worker' (is 'use_loopback_process_worker' meant?)",
+            "'use_loopback_proces_worker' (did you mean 'use_loopback_process_worker'?)",
         ),
     ],
 )
@@ -55,12 +55,9 @@ def hinted(p: beam.Pipeline) -> None:
 
 def test_resource_hints_are_told_with_what_they_ask_for_and_what_does_it() -> None:
     said = told(build=hinted)
-    assert (
-        "min_ram=8000000000 (Spark gives that to all jobs of a server by spark.executor.memory"
-        in said
-    )
+    assert "min_ram=8000000000 (set spark.executor.memory" in said
     assert "min_ram=9000000000 " in said
-    assert "cpu_count=2 (Spark gives that to all jobs of a server by spark.task.cpus)" in said
+    assert "cpu_count=2 (set spark.task.cpus of Spark instead, for all jobs of the server)" in said
     assert "accelerator=type:nvidia-l4;count:1 (" in said
 
 

@@ -53,9 +53,9 @@ def reading_own_windows(p: beam.Pipeline) -> beam.PCollection:
 IN_OTHER_SDKS: dict[str, tuple[samples.Build, str]] = {
     "state": (
         lambda p: own_windows(p) | "Here" >> beam.ParDo(Stateful()),
-        r"state and timers by windows with the coder .*'Here",
+        r"state and timers with the window coder .*'Here",
     ),
-    "side input": (reading_own_windows, r"side inputs by windows with the coder .*'Here"),
+    "side input": (reading_own_windows, r"side inputs with the window coder .*'Here"),
 }
 
 
@@ -240,10 +240,10 @@ def _younger(payload: _protos.TestStreamPayload) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (_without_coder, r"whose coder 'none' is not in the pipeline"),
-        (_of_another_output, r"events for the output 'unknown'"),
-        (_backwards, r"sets its watermark back"),
-        (_younger, r"sets processing time back"),
+        (_without_coder, r"whose coder 'none' is missing"),
+        (_of_another_output, r"events for the unknown output 'unknown'"),
+        (_backwards, r"moves its watermark back"),
+        (_younger, r"moves processing time back"),
     ],
 )
 def test_scripts_that_make_no_sense(

@@ -71,13 +71,13 @@ def test_a_payload_of_an_older_version_is_taken_and_one_of_a_newer_refused() -> 
     del told["table"]
     assert TableTarget.from_payload(json.dumps(told).encode()) == TableTarget("csv", "/here")
     newer = json.dumps({**told, "sorted_by": ["a"]}).encode()
-    with pytest.raises(WrongTable, match="says 'sorted_by', which this version does not know"):
+    with pytest.raises(WrongTable, match="attribute 'sorted_by', which this version doesn't know"):
         TableTarget.from_payload(newer)
 
 
 @pytest.mark.parametrize("payload", [b"[" * 100_000, b'{"format":' * 100_000])
 def test_a_payload_that_is_too_deep_is_refused(payload: bytes) -> None:
-    with pytest.raises(WrongTable, match="does not say what is to be read"):
+    with pytest.raises(WrongTable, match="isn't a valid description of a table to be read"):
         TableSource.from_payload(payload)
 
 
@@ -93,7 +93,7 @@ def test_a_query_is_looked_into_in_a_time_that_grows_with_its_length(more: str) 
     [
         ({}, "one of format, table and sql"),
         ({"format": "csv", "sql": "SELECT 1"}, "one of format, table and sql"),
-        ({"table": "t", "path": "p"}, "a path needs a format"),
+        ({"table": "t", "path": "p"}, "path is set without a format: set format, too"),
         ({"sql": "SELECT java_method('java.lang.System', 'exit', 1)"}, "java_method calls Java"),
         ({"sql": "SELECT `Reflect` ('java.lang.System', 'exit', 1)"}, "Reflect calls Java"),
         ({"table": "t", "where": "try_reflect\n('a', 'b') = 1"}, "try_reflect calls Java"),
@@ -107,18 +107,18 @@ def test_a_source_that_makes_no_sense(more: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"table": "t"}, "a stream is read by a format"),
-        ({"sql": "SELECT 1"}, "a stream is read by a format"),
-        ({"format": "socket"}, "socket gives what it has once"),
-        ({"format": "json", "schema": "{}"}, "json files needs the path"),
+        ({"table": "t"}, "a streaming read needs a format"),
+        ({"sql": "SELECT 1"}, "a streaming read needs a format"),
+        ({"format": "socket"}, "format socket delivers its data once"),
+        ({"format": "json", "schema": "{}"}, "json files needs path="),
         ({"format": "JSON", "path": "p"}, "JSON files needs schema="),
         ({"format": "text", "path": "p", "options": {"CleanSource": "delete"}}, "cleanSource"),
         (
             {"format": "kafka", "columns": ["key"], "timestamp": "at"},
-            "'at', is to be one of columns",
+            "'at' must be one of columns",
         ),
-        ({"format": "kafka", "max_lateness": -1}, "at least 0 seconds"),
-        ({"format": "kafka", "poll": -1}, "at least 0 seconds"),
+        ({"format": "kafka", "max_lateness": -1}, "from 0 seconds"),
+        ({"format": "kafka", "poll": -1}, "from 0 seconds"),
         ({"format": "kafka", "where": "reflect('a', 'b') = 1"}, "reflect calls Java"),
     ],
 )
@@ -136,23 +136,26 @@ def test_how_much_is_read_at_a_time_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"format": "kafka", "path": "p"}, "or by jdbc, not as 'kafka'"),
-        ({"format": "jdbc", "path": "p"}, "jdbc has no path and no folders"),
+        ({"format": "kafka", "path": "p"}, "format is 'kafka'; expected"),
+        ({"format": "jdbc", "path": "p"}, "jdbc has no path and no partition_by"),
         ({"format": "jdbc", "options": {"dbtable": "t"}}, r"jdbc needs options\['url'\]"),
         ({"format": "jdbc", "options": {"url": "u"}}, r"jdbc needs options\['dbtable'\]"),
         (
             {"format": "jdbc", "options": {"url": "u", "dbTable": "t; DROP TABLE u"}},
-            "is the name of a table",
+            "expected the name of a table",
         ),
         (
             {"format": "jdbc", "options": {"url": "u", "dbtable": "t", "isolationLevel": "none"}},
             "isolationLevel",
         ),
         ({"format": "csv", "path": ""}, "csv needs a path"),
-        ({"table": "t", "path": "p"}, "a table of the catalog has no path"),
-        ({"table": "t", "format": "jdbc"}, "not as 'jdbc'"),
-        ({}, "not as ''"),
-        ({"format": "csv", "path": "p", "mode": "replace"}, "mode is one of error, ignore, append"),
+        ({"table": "t", "path": "p"}, "table and path are both set"),
+        ({"table": "t", "format": "jdbc"}, "format is 'jdbc'; for a table"),
+        ({}, "format is ''; expected"),
+        (
+            {"format": "csv", "path": "p", "mode": "replace"},
+            "expected one of error, ignore, append",
+        ),
     ],
 )
 def test_a_target_that_makes_no_sense(more: dict[str, Any], said: str) -> None:

@@ -123,18 +123,18 @@ def no_accumulator(proto: _protos.Pipeline) -> None:
     ("change", "text"),
     [
         (without_inputs, r"'Group' of kind 'beam:transform:group_by_key:v1' has 0 main inputs"),
-        (two_outputs, "'Group' of kind .* has 2 outputs, not one"),
-        (no_keys, "'Group' needs keys and values, and its input .* 'beam:coder:bytes:v1'"),
-        (one_part, "of kind 'beam:coder:kv:v1' has 1 component coders, not 2"),
-        (bad_payload, "'State' has a payload that is not the one of"),
-        (no_urn, "'Group' has neither parts nor a URN"),
-        (circle, "'Back', 'Both' wait for each other in a circle"),
-        (made_twice, "comes from two transforms, .*'Group', 'Both'"),
+        (two_outputs, "'Group' of kind .* has 2 outputs; expected 1"),
+        (no_keys, "'Group' needs keys and values, but its input .* 'beam:coder:bytes:v1'"),
+        (one_part, "of kind 'beam:coder:kv:v1' has 1 component coders; expected 2"),
+        (bad_payload, "'State' has a payload that doesn't match"),
+        (no_urn, "'Group' has neither subtransforms nor a URN"),
+        (circle, "'Back', 'Both' form a cycle"),
+        (made_twice, "is the output of two transforms, .*'Group', 'Both'"),
         (no_window_coder, "the windowing strategy .* has no window coder"),
         (windows_of_no_size, "FixedWindows.size must be above 0 ms"),
         (trigger_without_parts, "AfterAll needs at least one subtrigger"),
         (lateness, "has a negative allowed lateness"),
-        (no_accumulator, "'Sum' has the accumulator coder 'gone', which is not there"),
+        (no_accumulator, "'Sum' has the accumulator coder 'gone', which is missing"),
     ],
 )
 def test_what_is_wrong_is_said(change: Callable[[_protos.Pipeline], None], text: str) -> None:
@@ -145,7 +145,7 @@ def test_what_is_wrong_is_said(change: Callable[[_protos.Pipeline], None], text:
 
 
 def test_what_is_no_pipeline() -> None:
-    with pytest.raises(InvalidPipeline, match="no message of the model"):
+    with pytest.raises(InvalidPipeline, match="not a message of the Beam model"):
         validated(b"\xff\xff\xff")
 
 

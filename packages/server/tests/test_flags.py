@@ -90,12 +90,12 @@ def test_state_may_be_in_a_store_where_the_next_server_finds_data_too() -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ([], "--state-dir=s3://bucket/state needs a --data-dir that the next server reaches, too"),
+        ([], "--state-dir=s3://bucket/state needs a --data-dir that the next server can reach"),
         (
             ["--data-dir=/d", "--artifacts-dir=/a"],
-            "--artifacts-dir has no effect where --state-dir",
+            "--artifacts-dir has no effect, because --state-dir",
         ),
-        (["--state-dir=ftp://host/x"], "ftp:// is no store"),
+        (["--state-dir=ftp://host/x"], "ftp:// isn't a supported data store"),
     ],
 )
 def test_state_in_a_store_is_refused_where_it_would_not_outlive_the_machine(
@@ -149,13 +149,13 @@ def test_an_unknown_flag_like_no_other(capsys: pytest.CaptureFixture[str]) -> No
         (["--job-port", "65536"], "expected a port from 0 to 65535"),
         (["--job-port=-1"], "expected a port from 0 to 65535"),
         (["--job-port"], "--job-port: expected one argument"),
-        (["--cores=0"], "a number of cores from 1 on, got '0'"),
+        (["--cores=0"], "a number of cores of 1 or more, got '0'"),
         (["--log-kind", "xml"], "choose from"),
         (["--log-level", "loud"], "choose from"),
-        (["--max-task-attempts", "0"], "expected a number from 1 on"),
-        (["--max-stream-attempts", "many"], "expected a number from 1 on, or unlimited"),
-        (["--outage-limit", "10"], "expected a duration as in 90s or 1h30m"),
-        (["--state-dir=/s", "--keep-failed-streams=-1"], "expected a duration from 0 on"),
+        (["--max-task-attempts", "0"], "expected a number of 1 or more"),
+        (["--max-stream-attempts", "many"], "expected a number of 1 or more, or unlimited"),
+        (["--outage-limit", "10"], "expected a duration such as 90s or 1h30m"),
+        (["--state-dir=/s", "--keep-failed-streams=-1"], "expected a duration of 0 or more"),
         (["--keep-failed-streams=7d"], "--keep-failed-streams needs a --state-dir"),
         (["--on-sigterm", "wait"], "choose from"),
         (["--on-sigterm=suspend"], "needs a --state-dir"),
@@ -226,7 +226,7 @@ def test_durations_as_go_writes_them(text: str, seconds: float | None) -> None:
 @pytest.mark.parametrize("text", ["", "5", "m", "5 m", "1x", "5mm"])
 def test_what_is_no_duration(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     error = refusal(capsys, f"--idle-shutdown-timeout={text}")
-    assert "expected a duration as in 90s or 1h30m" in error
+    assert "expected a duration such as 90s or 1h30m" in error
 
 
 @pytest.mark.parametrize("argument", ["-job_prot=1", "-x", "-"])

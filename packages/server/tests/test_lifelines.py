@@ -26,7 +26,7 @@ def test_a_pipe_without_a_reader(reasons: queue.SimpleQueue[str]) -> None:
     with pytest.raises(queue.Empty):
         reasons.get(timeout=0.2)
     os.close(read)
-    assert reasons.get(timeout=10) == "nobody reads its output any more"
+    assert reasons.get(timeout=10) == "no process reads the server's standard output"
     os.close(written)
 
 
@@ -37,7 +37,7 @@ def test_a_process_that_ends(reasons: queue.SimpleQueue[str]) -> None:
         with pytest.raises(queue.Empty):
             reasons.get(timeout=0.2)
         sleeper.kill()
-        assert reasons.get(timeout=10) == f"the process {sleeper.pid} has ended"
+        assert reasons.get(timeout=10) == f"the process {sleeper.pid} exited"
         sleeper.wait()
 
 

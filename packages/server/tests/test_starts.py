@@ -45,7 +45,7 @@ def test_the_third_start_is_refused(tmp_path: Path) -> None:
     die_within(folder)
     die_within(folder)
     with (
-        pytest.raises(JobRejected, match="2 servers ended suddenly") as refused,
+        pytest.raises(JobRejected, match="2 servers in a row crashed") as refused,
         counted_start(folder),
     ):
         pytest.fail("it was started")

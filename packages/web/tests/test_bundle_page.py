@@ -48,7 +48,7 @@ def test_page_of_an_unknown_bundle_and_of_no_number_answers_clearly(
     for wrong in ("x", "-1", "1" * 16):
         answer = web.get(f"/jobs/{job.id}/bundle?number={wrong}")
         assert answer.status_code == 200
-        assert "The number of a bundle has digits only." in answer.text
+        assert "The number must consist of digits." in answer.text
     assert 'name="number"' in web.get(f"/jobs/{job.id}/bundle").text
     assert web.get("/jobs/none/bundle?number=1").status_code == 404
 

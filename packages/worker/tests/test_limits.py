@@ -80,7 +80,7 @@ def kinds() -> Iterator[pytest.ParameterSet]:
 @pytest.mark.parametrize(("run", "kind"), list(kinds()))
 def test_an_element_that_is_too_large(run, kind: str) -> None:
     run(pipeline(ALLOWED, kind))
-    with pytest.raises(BundleError, match=r"4\d{6} bytes.* up to 1048576: put out") as failed:
+    with pytest.raises(BundleError, match=r"4\d{6} bytes.* maximum is 1048576: emit") as failed:
         run(pipeline(TOO_LARGE, kind))
     assert "ElementTooLarge" in failed.value.summary
     assert failed.value.transform == WRITERS[kind]
@@ -103,7 +103,7 @@ def test_an_element_in_state_that_is_too_large(count: int) -> None:
 
     keep(LIMIT - 10)
     with pytest.raises(
-        BundleError, match=r"state takes 4\d{6} bytes.* up to 1048576: keep"
+        BundleError, match=r"in state has 4\d{6} bytes.* maximum is 1048576: store"
     ) as failed:
         keep(TOO_LARGE)
     assert "ElementTooLarge" in failed.value.summary

@@ -27,7 +27,7 @@ def test_what_to_do_stands_in_the_first_line() -> None:
     ):
         first = told.splitlines()[0]
         assert first.startswith(MISSING)
-        for word in ("'mine.parts' is not installed", "--setup_file", "--requirements_file"):
+        for word in ("'mine.parts' isn't installed", "--setup_file", "--requirements_file"):
             assert word in first
         assert "LOOPBACK" in first
 

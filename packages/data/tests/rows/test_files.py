@@ -135,5 +135,5 @@ def test_another_file_of_rows_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RowsError, match=f"{tmp_path}/gone is missing: was it deleted"):
+    with pytest.raises(RowsError, match=f"{tmp_path}/gone is missing: check that"):
         read(tmp_path, FileRows("gone", (0,)))

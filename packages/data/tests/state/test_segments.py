@@ -141,7 +141,7 @@ def test_a_lookup_reads_no_more_than_it_must(tmp_path: Path) -> None:
     assert reader.row(b"r", b"%09d" % 3) == (False, bytes(1000))
     assert reader.row(b"r", b"%09d" % 19_999) == (False, bytes(1000))
     assert reader.weight_between(b"r", b"", None) == 20_000 * 1025
-    with pytest.raises(SegmentError, match="has another checksum"):
+    with pytest.raises(SegmentError, match="checksum .*doesn't match"):
         list(reader.rows(b"r", b"", None))
     reader.close()
 
@@ -177,7 +177,7 @@ def test_a_file_that_was_cut_is_damaged(tmp_path: Path, last: list[Entry]) -> No
     segment = write(tmp_path, [*ENTRIES, *last])
     path = tmp_path / segment.path
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(SegmentError, match=f"{segment.size - 1} bytes instead of {segment.size}"):
+    with pytest.raises(SegmentError, match=f"{segment.size - 1} bytes; expected {segment.size}"):
         open_segment(tmp_path, segment)
 
 

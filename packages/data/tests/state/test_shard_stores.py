@@ -141,6 +141,6 @@ def test_a_merge_that_fails_changes_nothing(
     monkeypatch.setattr(merges, "compact", fail)
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
-    wait_until(lambda: "state was not merged: no space left on device" in caplog.text)
+    wait_until(lambda: "Can't merge state: no space left on device" in caplog.text)
     commit = stores.open("stage", 0, segments).write_commit(delta(20), "1-20-1")
     assert commit.segments[:-1] == segments

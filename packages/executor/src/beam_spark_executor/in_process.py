@@ -74,7 +74,11 @@ class ServerHere:
 
     def why_gone(self) -> str:
         """Returns why the server accepts no more jobs, in words for the user; empty while it accepts jobs."""
-        return "" if self.is_alive else "the SparkSession that its server had run on was stopped"
+        return (
+            ""
+            if self.is_alive
+            else ("the program stopped the SparkSession on which the server ran")
+        )
 
     def end(self) -> None:
         """Stops the server, which takes a moment. A repeated call, or one in a forked process, does nothing."""

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     """Makes the archive and prints the settings to use; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="beam-spark-jobserver pack",
-        description="Packs this Python and all that is installed beside it into an archive for executors.",
+        description="Packs this Python and its installed packages into an archive for executors.",
     )
     parser.add_argument(
         "-o",
@@ -56,11 +56,13 @@ def main(arguments: Sequence[str]) -> int:
         type=Path,
         required=True,
         metavar="FILE",
-        help="the archive to write, as in environment.tar.gz",
+        help="path of the archive, such as environment.tar.gz",
     )
     target = parser.parse_args(arguments).output.absolute()
     if not target.name.endswith((".tar.gz", ".tgz")):
-        parser.error(f"{target.name} must end in .tar.gz: by that Spark knows what it is to unpack")
+        parser.error(
+            f"{target.name} must end in .tar.gz: Spark chooses the archive's format by the suffix"
+        )
     try:
         pack(target)
     except (CannotPack, OSError) as error:
@@ -129,16 +131,16 @@ def _check() -> None:
         told = json.loads(distribution.read_text("direct_url.json") or "{}")
         if told.get("dir_info", {}).get("editable"):
             raise CannotPack(
-                f"{distribution.name} is installed in editable mode, from {told['url']}, which executors don't have:"
-                " install it as a wheel"
+                f"{distribution.name} is installed in editable mode from {told['url']},"
+                " which executors don't have: install it as a wheel"
             )
     for name in _NEEDED:
         found = importlib.util.find_spec(name)
         places = [] if found is None else list(found.submodule_search_locations or ())
         if not any(Path(place).is_relative_to(one) for place in places for one in folders):
             raise CannotPack(
-                f"executors need {name}, which is not installed in {folders[0]}: install it there, and pack with"
-                f" {sys.executable}"
+                f"executors need {name}, which isn't installed in {folders[0]}: install"
+                f" it in that folder, and pack with {sys.executable}"
             )
 
 

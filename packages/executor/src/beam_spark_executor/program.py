@@ -25,7 +25,10 @@ from beam_spark_executor.spark.settings import (
 SUBMIT_SCRIPT = Path(__file__).parent / "spark_submit" / "beam_spark_jobserver.py"
 """The script that ``spark-submit`` runs as the server."""
 
-_SCRIPT_HELP = "print the file for spark-submit: spark-submit $(beam-spark-jobserver --spark-submit-script) FLAGS"
+_SCRIPT_HELP = (
+    "print the path of the script for spark-submit: spark-submit"
+    " $(beam-spark-jobserver --spark-submit-script) FLAGS"
+)
 _LOG_LEVELS = {"debug": "info", "info": "warn", "warning": "warn", "error": "error"}
 """Spark's log level by the server's level."""
 
@@ -37,9 +40,10 @@ class SparkProgram:
     name: str = "beam-spark-jobserver"
     distribution: str = "beam-spark-executor"
     description: str = (
-        "Serves the Beam Job API and runs the jobs on Apache Spark. `pack -o FILE.tar.gz` makes an archive of this"
-        " Python and its packages for executors that have none. `share-classes` makes a file with which Spark starts"
-        " in half of the CPU time. `story JOB BUNDLE` prints what the journal of a job says about a bundle."
+        "Serves the Beam Job API and runs jobs on Apache Spark. `pack -o FILE.tar.gz`"
+        " writes an archive of this Python and its packages for executors without them."
+        " `share-classes` writes a file that halves the CPU time of Spark's start."
+        " `story JOB BUNDLE` prints the journal's records of a bundle of a job."
     )
     commands: Mapping[str, Callable[[Sequence[str]], int]] = attrs.field(
         factory=lambda: {
@@ -61,7 +65,8 @@ class SparkProgram:
             "--spark-master-url",
             type=_master_url,
             metavar="URL",
-            help=f"Spark master (default: that of the ambient Spark session, else {DEFAULT_MASTER})",
+            help="Spark master (default: the master of the existing Spark session,"
+            f" else {DEFAULT_MASTER})",
         )
         flag(
             "--spark-conf",
@@ -69,7 +74,7 @@ class SparkProgram:
             action="append",
             default=[],
             metavar="KEY=VALUE",
-            help="a Spark property, as in spark.driver.memory=4g; may be repeated",
+            help="a Spark property, such as spark.driver.memory=4g; can be repeated",
         )
         flag(
             "--without-spark",
@@ -77,8 +82,9 @@ class SparkProgram:
             nargs="?",
             const=os.cpu_count() or 1,
             metavar="CORES",
-            help="run jobs in plain processes of this machine, without Spark and Java, to try pipelines and to test"
-            " (default for CORES: all of this machine)",
+            help="run jobs in plain processes on this machine, without Spark and Java,"
+            " to try and test pipelines (default for CORES: all cores of this"
+            " machine)",
         )
         flag("--spark-submit-script", action=_PrintScript, nargs=0, help=_SCRIPT_HELP)
 
@@ -99,7 +105,8 @@ class SparkProgram:
         if found.spark_master_url or found.spark_conf:
             flag = "--spark-master-url" if found.spark_master_url else "--spark-conf"
             raise ValueError(
-                f"--without-spark runs jobs in plain processes of this machine: {flag} has no effect there"
+                f"--without-spark runs jobs in plain processes on this machine: {flag}"
+                " has no effect with it"
             )
         return PlainProcesses(found.without_spark)
 
@@ -124,6 +131,6 @@ def _spark_property(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.startswith("spark."):
         raise argparse.ArgumentTypeError(
-            f"expected KEY=VALUE with a key that begins with 'spark.', got {text!r}"
+            f"expected KEY=VALUE with a key that starts with 'spark.', got {text!r}"
         )
     return key, value

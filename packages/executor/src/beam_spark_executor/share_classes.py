@@ -18,9 +18,11 @@ def main(arguments: Sequence[str]) -> int:
     """Makes the file and prints its path; returns the exit code, 1 if no file was made."""
     argparse.ArgumentParser(
         prog="beam-spark-jobserver share-classes",
-        description="Runs Spark once and has Java keep the classes that it took in a file beside Spark's, some "
-        "120 MB, which servers use by themselves from then on. To be called again after another Java or PySpark was "
-        "installed: a file that does not fit is not used.",
+        description="Runs Spark once and has Java write the classes that it loads to a"
+        " file of about 120 MB in Spark's folder. Servers use this file"
+        " automatically. Run this command again after you install another"
+        " version of Java or PySpark: servers ignore a file of other"
+        " versions.",
     ).parse_args(arguments)
     logs.configure("error", "text")
     try:
@@ -48,8 +50,8 @@ def share_classes() -> Path:
         _run_spark(to_make(unfinished))
         if not unfinished.exists():
             raise Unavailable(
-                f"Java wrote no {file.name}: JREs that lack lib/server/classes.jsa can't; "
-                "a whole JDK, or `java -Xshare:dump` with this one, helps."
+                f"Java wrote no {file.name}: JREs without lib/server/classes.jsa can't"
+                " write it. Install a JDK, or run `java -Xshare:dump` with this Java."
             )
         return unfinished.replace(file)
     finally:

@@ -65,7 +65,9 @@ def test_a_given_server() -> None:
     ],
 )
 def test_a_given_server_is_started_already(flag: str) -> None:
-    with pytest.raises(ValueError, match=f"^{flag.partition('=')[0]} cannot be had of the server"):
+    with pytest.raises(
+        ValueError, match=f"^{flag.partition('=')[0]} can't change the running server"
+    ):
         wishes("--job_endpoint=h:1", flag)
 
 
@@ -94,7 +96,7 @@ def test_help_tells_of_ours_where_it_is_asked_of_them(capsys: pytest.CaptureFixt
 
 
 def test_an_endpoint_without_a_port() -> None:
-    with pytest.raises(ValueError, match=r"is HOST:PORT, as in localhost:8099, not 'spark-host'"):
+    with pytest.raises(ValueError, match=r"is 'spark-host'; expected HOST:PORT"):
         wishes("--job_endpoint=spark-host")
 
 

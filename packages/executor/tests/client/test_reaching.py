@@ -18,7 +18,7 @@ def test_that_nobody_is_there_is_told_while_it_is_waited_for_and_at_the_end(
         endpoint = f"127.0.0.1:{taken.getsockname()[1]}"
         with caplog.at_level(logging.WARNING), pytest.raises(RuntimeError) as said:
             service_at(endpoint, 1)
-    assert f"no job server has answered at {endpoint} within 1 seconds" in str(said.value)
+    assert f"no job server responded at {endpoint} within 1 seconds" in str(said.value)
     assert [record.getMessage() for record in caplog.records] == [
-        f"no job server answers at {endpoint}; waiting up to 1 seconds for it"
+        f"no job server responds at {endpoint}; waiting up to 1 seconds"
     ]

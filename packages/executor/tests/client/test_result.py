@@ -95,10 +95,10 @@ def test_bad_ends(state: Any, told: str) -> None:
 
 @pytest.mark.parametrize(
     ("why_gone", "told"),
-    [("", "its server does not answer: connection refused"), ("Spark is gone", "Spark is gone")],
+    [("", "the server doesn't respond: connection refused"), ("Spark is gone", "Spark is gone")],
 )
 def test_a_server_that_is_gone_is_told_in_a_sentence(why_gone: str, told: str) -> None:
-    with pytest.raises(RuntimeError, match=f"^the job job-1 is out of sight: {told}$"):
+    with pytest.raises(RuntimeError, match=f"^Can't follow the job job-1: {told}$"):
         result(RUNNING, Gone(), why_gone=why_gone).wait_until_finish()
 
 

@@ -53,7 +53,7 @@ def test_a_table_is_made_added_to_and_overwritten(
     table = f"{database}.events"
     job.write(target(table, **more), ROWS.slice(0, 2))
     assert rows(spark, table) == [(1, "mon"), (2, "tue")]
-    assert "there is something at" in refused(job, target(table, **more))
+    assert "already contains data" in refused(job, target(table, **more))
     job.write(target(table, mode="ignore"), ROWS)
     assert rows(spark, table) == [(1, "mon"), (2, "tue")]
     job.write(target(table, mode="append"), ROWS.slice(2))
@@ -101,10 +101,10 @@ def test_what_was_read_before_is_read_anew(
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        ("TABLE {} (id BIGINT) USING parquet", "has the columns id, and rows have id, day"),
+        ("TABLE {} (id BIGINT) USING parquet", "has the columns id, but the rows have id, day"),
         ("TABLE {} (id INT, day STRING) USING parquet", "is int, and of rows bigint"),
         ("TABLE {} (id BIGINT, day VARCHAR(9)) USING parquet", "is varchar(9), which only"),
-        ("VIEW {} AS SELECT 1 AS id, '' AS day", "is a view, and no table"),
+        ("VIEW {} AS SELECT 1 AS id, '' AS day", "is a view; expected a table"),
         (
             "TABLE {} USING jdbc OPTIONS (url 'jdbc:derby:memory:x;create=true', dbtable 'sysibm.sysdummy1')",
             "is a table of jdbc",
@@ -129,10 +129,10 @@ def test_what_a_table_is_otherwise_is_refused(
     job.write(target(table, partition_by=("day",)), ROWS)
     assert "is a table of parquet" in refused(job, target(table, format="csv", mode="append"))
     dealt = target(table, mode="append", partition_by=("id",))
-    assert "is dealt into folders by day" in refused(job, dealt)
+    assert "is partitioned by day" in refused(job, dealt)
     add = f"ALTER TABLE {table} ADD PARTITION (day = 'sun') LOCATION '{tmp_path / 'elsewhere'}'"
     spark.session.sql(add)
-    assert "outside of the table's own folder" in refused(job, target(table, mode="append"))
+    assert "outside of the table's folder" in refused(job, target(table, mode="append"))
 
 
 def test_files_where_a_table_would_be_are_told(
@@ -140,13 +140,13 @@ def test_files_where_a_table_would_be_are_told(
 ) -> None:
     (tmp_path / "tables" / "events").mkdir(parents=True)
     (tmp_path / "tables" / "events" / "mine").write_text("")
-    assert "there is no table" in refused(job, target(f"{database}.events"))
+    assert "doesn't exist, but its folder" in refused(job, target(f"{database}.events"))
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("no.such.events", "there is no catalog no"),
+        ("no.such.events", "the catalog no must exist"),
         ("no_such_database.events", "no_such_database"),
         ("a b", "PARSE_SYNTAX_ERROR"),
     ],

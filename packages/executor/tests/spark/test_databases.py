@@ -105,7 +105,7 @@ def test_of_a_task_that_was_killed_after_its_commit_one_attempt_counts(
 def test_what_is_there_already(job: TableJob, database: Database) -> None:
     job.write(database.target("error"), ROWS)
     broke = job.run(urns.STAGE, database.target("error").to_payload(), job.given(ROWS))
-    assert "there is something at words already" in broke.failure.summary
+    assert "words already contains data" in broke.failure.summary
     job.write(database.target("ignore"), ROWS, attempt=2)
     assert database.rows() == ALL
     job.write(database.target("append"), ROWS.slice(2), attempt=3)
@@ -125,7 +125,7 @@ def test_a_column_that_is_missing_is_told_before_anything_is_written(
 ) -> None:
     database.run("CREATE TABLE words (id BIGINT)")
     broke = job.run(urns.STAGE, database.target().to_payload(), job.given(ROWS))
-    assert "jdbc words has no column 'text'; it has ID" in broke.failure.summary
+    assert "the column 'text' is missing from jdbc words, which has ID" in broke.failure.summary
     assert database.tables() == {"words"}
 
 

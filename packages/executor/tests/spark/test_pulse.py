@@ -40,8 +40,8 @@ def test_what_does_not_answer_is_told_once_and_asked_by_one_thread(
         pass
     assert set(asking) == {asking[0]}
     told = [record.getMessage() for record in caplog.records]
-    assert told[0] == "Spark's Java process has not answered for 0.05 s"
-    assert told[-1] == "Spark's Java process answers again"
+    assert told[0] == "Spark's Java process has not responded for 0.05 s"
+    assert told[-1] == "Spark's Java process responds again"
 
 
 def test_pulse_asking_thread_ends_by_an_error_next_question_is_answered() -> None:

@@ -175,7 +175,7 @@ def test_an_unreachable_master_is_one_sentence(tmp_path: Path, short_folder: Pat
         timeout=300,
         env={**os.environ, "TMPDIR": str(short_folder)},
     )
-    assert done.stdout.startswith("Spark does not start with master k8s://https://127.0.0.1:1: ")
+    assert done.stdout.startswith("Can't start Spark with master k8s://https://127.0.0.1:1: ")
     assert len(done.stdout.splitlines()) == 1
     assert list(short_folder.iterdir()) == []
 

@@ -143,7 +143,7 @@ def test_nothing_is_seen_before_it_is_published(
 def test_files_that_are_there_stop_a_write_that_minds(job: TableJob, tmp_path: Path) -> None:
     job.write(target(tmp_path / "out"), ROWS)
     broke = job.run(urns.STAGE, target(tmp_path / "out").to_payload(), job.given(ROWS))
-    assert broke.failure is not None and "there is something at" in broke.failure.summary
+    assert broke.failure is not None and "already contains data" in broke.failure.summary
     job.write(target(tmp_path / "out", mode="ignore"), ROWS)
     assert written(tmp_path / "out") == ROWS.to_pylist()
     job.write(target(tmp_path / "out", mode="append"), ROWS)
@@ -174,7 +174,7 @@ def test_files_that_somebody_removed_are_told(job: TableJob, tmp_path: Path) -> 
         path.unlink()
     reply = job.run(urns.PUBLISH, to.to_payload(), staged)
     assert isinstance(reply, BundleBroke)
-    assert "somebody has removed it" in reply.reason
+    assert "another program has removed it" in reply.reason
 
 
 def test_no_rows_are_a_table_without_any(job: TableJob, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def columns_of(schema: Any) -> pa.Schema:
     declared = arrow_schema(schema)
     if declared is None:
         raise WrongTable(
-            f"schema is a NamedTuple, a pyarrow.Schema or a StructType, not {schema!r}"
+            f"schema is {schema!r}; expected a NamedTuple, a pyarrow.Schema or a StructType"
         )
     return declared
 
@@ -50,5 +50,5 @@ def picked(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
         return schema
     missing = [name for name in columns if name not in schema.names]
     if missing:
-        raise WrongTable(f"there is no column {missing[0]!r} in schema")
+        raise WrongTable(f"the column {missing[0]!r} is missing from schema")
     return pa.schema([schema.field(name) for name in columns])

@@ -74,12 +74,12 @@ def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None
         RuntimeError: the pipeline failed, or did not finish.
     """
     if not isinstance(rows, pvalue.PCollection):
-        raise WrongTable(f"to_dataframe takes a PCollection, not {type(rows).__name__}")
+        raise WrongTable(f"to_dataframe needs a PCollection, but got a {type(rows).__name__}")
     session = session_here()
     if session is None:
         raise WrongTable(
-            "to_dataframe gives a DataFrame of this program's SparkSession, and there is none: make one before the"
-            " pipeline runs"
+            "to_dataframe returns a DataFrame of this program's SparkSession, but this"
+            " program has none: create a SparkSession before the pipeline runs"
         )
     folder = f"{(path or _temporary(session)).rstrip('/')}/rows-{uuid.uuid4().hex}"
     # A second run of the pipeline includes this write again, and must leave the earlier files
@@ -90,7 +90,8 @@ def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None
     state = rows.pipeline.run().wait_until_finish()
     if state != PipelineState.DONE:
         raise RuntimeError(
-            f"the pipeline did not come to its end, and is {state}: no rows are given"
+            f"to_dataframe returns no rows, because the pipeline is in state {state}"
+            " instead of DONE"
         )
     return session.read.parquet(folder)
 
@@ -99,7 +100,8 @@ def _temporary(session: SparkSession) -> str:
     master = str(session.sparkContext.master)
     if not master.startswith("local") or master.startswith("local-cluster"):
         raise WrongTable(
-            f"Spark runs on other machines ({master}): give to_dataframe a path= that they can reach"
+            f"Spark runs on other machines ({master}): pass to_dataframe a path= that"
+            " those machines can reach"
         )
     folder = TemporaryFolder("frames-")
     atexit.register(folder.remove)
@@ -108,9 +110,11 @@ def _temporary(session: SparkSession) -> str:
 
 def _check(frame: Any) -> None:
     if not hasattr(frame, "createGlobalTempView"):
-        raise WrongTable(f"from_dataframe takes a DataFrame of Spark, not {type(frame).__name__}")
+        raise WrongTable(
+            f"from_dataframe needs a Spark DataFrame, but got a {type(frame).__name__}"
+        )
     if frame.isStreaming:
-        raise WrongTable("from_dataframe reads what has an end, and this DataFrame is a stream's")
+        raise WrongTable("from_dataframe needs a bounded DataFrame, but this DataFrame is a stream")
     twice = [name for name in frame.columns if frame.columns.count(name) > 1]
     if twice:
         raise WrongTable(f"the DataFrame has two columns {twice[0]!r}: rename one of them")

@@ -64,8 +64,9 @@ def _register(urn: str) -> None:
     @BeamTransformFactory.register_urn(urn, bytes)
     def refuse(factory: Any, name: str, *_: Any) -> NoReturn:
         raise ForeignRunner(
-            f"{name!r} is carried out by Spark's own readers and writers, which this runner does not"
-            " have: run the pipeline with beam_spark_executor.BeamSparkRunner"
+            f"the transform {name!r} needs Spark's readers and writers, which this"
+            " runner doesn't have: run the pipeline with"
+            " beam_spark_executor.BeamSparkRunner"
         )
 
 

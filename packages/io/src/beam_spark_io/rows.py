@@ -204,11 +204,12 @@ def _column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
         column = pa.array(values, field.type)
     except (pa.ArrowException, TypeError, OverflowError, AttributeError, KeyError) as error:
         raise ValueError(
-            f"the column {name!r} is {field.type}, and a row has another value: {error}"
+            f"the column {name!r} has the type {field.type}, but a row has another value: {error}"
         ) from error
     if column.null_count and not field.nullable:
         raise ValueError(
-            f"the column {name!r} has no nulls, and a row has None: declare it as Optional"
+            f"the column {name!r} must not contain nulls, but a row has None: declare"
+            " the column as Optional"
         )
     return column
 

@@ -161,8 +161,8 @@ def _arrow(hint: Any) -> pa.DataType:
         values = _named("value", hint.value_type)
         return pa.map_(_arrow(convert_to_beam_type(hint.key_type)), values)
     raise UnknownType(
-        f"is of type {hint}, which Spark does not have: declare columns by schema=, as a NamedTuple or a"
-        " pyarrow.Schema"
+        f"has the type {hint}, which Spark doesn't support: declare the columns by"
+        " schema=, as a NamedTuple or a pyarrow.Schema"
     )
 
 
@@ -215,7 +215,7 @@ def _to_spark(arrow: pa.DataType) -> Any:
         }
     known = _SPARK_OF_ARROW.get(arrow)
     if known is None:
-        raise UnknownType(f"is of Arrow's type {arrow}, which Spark does not have")
+        raise UnknownType(f"has the Arrow type {arrow}, which Spark doesn't support")
     return known
 
 
@@ -234,7 +234,8 @@ def _of_spark(told: Any) -> pa.DataType:
         arrow = _ARROW_OF_SPARK.get("string" if _TEXT.fullmatch(told) else told)
         if arrow is None:
             raise UnknownType(
-                f"is of Spark's type {told}, which rows can't have: leave it out by columns="
+                f"has the Spark type {told}, which rows don't support: exclude the"
+                " column by columns="
             )
         return arrow
     if told["type"] == "struct":
@@ -244,4 +245,6 @@ def _of_spark(told: Any) -> pa.DataType:
     if told["type"] == "map":
         values = pa.field("value", _of_spark(told["valueType"]), told["valueContainsNull"])
         return pa.map_(_of_spark(told["keyType"]), values)
-    raise UnknownType("is of a type of its own, which rows can't have: leave it out by columns=")
+    raise UnknownType(
+        "has a user-defined type, which rows don't support: exclude the column by columns="
+    )

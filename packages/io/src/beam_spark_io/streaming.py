@@ -70,7 +70,7 @@ class ReadStreamFromSpark(PTransform):
         super().__init__()
         declared = None if schema is None else columns_of(schema)
         if declared is not None and timestamp and timestamp not in declared.names:
-            raise WrongTable(f"there is no column {timestamp!r} of times in schema")
+            raise WrongTable(f"the timestamp column {timestamp!r} is missing from schema")
         source = StreamSource(
             format,
             path=path,

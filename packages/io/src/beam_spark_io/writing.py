@@ -70,16 +70,19 @@ class WriteToSpark(PTransform):
     def expand(self, rows: pvalue.PCollection) -> pvalue.PCollection:
         """Returns a PCollection with the target's name, which appears after the write."""
         if not rows.is_bounded:
-            raise WrongTable(f"{self.label} writes bounded rows, and these never end")
+            raise WrongTable(
+                f"{self.label} can't write an unbounded PCollection: write bounded rows"
+            )
         columns = arrow_schema(rows.element_type if self._schema is None else self._schema)
         if columns is None:
             raise WrongTable(
-                f"{self.label} does not know the columns: elements of type {rows.element_type} tell none."
-                " Say schema=, or with_output_types() of a NamedTuple in the transform before"
+                f"{self.label} can't derive the columns from the element type"
+                f" {rows.element_type}: set schema=, or declare a NamedTuple by"
+                " with_output_types() on the transform before"
             )
         for name in self._target.partition_by:
             if name not in columns.names:
-                raise WrongTable(f"{self.label} is to deal rows by {name!r}, which is no column")
+                raise WrongTable(f"{self.label} can't partition by {name!r}, which isn't a column")
         target = attrs.evolve(self._target, schema=spark_of_arrow(columns))
         if not rows.windowing.is_default():
             rows = rows | "Global" >> beam.WindowInto(GlobalWindows())

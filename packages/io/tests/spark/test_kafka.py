@@ -36,7 +36,7 @@ def test_why_none_answers_is_told_of_each_where_nothing_was_read(nobody: str) ->
     source = at(f"{nobody},no-port")
     with explained(source, anew=False):
         pass
-    told = f"{nobody}: Connection refused; no-port: it is to be HOST:PORT"
+    told = f"{nobody}: Connection refused; no-port: expected HOST:PORT"
     with pytest.raises(WrongTable, match=told), explained(source):
         pytest.fail("it is read")
 
@@ -52,7 +52,7 @@ def test_what_is_not_told_or_not_kafkas_is_sparks_to_look_at(nobody: str) -> Non
 def test_a_topic_that_is_not_there_is_named() -> None:
     source = TableSource("kafka", options={"subscribe": "orders"})
     with (
-        pytest.raises(WrongTable, match="no such topic, or no such partition: orders"),
+        pytest.raises(WrongTable, match="topic or partition doesn't exist in Kafka: orders"),
         explained(source),
     ):
         raise RuntimeError("org.apache.kafka.common.errors.UnknownTopicOrPartitionException")

@@ -61,7 +61,7 @@ def unpack(data: bytes) -> Archive:
         Damaged: the bytes are not a result of `pack`.
     """
     if zlib.crc32(data[4:]).to_bytes(4, "big") != data[:4]:
-        raise Damaged("it has another checksum")
+        raise Damaged("the checksum doesn't match")
     try:
         content = json.loads(zlib.decompress(data[4:]))
         return Archive(

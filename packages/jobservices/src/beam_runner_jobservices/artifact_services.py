@@ -105,7 +105,7 @@ def _next(answers: Iterator[Any]) -> Any:
         return decoded(next(answers))
     except StopIteration:
         raise InvalidRequest(
-            "the client ended the staging of artifacts before it was over"
+            "the client closed the staging stream before it had sent all artifacts"
         ) from None
 
 
@@ -129,7 +129,7 @@ class RetrievalService(RetrievalServicer):
             return
         sha256 = item.source.sha256 if isinstance(item.source, Fetchable) else ""
         if not sha256:
-            raise NotFound(f"the artifact {item} is not in the store: it names no sha256")
+            raise NotFound(f"the artifact {item} isn't in the store: the request names no sha256")
         with self._store.open(sha256) as file:
             while chunk := file.read(_CHUNK):
                 yield wire.get_artifact_response(chunk)

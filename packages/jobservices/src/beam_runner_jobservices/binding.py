@@ -38,9 +38,9 @@ def bind(server: grpc.Server, host: str, port: int, guard: Guard) -> int:
             for address in addresses:
                 _listen(server, f"{_bracketed(address)}:{chosen}", credentials)
         except RuntimeError as error:
-            raise AddressError(f"cannot listen at {host}:{chosen}: {error}") from error
+            raise AddressError(f"Can't listen at {host}:{chosen}: {error}") from error
         return chosen
-    raise AddressError(f"found no port that is free on all addresses of {host}")
+    raise AddressError(f"Can't find a port that is free on all addresses of {host}")
 
 
 def bind_socket(server: grpc.Server, path: Path) -> str:
@@ -55,7 +55,7 @@ def bind_socket(server: grpc.Server, path: Path) -> str:
     try:
         server.add_insecure_port(target)
     except RuntimeError as error:
-        raise AddressError(f"cannot listen at {path}: {error}") from error
+        raise AddressError(f"Can't listen at {path}: {error}") from error
     return target
 
 
@@ -71,13 +71,13 @@ def _addresses(host: str) -> tuple[str, ...]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise AddressError(f"cannot listen at {host}: {error.strerror or error}") from error
+        raise AddressError(f"Can't listen at {host}: {error.strerror or error}") from error
     addresses = {str(address[4][0]) for address in found}
     if host == "localhost":
         addresses |= {"127.0.0.1", "::1"}
     usable = {address for address in addresses if _usable(address)}
     if not usable:
-        raise AddressError(f"cannot listen at {host}: it is no address of this machine")
+        raise AddressError(f"Can't listen at {host}: not an address of this machine")
     return tuple(sorted(usable, key=lambda address: (":" in address, address)))
 
 
@@ -87,7 +87,7 @@ def _usable(address: str) -> bool:
     except OSError as error:
         if error.errno in _NO_SUCH_ADDRESS:
             return False
-        raise AddressError(f"cannot listen at {address}: {error.strerror}") from error
+        raise AddressError(f"Can't listen at {address}: {error.strerror}") from error
     return True
 
 
@@ -104,8 +104,11 @@ def _free_port(host: str, addresses: tuple[str, ...], port: int) -> int | None:
                 return None
             reason = error.strerror
             if error.errno == errno.EADDRINUSE:
-                reason = f"the port is in use on {address}; stop what uses it, or choose another"
-            raise AddressError(f"cannot listen at {host}:{port}: {reason}") from error
+                reason = (
+                    f"the port is in use on {address}; stop the process that uses"
+                    " the port, or choose another port"
+                )
+            raise AddressError(f"Can't listen at {host}:{port}: {reason}") from error
     return chosen
 
 

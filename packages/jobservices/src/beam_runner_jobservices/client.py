@@ -281,7 +281,7 @@ def _staging_answers(message: Any, offered: frozenset[Dependency]) -> Iterator[C
     """Yields the answers to one request of a server that collects artifacts."""
     request = artifact_wire.staging_question(message)
     if request is None or request.dependency not in offered:
-        raise JobServicesError("the server asks for an artifact that the pipeline does not name")
+        raise JobServicesError("the server requests an artifact that the pipeline doesn't name")
     item = request.dependency
     if not isinstance(request, GetRequest):
         yield Resolved((item,))
@@ -293,4 +293,4 @@ def _staging_answers(message: Any, offered: frozenset[Dependency]) -> Iterator[C
                 yield Chunk(chunk, False)
         yield Chunk(b"", True)
     else:
-        raise JobServicesError(f"this client cannot send the artifact {item}")
+        raise JobServicesError(f"this client can't send the artifact {item}")

@@ -44,14 +44,16 @@ class Decoding(grpc.ServerInterceptor):
                 # Decoding the request would take several times its size in memory.
                 return Refused(
                     TooMany(
-                        f"the request has {len(data)} bytes, and {self._most} is the most; stage large"
-                        " data as files"
+                        f"the request has {len(data)} bytes; the maximum is"
+                        f" {self._most}; stage large data as files"
                     )
                 )
             try:
                 return decode(data)
             except Exception:
-                return Refused(InvalidRequest(f"what was sent is no request to {call.method}"))
+                return Refused(
+                    InvalidRequest(f"Can't parse the message as a request to {call.method}")
+                )
 
         return handler._replace(request_deserializer=decode_or_say)
 

@@ -55,7 +55,7 @@ class Ended:
     @property
     def observer(self) -> JobObserver:
         """Raises `NotReady`, because a finished job can't be observed."""
-        raise NotReady("the job does not run")
+        raise NotReady("the job isn't running")
 
     def series(self) -> tuple[StageSeries, ...]:
         """Returns the history of the job's stages in its last hour."""

@@ -41,10 +41,10 @@ def _first_of(problems: Sequence[str]) -> str:
 
 def _problems(graph: PipelineGraph) -> Iterator[str]:
     if not graph.roots and graph.transforms:
-        yield "it has transforms, but names no root transform"
+        yield "the pipeline has transforms, but no root transform"
     for transform_id in graph.roots:
         if transform_id not in graph.transforms:
-            yield f"root transform {transform_id!r} is not among its transforms"
+            yield f"the root transform {transform_id!r} is missing"
     for transform_id, transform in graph.transforms.items():
         where = f"transform {transform.name!r} (id {transform_id!r})"
         for problem in _transform_problems(graph, transform):
@@ -54,7 +54,7 @@ def _problems(graph: PipelineGraph) -> Iterator[str]:
     for coder_id, parts in graph.coders.items():
         for part in parts:
             if part not in graph.coders:
-                yield f"coder {coder_id!r} has the component coder {part!r}, which is not there"
+                yield (f"coder {coder_id!r} has the component coder {part!r}, which is missing")
     names = {key: node.name for key, node in graph.transforms.items()}
     subtransforms = {key: node.subtransforms for key, node in graph.transforms.items()}
     if (circle := _in_cycle(subtransforms)) is not None:
@@ -63,8 +63,8 @@ def _problems(graph: PipelineGraph) -> Iterator[str]:
     for transform_id, count in parents.items():
         if count > 1 and transform_id in names:
             yield (
-                f"transform {names[transform_id]!r} (id {transform_id!r}) is listed {count} times among"
-                " roots and parts of composites"
+                f"transform {names[transform_id]!r} (id {transform_id!r}) occurs"
+                f" {count} times among the roots and the parts of composites"
             )
     if (circle := _in_cycle(graph.coders)) is not None:
         yield f"coder {circle!r} contains itself"
@@ -73,16 +73,16 @@ def _problems(graph: PipelineGraph) -> Iterator[str]:
 def _transform_problems(graph: PipelineGraph, transform: TransformNode) -> Iterator[str]:
     for subtransform in transform.subtransforms:
         if subtransform not in graph.transforms:
-            yield f"has the subtransform {subtransform!r}, which is not there"
+            yield f"has the subtransform {subtransform!r}, which is missing"
     for verb, ends in (("reads", transform.inputs), ("writes", transform.outputs)):
         for tag, pcollection in ends.items():
             if pcollection not in graph.pcollections:
-                yield f"{verb} the PCollection {pcollection!r} as {tag!r}, which is not there"
+                yield (f"{verb} the PCollection {pcollection!r} as {tag!r}, which is missing")
     if transform.environment_id and transform.environment_id not in graph.environments:
-        yield f"runs in the environment {transform.environment_id!r}, which is not there"
+        yield f"runs in the environment {transform.environment_id!r}, which is missing"
     for coder_id in transform.payload_coder_ids:
         if coder_id not in graph.coders:
-            yield f"uses the coder {coder_id!r}, which is not there"
+            yield f"uses the coder {coder_id!r}, which is missing"
     for tag in transform.side_input_tags:
         if tag not in transform.inputs:
             yield f"has the side input {tag!r}, which is not among its inputs"
@@ -92,13 +92,13 @@ def _pcollection_problems(graph: PipelineGraph) -> Iterator[str]:
     for pcollection_id, pcollection in graph.pcollections.items():
         if pcollection.coder_id not in graph.coders:
             yield (
-                f"PCollection {pcollection_id!r} has the coder {pcollection.coder_id!r},"
-                " which is not there"
+                f"PCollection {pcollection_id!r} has the coder"
+                f" {pcollection.coder_id!r}, which is missing"
             )
         if pcollection.windowing_strategy_id not in graph.windowings:
             yield (
                 f"PCollection {pcollection_id!r} has the windowing strategy"
-                f" {pcollection.windowing_strategy_id!r}, which is not there"
+                f" {pcollection.windowing_strategy_id!r}, which is missing"
             )
 
 
@@ -106,9 +106,9 @@ def _windowing_problems(graph: PipelineGraph) -> Iterator[str]:
     for windowing_id, windowing in graph.windowings.items():
         where = f"windowing strategy {windowing_id!r}"
         if windowing.window_coder_id and windowing.window_coder_id not in graph.coders:
-            yield f"{where} has the window coder {windowing.window_coder_id!r}, which is not there"
+            yield (f"{where} has the window coder {windowing.window_coder_id!r}, which is missing")
         if windowing.environment_id and windowing.environment_id not in graph.environments:
-            yield f"{where} has the environment {windowing.environment_id!r}, which is not there"
+            yield (f"{where} has the environment {windowing.environment_id!r}, which is missing")
 
 
 def _in_cycle(edges: Mapping[str, Iterable[str]]) -> str | None:

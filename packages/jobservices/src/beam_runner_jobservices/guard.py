@@ -52,8 +52,9 @@ class Guard:
             return
         if not self.allow_remote or not self.asks:
             raise Unguarded(
-                f"cannot listen at {address}: other machines reach it, and whoever submits a job runs"
-                " code here; that has to be allowed, and guarded by a token or by clients' certificates"
+                f"Can't listen at {address}: other machines can reach this address, and"
+                " every client can run code on this machine. Allow remote clients, and"
+                " require a token or client certificates"
             )
 
     def interceptors(self) -> tuple[grpc.ServerInterceptor, ...]:
@@ -86,7 +87,7 @@ def read_guard(
     """
     if (certificate is None) != (key is None) or (client_authority and certificate is None):
         raise JobServicesError(
-            "TLS needs the server's certificate and its key, and clients' certificates need TLS"
+            "TLS needs both the server's certificate and its key, and client certificates need TLS"
         )
     if certificate is not None:
         _check_tls(certificate, key, client_authority)
@@ -108,8 +109,8 @@ def read_token(path: Path) -> str:
     token = read_secret(path).decode("ascii", "replace").strip()
     if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
         raise JobServicesError(
-            f"{path} holds no token: it must be {_SHORTEST_TOKEN} or more printable ASCII characters,"
-            " as `openssl rand -hex 32` gives them"
+            f"{path} contains no valid token; expected {_SHORTEST_TOKEN} or more"
+            " printable ASCII characters, such as the output of `openssl rand -hex 32`"
         )
     return token
 
@@ -123,7 +124,7 @@ def read_secret(path: Path | None) -> bytes:
     try:
         return b"" if path is None else path.read_bytes()
     except OSError as error:
-        raise JobServicesError(f"cannot read {path}: {error.strerror}") from error
+        raise JobServicesError(f"Can't read {path}: {error.strerror}") from error
 
 
 def _check_tls(certificate: Path, key: Path | None, client_authority: Path | None) -> None:
@@ -139,7 +140,7 @@ def _check_tls(certificate: Path, key: Path | None, client_authority: Path | Non
             context.load_verify_locations(client_authority)
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-        raise JobServicesError(f"cannot use {files} for TLS: {reason}") from error
+        raise JobServicesError(f"Can't use {files} for TLS: {reason}") from error
 
 
 class _TokenCheck(grpc.ServerInterceptor):
@@ -161,7 +162,7 @@ class _TokenCheck(grpc.ServerInterceptor):
 def _refuse(requests: Any, context: grpc.ServicerContext) -> Any:
     context.abort(
         grpc.StatusCode.UNAUTHENTICATED,
-        "this server wants a token: send it with every call as `authorization: Bearer <token>`",
+        "this server requires a token: send it with every call as `authorization: Bearer <token>`",
     )
 
 

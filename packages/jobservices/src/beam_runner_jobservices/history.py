@@ -182,7 +182,7 @@ class JobHistory:
         following = self._kept[0]
         time = following.time if isinstance(following, JobMessage) else iso_time(following.time)
         return JobMessage(
-            "0", time, Importance.WARNING, f"({missed} earlier messages are no longer kept)"
+            "0", time, Importance.WARNING, f"({missed} earlier messages were discarded)"
         )
 
     def follow(self, gone: Callable[[], bool]) -> Iterator[Entry]:

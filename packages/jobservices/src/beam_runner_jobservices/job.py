@@ -87,7 +87,10 @@ class Job:
             present = self.history.current.state
             if self._suspended or not is_entered(present, state):
                 _LOGGER.debug(
-                    "job %s is %s: ignored %s", self.spec.job_id, present.name, state.name
+                    "job %s is %s; ignored the reported state %s",
+                    self.spec.job_id,
+                    present.name,
+                    state.name,
                 )
                 return False
             if reason is not None:
@@ -211,9 +214,9 @@ class Job:
         """
         handle = self.handle
         if handle is None:
-            raise NotReady("the job does not run")
+            raise NotReady("the job isn't running")
         if not isinstance(handle, JobObserver):
-            raise JobRejected("this runner does not tell of the bundles of its jobs")
+            raise JobRejected("this runner doesn't report the bundles of its jobs")
         return handle
 
     def pipeline(self) -> bytes:
@@ -244,7 +247,10 @@ class Job:
     def _ask(self, wish: JobState, what: str) -> JobState:
         with self._lock:
             if self._suspended:
-                raise Unavailable(f"the job server is stopping; {what} the job when it is back")
+                raise Unavailable(
+                    f"the job server is shutting down; {what} the job"
+                    " after the server has restarted"
+                )
             self.state(wish)
             if wish is JobState.CANCELLING and not self._begun:
                 # No other component would end the job before the resources that it waits for are
@@ -268,8 +274,12 @@ class Job:
         try:
             tell()
         except Exception as error:
-            _LOGGER.exception("job %s: the executor failed to have it %s", self.spec.job_id, done)
-            self.message(Importance.ERROR, f"the job could not be {done}: {one_line(error)}")
+            _LOGGER.exception(
+                "job %s: the executor raised an error, and the job is not %s",
+                self.spec.job_id,
+                done,
+            )
+            self.message(Importance.ERROR, f"the job can't be {done}: {one_line(error)}")
 
     def metrics(self) -> JobMetrics:
         """Returns the executor's metrics of the job; none before the executor has accepted the job."""
@@ -291,7 +301,7 @@ class Job:
             metrics = handle.metrics()
             series = thinned(self.series()) if isinstance(handle, JobObserver) else self._series
         except BaseException:
-            _LOGGER.exception("job %s: the executor failed to give metrics", self.spec.job_id)
+            _LOGGER.exception("job %s: the executor failed to return metrics", self.spec.job_id)
         else:
             with self._lock:
                 self._metrics, self._series = metrics, series

@@ -109,9 +109,9 @@ class JobFile:
         is_missing = self._lock_file.read() == _USED and not self._path.exists()
         connection, damage = open_database(self._path, SCHEMA, durable=log is None, log=log)
         if damage is None and is_missing:
-            damage = f"{self._path} is missing, though this folder has been used before"
+            damage = f"{self._path} is missing, although a server has used this folder before"
         if damage is not None:
-            self._damage.append(f"{damage}; the jobs in it are not known any more")
+            self._damage.append(f"{damage}; the jobs in the file are lost")
         self._lock_file.seek(0)
         self._lock_file.write(_USED)
         self._lock_file.flush()
@@ -125,9 +125,10 @@ class JobFile:
         missing = self._seals.open(connection, (row[-1] for row in rows))
         if self._seals.is_unfinished:
             _LOGGER.warning(
-                "the last change of %s is missing: the server was killed while it wrote it, or the log of the"
-                " file is damaged. No client was told of the change. The job that it belongs to may be missing"
-                " from the list, or be in an earlier state",
+                "The last change of %s is missing: the server was killed while it"
+                " wrote the change, or the file's log is damaged. The server had not"
+                " confirmed the change to any client. The job of the change can be"
+                " missing from the list, or be in an earlier state",
                 self._path,
             )
         jobs: list[KeptJob | EndedJob] = []
@@ -142,12 +143,12 @@ class JobFile:
         kept = copy_aside(connection, self._path)
         if missing is not None:
             self._damage.append(
-                f"{self._path}: {missing}; jobs may be missing from the list, or be in it as they were"
-                f" before; a copy is kept as {kept}"
+                f"{self._path}: {missing}; jobs can be missing from the list, or be in"
+                f" an earlier state; a copy of the file is stored as {kept}"
             )
         self._damage.extend(
-            f"what is kept of job {job_id} in {self._path} is damaged ({reason}), and the job is not"
-            f" known any more; a copy is kept as {kept}"
+            f"the record of job {job_id} in {self._path} is damaged ({reason}), and the"
+            f" job is lost; a copy of the file is stored as {kept}"
             for job_id, reason in reasons.items()
         )
         with transaction(connection):
@@ -167,7 +168,7 @@ class JobFile:
         state, time, times = ended
         connection = self._connection
         if item_of(connection, job_id) != item:
-            raise Damaged("it has another checksum")
+            raise Damaged("the checksum doesn't match")
         try:
             options = json.loads(options_json)
             last = None if state is None else StateEvent(JobState(state), float(time))
@@ -201,7 +202,7 @@ class JobFile:
         try:
             return note_of(self._connection, job_id, kind)
         except Damaged:
-            self._damage.append(f"the {kind} noted of job {job_id} in {self._path} are damaged")
+            self._damage.append(f"the {kind} of job {job_id} in {self._path} are damaged")
             return None
 
     def _size(self, job_id: str, options_json: str) -> int:
@@ -237,12 +238,12 @@ class JobFile:
             self._commits.durable(write)
         except LogFailed as error:
             raise Unavailable(
-                f"the job was not started, because it could not be recorded: {error}"
+                f"Can't start the job, because it can't be recorded: {error}"
             ) from error
         except (sqlite3.Error, OSError) as error:
             full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
             raise (DiskFull if full else Unavailable)(
-                f"the job was not started, because it could not be recorded in {self._path}: {error}"
+                f"Can't start the job, because it can't be recorded in {self._path}: {error}"
             ) from error
 
     def taken_on(self, job_id: str) -> None:
@@ -324,11 +325,11 @@ class JobFile:
             with self._mutex:
                 content = content_of(self._connection, job_id)
             if content is None:
-                raise NotFound(f"job {job_id!r} has been forgotten")
+                raise NotFound(f"job {job_id!r} was removed from the list of jobs")
             return unpack(content)
         except (sqlite3.Error, Damaged) as error:
             raise Damaged(
-                f"what is kept of job {job_id} in {self._path} is damaged ({error})"
+                f"the record of job {job_id} in {self._path} is damaged ({error})"
             ) from error
 
     def forget(self, job_id: str) -> None:
@@ -360,10 +361,13 @@ class JobFile:
             yield
         except LogFailed as error:
             _LOGGER.warning(
-                "the next server will not know of all that jobs come to here: %s", error
+                "Can't record the progress of jobs; after a restart, the server won't know it: %s",
+                error,
             )
         except (sqlite3.Error, OSError, Damaged, NotFound):
-            _LOGGER.exception("%s cannot be written; a restart will not know of it", self._path)
+            _LOGGER.exception(
+                "Can't write %s; after a restart, the server won't know this change", self._path
+            )
 
 
 def _forget(connection: sqlite3.Connection, job_id: str) -> None:

@@ -117,15 +117,16 @@ class JobService(JobServicer):
                     return
             if job.suspended:
                 raise Unavailable(
-                    "the job server is stopping; the job goes on when it is started again"
+                    "the job server is shutting down; the job resumes after the server"
+                    " has restarted"
                 )
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
         if not self._streams.acquire(blocking=False):
             raise TooMany(
-                f"{self._most_streams} state and message streams are open, and more are not"
-                " allowed; close some"
+                f"{self._most_streams} state and message streams are open, which is the"
+                " maximum; close some of them"
             )
         try:
             yield

@@ -94,7 +94,7 @@ def item_of(connection: sqlite3.Connection, job_id: str) -> int:
         "SELECT checksum, length(content) FROM contents WHERE job_id = ?", (job_id,)
     ).fetchone()
     if content is None:
-        raise Damaged("its pipeline is missing")
+        raise Damaged("the pipeline is missing")
     states = connection.execute(
         "SELECT time, state, message_id FROM history WHERE job_id = ? AND state IS NOT NULL"
         " ORDER BY number",
@@ -156,7 +156,7 @@ def _checked(connection: sqlite3.Connection, where: str, *key: str) -> bytes | N
         return None
     checksum, content = row
     if not isinstance(content, bytes) or zlib.crc32(content) != checksum:
-        raise Damaged("it has another checksum")
+        raise Damaged("the checksum doesn't match")
     return content
 
 
@@ -229,7 +229,7 @@ def entries_of(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Entry
         except (TypeError, ValueError, LookupError) as error:
             raise Damaged(one_line(error)) from error
     if not any(isinstance(entry, StateEvent) for entry in entries):
-        raise Damaged("it has no state")
+        raise Damaged("the state is missing")
     return tuple(entries), whole and _are_whole(numbers, told)
 
 

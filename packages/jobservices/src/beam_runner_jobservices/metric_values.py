@@ -80,7 +80,7 @@ class Payload:
         length = self.varint()
         piece = self._data[self._at : self._at + length]
         if len(piece) != length:
-            raise IndexError("it is cut off")
+            raise IndexError("the data is truncated")
         self._at += length
         return piece
 

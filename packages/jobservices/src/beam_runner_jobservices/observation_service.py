@@ -90,11 +90,11 @@ class ObservationService:
         job = self._job(request)
         asked = decode(request).get("query", {})
         if not isinstance(asked, Mapping):
-            raise InvalidRequest("the query is no JSON object")
+            raise InvalidRequest("the query isn't a JSON object")
         try:
             return job.history.logs(record_of(LogQuery, asked))
         except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidRequest(f"the query is none: {error}") from error
+            raise InvalidRequest(f"the query is invalid: {error}") from error
 
     @answering
     def GetStory(self, request: bytes, context: grpc.ServicerContext) -> Any:
@@ -102,16 +102,16 @@ class ObservationService:
         asked = decode(request)
         bundle = asked.get("bundle")
         if not isinstance(bundle, int) or isinstance(bundle, bool):
-            raise InvalidRequest("the bundle of the request is not a number")
+            raise InvalidRequest("the bundle of the request isn't a number")
         if self._tell_story is None:
-            raise JobRejected("this runner keeps no journal of bundles")
+            raise JobRejected("this runner has no journal of bundles")
         return self._tell_story(str(asked["job_id"]), bundle)
 
     def _job(self, request: bytes) -> Job | Ended:
         try:
             job_id = str(decode(request)["job_id"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise InvalidRequest("the request is not a JSON object with a job_id") from error
+            raise InvalidRequest("the request isn't a JSON object with a job_id") from error
         return self._registry.job(job_id)
 
     def _observer(self, request: bytes) -> JobObserver:

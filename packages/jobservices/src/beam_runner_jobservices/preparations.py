@@ -65,8 +65,9 @@ class Preparation:
             missing = [str(item) for item in items if item not in self.staged]
             if missing:
                 raise NotReady(
-                    f"environment {environment_id!r} has {len(missing)} artifacts that were not"
-                    f" staged, such as {', '.join(missing[:3])}; stage them before Run"
+                    f"environment {environment_id!r} has {len(missing)} artifacts that"
+                    f" aren't staged, such as {', '.join(missing[:3])}; stage them"
+                    " before Run"
                 )
             artifacts = (artifact for item in items for artifact in self.staged[item])
             found[environment_id] = tuple(dict.fromkeys(artifacts))
@@ -96,8 +97,9 @@ class Preparations:
         """
         if request.size > self._limits.preparation_bytes:
             raise TooMany(
-                f"the pipeline and its options need {request.size} bytes of this server's memory, and"
-                f" {self._limits.preparation_bytes} is the most; stage large data as files"
+                f"the pipeline and its options need {request.size} bytes of this"
+                f" server's memory; the maximum is {self._limits.preparation_bytes};"
+                " stage large data as files"
             )
         preparation = Preparation(
             preparation_id=f"preparation-{secrets.token_hex(8)}",
@@ -143,10 +145,10 @@ class Preparations:
     def _check_not_given_up(self, name: str) -> None:
         if name in self._given_up:
             raise TooMany(
-                "the prepared job was given up, since this client prepared"
-                f" more of them before it was run, and {self._limits.preparations} of"
-                f" {self._limits.preparation_bytes} bytes in all may wait; prepare it again, and run it"
-                " before others"
+                "the server discarded the prepared job, because this client prepared"
+                f" too many jobs; at most {self._limits.preparations} of"
+                f" {self._limits.preparation_bytes} bytes in total can wait. Prepare the"
+                " job again, and run it before other jobs"
             )
 
     def with_token(self, staging_token: str) -> Preparation:
@@ -161,7 +163,7 @@ class Preparations:
             if preparation is None:
                 self._check_not_given_up(staging_token)
         if preparation is None:
-            raise NotFound("no prepared job awaits artifacts with this staging token")
+            raise NotFound("no prepared job has this staging token")
         return preparation
 
     def touch(self, preparation: Preparation) -> None:
@@ -180,7 +182,7 @@ class Preparations:
         with self._lock:
             if preparation.preparation_id not in self._by_id:
                 self._check_not_given_up(preparation.preparation_id)
-                raise NotFound("the job was run or forgotten while its artifacts were staged")
+                raise NotFound("the job was run or discarded during the staging of its artifacts")
             replaced = preparation.owner
             preparation.owner = owner
             preparation.staged = staged
@@ -200,8 +202,8 @@ class Preparations:
             if preparation is None:
                 self._check_not_given_up(preparation_id)
                 raise NotFound(
-                    f"no prepared job {preparation_id!r}; jobs that are not run within"
-                    f" {self._limits.preparation_ttl:.0f} s are forgotten"
+                    f"no prepared job {preparation_id!r}; the server discards prepared"
+                    f" jobs that aren't run within {self._limits.preparation_ttl:.0f} s"
                 )
             preparation.artifacts()
             self._remove(preparation)

@@ -163,7 +163,7 @@ class Unrecorded:
     def read(self, job_id: str) -> Archive:
         packed = self._ended.get(job_id)
         if packed is None:
-            raise NotFound(f"job {job_id!r} has been forgotten")
+            raise NotFound(f"job {job_id!r} was removed from the list of jobs")
         return unpack(packed)
 
     def forget(self, job_id: str) -> None:

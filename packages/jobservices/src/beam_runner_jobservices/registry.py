@@ -94,7 +94,7 @@ class JobRegistry:
             start = self._starts.get(preparation_id)
             if start is None:
                 if self._refused.is_set():
-                    raise Unavailable("the job server is shutting down and takes no more jobs")
+                    raise Unavailable("the job server is shutting down and accepts no jobs")
                 preparation = self._preparations.take(preparation_id)
                 start = _Start(preparation_id, self._new_job_id(preparation), Future())
                 self._starts[preparation_id] = start
@@ -160,8 +160,8 @@ class JobRegistry:
         except BaseException as error:
             if restored and isinstance(error, Unavailable):
                 raise
-            _LOGGER.exception("the executor failed to start job %s", spec.job_id)
-            reason = f"the job could not be started: {one_line(error)}"
+            _LOGGER.exception("job %s: the executor failed to start the job", spec.job_id)
+            reason = f"Can't start the job: {one_line(error)}"
             job.state(JobState.FAILED, reason)
             raise ExecutorFailed(f"job {spec.job_id}: {reason}") from error
         if not spec.resumed:
@@ -209,7 +209,7 @@ class JobRegistry:
         if isinstance(job, Ended) or job.current.state.is_terminal:
             return True
         if missing := self._missing(kept.spec):
-            job.state(JobState.FAILED, f"the job cannot be resumed: {missing}")
+            job.state(JobState.FAILED, f"Can't resume the job: {missing}")
             return True
         spec = attrs.evolve(
             kept.spec,
@@ -220,7 +220,7 @@ class JobRegistry:
         if spec.job_id not in self._waits_told:
             job.message(
                 Importance.BASIC,
-                "the job server was started again; the job goes on from what was committed",
+                "the job server has restarted; the job resumes from its last commit",
             )
         try:
             self._launch(job, spec, restored=True)
@@ -230,14 +230,14 @@ class JobRegistry:
             self._tell_that_it_waits(job, str(error))
             return False
         except RunnerError as error:
-            _LOGGER.warning("a job could not be resumed: %s", error)
+            _LOGGER.warning("Can't resume a job: %s", error)
         return True
 
     def _tell_that_it_waits(self, job: Job, reason: str) -> None:
         if self._waits_told.get(job.spec.job_id) != reason:
             self._waits_told[job.spec.job_id] = reason
-            _LOGGER.warning("job %s can't go on yet: %s", job.spec.job_id, reason)
-            job.message(Importance.WARNING, f"the job can't go on yet: {reason}")
+            _LOGGER.warning("job %s can't resume yet: %s", job.spec.job_id, reason)
+            job.message(Importance.WARNING, f"the job can't resume yet: {reason}")
 
     def _located(self, spec: JobSpec) -> dict[str, tuple[StagedArtifact, ...]]:
         """Returns the artifacts of a job with their current paths, which can differ from those of an earlier server."""
@@ -254,7 +254,7 @@ class JobRegistry:
             for artifact in artifacts:
                 path = self._store.path(artifact.sha256)
                 if not path.exists() or path.stat().st_size != artifact.size:
-                    return f"its artifact {artifact.file_name!r} is missing from {path}"
+                    return f"the artifact {artifact.file_name!r} is missing from {path}"
         return ""
 
     def _end(self, start: _Start, owner: str) -> None:
@@ -262,7 +262,7 @@ class JobRegistry:
         try:
             self._store.release(owner)
         except OSError:
-            _LOGGER.exception("job %s: its artifacts could not be removed", start.job_id)
+            _LOGGER.exception("job %s: can't remove the artifacts", start.job_id)
 
     def _put_away(self, start: _Start, job: Job) -> None:
         """Replaces a finished job in memory by the data for the list of jobs."""
@@ -354,7 +354,7 @@ class JobRegistry:
                 try:
                     job.note_series()
                 except Exception:
-                    _LOGGER.exception("job %s: its series could not be noted", job.spec.job_id)
+                    _LOGGER.exception("job %s: can't record the time series", job.spec.job_id)
 
     def refuse(self) -> None:
         """Refuses all new jobs from now on."""

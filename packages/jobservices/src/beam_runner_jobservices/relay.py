@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             key=read_secret(flags.tls_key),
         )
         with Relay(flags.to, credentials, flags.port) as relay:
-            print(f"relaying {relay.address} to {flags.to}", flush=True)
+            print(f"Relaying {relay.address} to {flags.to}", flush=True)
             threading.Event().wait()
     except JobServicesError as error:
         sys.stderr.write(f"{error}\n")
@@ -134,17 +134,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m beam_runner_jobservices.relay",
-        description="Lets clients on this machine reach a guarded job server.",
+        description="Relays connections of clients on this machine to a job server"
+        " that requires TLS or a token.",
         allow_abbrev=False,
     )
     flag = parser.add_argument
     flag("--to", required=True, metavar="HOST:PORT", help="the guarded server")
-    flag("--port", type=int, default=8099, help="port on loopback (default: %(default)s)")
+    flag(
+        "--port",
+        type=int,
+        default=8099,
+        help="port on the loopback interface (default: %(default)s)",
+    )
     flag("--token-file", type=Path, metavar="FILE", help="the server's token")
-    flag("--tls", action="store_true", help="the server has TLS, with a certificate known to all")
-    flag("--tls-ca", type=Path, metavar="FILE", help="PEM of the server's authority; means --tls")
-    flag("--tls-cert", type=Path, metavar="FILE", help="PEM of a certificate of one's own")
-    flag("--tls-key", type=Path, metavar="FILE", help="PEM of its key")
+    flag(
+        "--tls",
+        action="store_true",
+        help="use TLS; a well-known authority has signed the server's certificate",
+    )
+    flag(
+        "--tls-ca",
+        type=Path,
+        metavar="FILE",
+        help="PEM file of the authority that signed the server's certificate; implies --tls",
+    )
+    flag("--tls-cert", type=Path, metavar="FILE", help="PEM file of the client's certificate")
+    flag(
+        "--tls-key",
+        type=Path,
+        metavar="FILE",
+        help="PEM file of the key of the client's certificate",
+    )
     return parser
 
 

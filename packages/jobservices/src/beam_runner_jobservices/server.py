@@ -226,7 +226,7 @@ class JobServer:
             self._registry.note_series()
             left = self._registry.suspend_all()
         elif left := self.cancel_all(grace):
-            _LOGGER.warning("jobs that did not end within %.0f s: %s", grace, ", ".join(left))
+            _LOGGER.warning("Jobs that did not end within %.0f s: %s", grace, ", ".join(left))
         self._stopping.set()
         self._give_port_back(_LAST_WORDS)
         if self._resumer is not None:
@@ -250,7 +250,7 @@ class JobServer:
                 self._staging.cancel_idle()
                 self._registry.note_series()
             except Exception:
-                _LOGGER.exception("housekeeping failed; it is tried again")
+                _LOGGER.exception("Housekeeping failed; the server will retry")
 
     def __enter__(self) -> JobServer:
         self.start()

@@ -54,13 +54,13 @@ def excesses(graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS) -> 
     )
     for what, count, most in counts:
         if count > most:
-            yield f"it has {count} {what}, and {most} is the most"
+            yield f"the pipeline has {count} {what}; the maximum is {most}"
     names = {key: node.name for key, node in graph.transforms.items()}
     for name in (*names, *names.values(), *graph.pcollections, *graph.coders, *graph.environments):
         if len(name) > limits.name_chars:
             yield (
-                f"the name that begins with {name[:_SHOWN_CHARS]!r} has {len(name)} characters, and"
-                f" {limits.name_chars} is the most"
+                f"the name that starts with {name[:_SHOWN_CHARS]!r} has {len(name)}"
+                f" characters; the maximum is {limits.name_chars}"
             )
     parts = {key: node.subtransforms for key, node in graph.transforms.items()}
     for what, edges, most in (
@@ -70,7 +70,7 @@ def excesses(graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS) -> 
         deepest, depth = _deepest(edges)
         if depth > most:
             shown = names.get(deepest, deepest)[:_SHOWN_CHARS]
-            yield f"the {what} {shown!r} has {depth} levels of parts, and {most} is the most"
+            yield (f"the {what} {shown!r} has {depth} levels of parts; the maximum is {most}")
 
 
 def _deepest(parts: Mapping[str, Sequence[str]]) -> tuple[str, int]:

@@ -123,7 +123,8 @@ def stage(
             answer = yield ResolveRequest(dependency)
             if not isinstance(answer, Resolved):
                 raise InvalidRequest(
-                    f"asked to resolve the artifact {dependency}, the client sent something else"
+                    "the client sent an unexpected message; expected the resolved"
+                    f" artifact {dependency}"
                 )
             parts = answer.replacements
         artifacts = []
@@ -140,8 +141,9 @@ def _check_name(dependency: Dependency) -> None:
     longest = max(len(part.encode()) for part in name.split("/"))
     if longest > NAME_BYTES:
         raise InvalidRequest(
-            f"the artifact {name[:_SHOWN]!r}... can't be staged: its name has {longest} bytes, and a file name has at"
-            f" most {NAME_BYTES}; rename the file, and submit the job again"
+            f"Can't stage the artifact {name[:_SHOWN]!r}...: its name has {longest}"
+            f" bytes, and a file name has at most {NAME_BYTES}; rename the file, and"
+            " submit the job again"
         )
 
 
@@ -156,7 +158,7 @@ def _stage_one(dependency: Dependency, store: ArtifactStore, owner: str, file_ty
             request = None
             if not isinstance(answer, Chunk):
                 raise InvalidRequest(
-                    f"asked for the artifact {dependency}, the client sent something else"
+                    f"the client sent an unexpected message; expected the artifact {dependency}"
                 )
             file.write(answer.data)
             if answer.is_last:
@@ -164,8 +166,9 @@ def _stage_one(dependency: Dependency, store: ArtifactStore, owner: str, file_ty
         source = dependency.source
         if isinstance(source, Fetchable) and source.sha256 and source.sha256 != file.sha256:
             raise InvalidRequest(
-                f"the artifact {dependency} should have sha256 {source.sha256}, but what the client"
-                f" sent has {file.sha256}; the file may have changed meanwhile: submit the job again"
+                f"the artifact {dependency} should have sha256 {source.sha256}, but the"
+                f" received file has {file.sha256}; the file may have changed during the"
+                " submission: submit the job again"
             )
         return _artifact(dependency, file.commit(), file_type)
 

@@ -56,6 +56,5 @@ def is_entered(present: JobState, reported: JobState) -> bool:
         return True
     legal = ", ".join(sorted(state.name for state in TRANSITIONS[present]))
     raise IllegalTransition(
-        f"a job in state {present.name} cannot become {reported.name};"
-        f" from there it can become {legal}"
+        f"a job in state {present.name} can't become {reported.name}; legal next states: {legal or 'none'}"
     )

@@ -183,8 +183,8 @@ class ArtifactStore:
             if error.errno not in _NO_ROOM:
                 raise
             raise DiskFull(
-                f"the server has no room for the job's artifacts ({error.strerror}): its disk or its"
-                " share of it is full; submit the job again when there is room"
+                f"Can't store the job's artifacts ({error.strerror}): the server's disk"
+                " or quota is full; free some space, and submit the job again"
             ) from error
         finally:
             path.unlink(missing_ok=True)
@@ -243,7 +243,7 @@ class ArtifactStore:
             NotFound: `sha256` is not a valid hash.
         """
         if len(sha256) != 64 or not _HEX.issuperset(sha256):
-            raise NotFound(f"{sha256!r} is not a sha256 hash in lower-case hexadecimal")
+            raise NotFound(f"{sha256!r} isn't a sha256 hash in lower-case hexadecimal")
         return self._complete / sha256[:2] / sha256
 
     def open(self, sha256: str) -> BinaryIO:
@@ -256,7 +256,8 @@ class ArtifactStore:
             return open(self.path(sha256), "rb")
         except FileNotFoundError:
             raise NotFound(
-                f"no artifact with sha256 {sha256}; artifacts are removed when their job has ended"
+                f"no artifact with sha256 {sha256}; the server removes artifacts when"
+                " their job ends"
             ) from None
 
     def release(self, owner: str) -> None:

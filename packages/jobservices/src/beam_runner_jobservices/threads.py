@@ -49,7 +49,9 @@ class ThreadPerCall(Executor):
             except RuntimeError:
                 if not self._running:
                     raise
-                _LOGGER.warning("no more threads: a call waits for one of %d", self._running)
+                _LOGGER.warning(
+                    "All threads are busy: a call waits for one of %d threads", self._running
+                )
                 self._waiting.append(call)
             else:
                 self._running += 1
@@ -74,7 +76,7 @@ def start_lasting(work: Callable[[], None], name: str) -> threading.Thread:
                 work()
                 return
             except BaseException:
-                _LOGGER.exception("the thread %s has met an error, and goes on", name)
+                _LOGGER.exception("The thread %s raised an error, and continues", name)
             time.sleep(_AGAIN_SECONDS)
 
     thread = threading.Thread(target=run, name=name, daemon=True)

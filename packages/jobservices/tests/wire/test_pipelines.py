@@ -62,7 +62,7 @@ def test_options_that_json_cannot_say_are_refused():
 def test_a_name_without_end_is_refused():
     named = request(pipeline_proto())
     named.job_name = "x" * 20_001
-    with pytest.raises(InvalidRequest, match="name has 20001 characters, and 20000 is the most"):
+    with pytest.raises(InvalidRequest, match="name has 20001 characters; the maximum is 20000"):
         prepare_request(named)
 
 

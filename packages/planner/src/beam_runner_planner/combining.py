@@ -50,9 +50,10 @@ def _check_lifted(precombine: _protos.PTransform, context: Context) -> None:
     if not _may_lift(precombine, context):
         raise UnsupportedPipeline(
             [
-                "a combine that the SDK has split before it groups, though windows of unbounded input"
-                " merge, groups of it have the earliest timestamp, or a trigger counts elements"
-                f" (in {precombine.unique_name!r})"
+                "a combine that the SDK has lifted before the grouping, although its"
+                " unbounded input has merging windows, its groups have the earliest"
+                " timestamp, or its trigger counts elements (in"
+                f" {precombine.unique_name!r})"
             ]
         )
 

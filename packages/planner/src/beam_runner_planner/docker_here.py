@@ -21,7 +21,7 @@ def why_no_docker() -> str:
     """
     command = shutil.which("docker")
     if command is None:
-        return "there is no command 'docker'"
+        return "the command 'docker' isn't installed"
     with _lock:
         asked, answer = _told.get(command, (0.0, ""))
         if not asked or time.monotonic() > asked + _ASK_AGAIN:
@@ -40,7 +40,7 @@ def _ask(command: str) -> str:
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
-        return f"the command 'docker' has not reached its daemon within {_SECONDS:.0f} seconds"
+        return f"the command 'docker' got no response from its daemon within {_SECONDS:.0f} seconds"
     except (OSError, subprocess.CalledProcessError):
-        return "the command 'docker' reaches no daemon"
+        return "the command 'docker' can't connect to its daemon"
     return ""

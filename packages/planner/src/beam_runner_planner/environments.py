@@ -82,8 +82,8 @@ def resolve_environments(
             resolved[environment_id] = _resolve(proto, stored, options)
         except _protos.DecodeError as error:
             raise InvalidPipeline(
-                f"the environment {environment_id!r} has a payload, or artifacts with payloads, that"
-                f" are not those of {proto.urn!r}"
+                f"the environment {environment_id!r} has a payload, or artifacts with"
+                f" payloads, that don't match {proto.urn!r}"
             ) from error
     return resolved
 
@@ -144,7 +144,7 @@ def _resolve(
             return ResolvedEnvironment(
                 environment,
                 False,
-                f"the docker image {image!r}, where {missing}: {versions(proto)}; {reason}",
+                f"the Docker image {image!r}, because {missing}: {versions(proto)}; {reason}",
             )
         case urn:
             return ResolvedEnvironment(environment, False, f"environments of kind {urn!r}")
@@ -166,7 +166,7 @@ def _alternative(proto: _protos.Environment, depth: int = 0) -> _protos.Environm
     if proto.urn != environment_urns.ANYOF:
         return proto
     if depth == _ANYOF_DEPTH:
-        raise InvalidPipeline("an environment is nested too deeply in alternatives")
+        raise InvalidPipeline("an environment has too many levels of nested alternatives")
     alternatives = _protos.AnyOfEnvironmentPayload.FromString(proto.payload).environments
     resolved = [_alternative(alternative, depth + 1) for alternative in alternatives]
     for urn in _PREFERENCE:
@@ -177,12 +177,13 @@ def _alternative(proto: _protos.Environment, depth: int = 0) -> _protos.Environm
 
 
 _NAMED = (
-    "install docker, or leave out --environment_type=DOCKER: what needs no other image than the "
-    "SDK's default runs in the server's own Python"
+    "install docker, or leave out --environment_type=DOCKER: the server's own Python"
+    " runs pipelines that need only the SDK's default image"
 )
 _OTHER_IMAGE = (
-    "only the SDK's default image of the server's own versions is replaced by its own Python: submit "
-    "from the same versions, install docker, or name --environment_type=LOOPBACK, EXTERNAL or PROCESS"
+    "the server's own Python replaces only the SDK's default image of the same"
+    " versions: submit with the server's versions, install docker, or set"
+    " --environment_type=LOOPBACK, EXTERNAL or PROCESS"
 )
 
 
@@ -204,7 +205,7 @@ def _artifact(
     if dependency.type_urn == artifact_urns.TYPE_FILE:
         sha256 = _protos.ArtifactFilePayload.FromString(dependency.type_payload).sha256
     if sha256 not in stored:
-        raise InvalidPipeline(f"the artifact {name or dependency.role_urn!r} was never staged")
+        raise InvalidPipeline(f"the artifact {name or dependency.role_urn!r} isn't staged")
     return Artifact(
         role_urn=dependency.role_urn,
         role_payload=dependency.role_payload,

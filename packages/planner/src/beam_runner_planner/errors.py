@@ -12,8 +12,7 @@ class UnsupportedPipeline(Exception):
 
     def __init__(self, reasons: list[str]) -> None:
         super().__init__(
-            "This pipeline can't run here, since it uses what the runner does not support yet: "
-            + "; ".join(reasons)
+            "This runner doesn't support these features of the pipeline: " + "; ".join(reasons)
         )
         self.reasons = tuple(reasons)
 

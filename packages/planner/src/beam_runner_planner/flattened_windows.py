@@ -27,8 +27,9 @@ def windows_that_differ(
         if _is_same(strategy.window_coder_id, output.window_coder_id, components):
             continue
         text = (
-            f"a Flatten of elements in {_described(strategy)} into {_described(output)}, whose windows"
-            " have another coder: give all inputs the same WindowInto"
+            f"a Flatten of elements in {_described(strategy)} into"
+            f" {_described(output)}, whose windows have another coder: apply the same"
+            " WindowInto to all inputs"
         )
         if text not in told:
             told.add(text)

@@ -71,8 +71,8 @@ def fuse_steps(steps: Sequence[Step], context: Context) -> list[Stage]:
     if waiting:
         names = sorted(step.name for stage in waiting for step in (stage.source, *stage.steps))
         raise InvalidPipeline(
-            f"the transforms {', '.join(map(repr, names[:3]))} are part of a circle: each waits "
-            "for what the other ones put out"
+            f"the transforms {', '.join(map(repr, names[:3]))} form a cycle: each waits"
+            " for the output of another"
         )
     _store(stages, graph, stage_of, context)
     return list(after_those_needed(stages, needed.__getitem__))

@@ -67,7 +67,7 @@ def without_effect(job: JobSpec) -> str:
         truncate_text(text, _LONGEST)
         for text in (*_of_options(job.options), *islice(_of_hints(job.pipeline), _MOST))
     ]
-    return f"This runner does not use, and goes on without: {', '.join(named)}" if named else ""
+    return f"This runner ignores these options and hints: {', '.join(named)}" if named else ""
 
 
 def _of_options(options: Mapping[str, Any]) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _of_options(options: Mapping[str, Any]) -> Iterator[str]:
         name = experiment.split("=", 1)[0]
         meant = difflib.get_close_matches(name, _EXPERIMENTS, 1, _ALIKE)
         if meant and meant[0] != name:
-            yield f"the experiment {name!r} (is {meant[0]!r} meant?)"
+            yield f"the experiment {name!r} (did you mean {meant[0]!r}?)"
 
 
 def _of_hints(pipeline: bytes) -> Iterator[str]:
@@ -93,6 +93,8 @@ def _of_hints(pipeline: bytes) -> Iterator[str]:
     for urn, value in sorted(hints):
         name, properties = _HINTS.get(urn, (urn, ""))
         instead = (
-            f" (Spark gives that to all jobs of a server by {properties})" if properties else ""
+            f" (set {properties} of Spark instead, for all jobs of the server)"
+            if properties
+            else ""
         )
         yield f"the resource hint {name}={value}{instead}"

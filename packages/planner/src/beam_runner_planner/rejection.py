@@ -83,7 +83,7 @@ def _of_transform(transform: _protos.PTransform, components: _protos.Components)
     elif urn in (transform_urns.GROUP_BY_KEY, transform_urns.COMBINE_PER_KEY):
         yield from _of_grouping(transform, components)
     elif urn == python_sdk.PICKLED_TRANSFORM:
-        yield f"the transform {urn!r}, which has no parts"
+        yield f"the transform {urn!r}, which has no subtransforms"
     elif urn in _OF_RUNNERS or (urn not in _RUNNER_LEAVES and _is_nobodys(transform, components)):
         yield f"the transform {urn!r}"
 
@@ -147,7 +147,7 @@ def _of_windows(
     is_python = is_of_python(environment_of(transform, components))
     if has_own_coder(strategy, components) and not is_python:
         coder = components.coders[strategy.window_coder_id].spec.urn
-        yield f"{what} by windows with the coder {coder!r} in an SDK other than Python's"
+        yield (f"{what} with the window coder {coder!r} in an SDK other than the Python SDK")
 
 
 def _of_requirements(requirements: Iterable[str]) -> Iterator[str]:

@@ -47,8 +47,9 @@ def _events(transform: _protos.PTransform, url: str) -> list[_protos.TestStreamP
                     told.cancel()
                     raise UnsupportedPipeline(
                         [
-                            f"a TestStream whose service at {url!r} tells more than {_MOST_BYTES} bytes "
-                            f"of events (in '{transform.unique_name}')"
+                            f"a TestStream whose service at {url!r} sends more than"
+                            f" {_MOST_BYTES} bytes of events (in"
+                            f" '{transform.unique_name}')"
                         ]
                     )
                 events.append(_in_milliseconds(event))
@@ -56,9 +57,9 @@ def _events(transform: _protos.PTransform, url: str) -> list[_protos.TestStreamP
         except grpc.RpcError as error:
             raise UnsupportedPipeline(
                 [
-                    f"the service at {url!r}, which a TestStream asks for its events, has not told "
-                    f"all of them: {error.code().name}, {error.details() or 'no details'} "
-                    f"(in '{transform.unique_name}')"
+                    f"a TestStream whose service at {url!r} failed before it sent all"
+                    f" events: {error.code().name}, {error.details() or 'no details'}"
+                    f" (in '{transform.unique_name}')"
                 ]
             ) from error
 

@@ -53,8 +53,9 @@ def _let_out(pipeline: _protos.Pipeline, transform_id: str, transform: _protos.P
     if not is_our_own(environment):
         raise UnsupportedPipeline(
             [
-                "a TestStream with elements that bring their windows, in an SDK of other versions than "
-                f"the server's: {versions(environment)} (in '{transform.unique_name}')"
+                "a TestStream whose elements have explicit windows, in an SDK whose"
+                f" versions differ from the server's: {versions(environment)} (in"
+                f" '{transform.unique_name}')"
             ]
         )
     siblings = _siblings(pipeline, transform_id)

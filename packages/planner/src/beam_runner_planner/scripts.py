@@ -40,19 +40,19 @@ def why_unsupported(transform: _protos.PTransform, components: _protos.Component
     """Yields the features of a TestStream that the runner can't run."""
     payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
     if payload.coder_id not in components.coders:
-        yield f"a TestStream whose coder {payload.coder_id!r} is not in the pipeline"
+        yield (f"a TestStream whose coder {payload.coder_id!r} is missing from the pipeline")
     for pcollection_id in transform.outputs.values():
         strategy_id = components.pcollections[pcollection_id].windowing_strategy_id
         window_coder_id = components.windowing_strategies[strategy_id].window_coder_id
         if components.coders[window_coder_id].spec.urn != coder_urns.GLOBAL_WINDOW:
-            yield "a TestStream that is not in the global window"
+            yield "a TestStream outside of the global window"
     for tag in sorted(_tags(payload)):
         if _output(transform, tag) is None:
-            yield f"a TestStream with events for the output {tag!r}, which it does not have"
+            yield f"a TestStream with events for the unknown output {tag!r}"
     if any(event.processing_time_event.advance_duration < 0 for event in payload.events):
-        yield "a TestStream that sets processing time back"
+        yield "a TestStream that moves processing time back"
     if _watermark_goes_back(payload):
-        yield "a TestStream that sets its watermark back"
+        yield "a TestStream that moves its watermark back"
 
 
 def script_of(

@@ -64,7 +64,7 @@ def is_our_own(environment: _protos.Environment) -> bool:
 
 def versions(environment: _protos.Environment) -> str:
     """Returns the versions of an environment and of the server, as a clause."""
-    return f"this pipeline is of {_of(environment)}, the server's own are {own_versions()}"
+    return f"the pipeline uses {_of(environment)}, and the server uses {own_versions()}"
 
 
 def own_versions() -> str:
@@ -79,7 +79,7 @@ def _of(environment: _protos.Environment) -> str:
             image = capability.removeprefix(protocol_urns.SDK_BASE_VERSION_PREFIX)
             python = _PYTHON_IMAGE.fullmatch(image)
             return f"Beam {python[2]} and Python {python[1]}" if python else f"the SDK {image!r}"
-    return "an SDK that does not tell its version"
+    return "an SDK of unknown version"
 
 
 @functools.cache

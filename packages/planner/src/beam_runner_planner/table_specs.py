@@ -63,11 +63,11 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 def _check_text(spec: Any, field: attrs.Attribute[Any], value: Any) -> None:
     """Raises an error for values that are not texts, or that UTF-8 can't encode, such as a lone surrogate."""
     if not isinstance(value, str):
-        raise WrongTable(f"{field.name} is to be a text, and not a {type(value).__name__}")
+        raise WrongTable(f"{field.name} must be a string, but is a {type(value).__name__}")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise WrongTable(f"{field.name} has characters in it that are none") from None
+        raise WrongTable(f"{field.name} contains characters that UTF-8 can't encode") from None
 
 
 def _check_texts(spec: Any, field: attrs.Attribute[Any], value: Iterable[Any]) -> None:
@@ -81,9 +81,9 @@ def _check_options(spec: Any, field: attrs.Attribute[Any], value: Mapping[Any, A
 
 def _check_time(spec: Any, field: attrs.Attribute[Any], value: Any) -> None:
     if type(value) is not int:
-        raise WrongTable(f"{field.name} is to be a time, and not a {type(value).__name__}")
+        raise WrongTable(f"{field.name} must be a duration, but is a {type(value).__name__}")
     if not 0 <= value <= _LONGEST:
-        raise WrongTable(f"{field.name} is a time of at least 0 seconds, and at most 1,000 years")
+        raise WrongTable(f"{field.name} must be a duration from 0 seconds to 1,000 years")
 
 
 def _text(default: Any = attrs.NOTHING, *, repr: bool = True) -> Any:
@@ -112,13 +112,16 @@ class _Payload:
             unknown = sorted(told.keys() - {field.name for field in attrs.fields(cls)})
             if unknown:
                 raise WrongTable(
-                    f"its payload says {unknown[0]!r:.100}, which this version does not know: the client has a newer one"
+                    f"the payload has the attribute {unknown[0]!r:.100}, which this"
+                    " version doesn't know: upgrade the server to the client's version"
                 )
             return cls(**told)
         except WrongTable:
             raise
         except (ValueError, AttributeError, TypeError, RecursionError) as error:
-            raise WrongTable(f"its payload does not say what is to be {cls.KIND}") from error
+            raise WrongTable(
+                f"the payload isn't a valid description of a table to be {cls.KIND}"
+            ) from error
 
 
 @attrs.frozen
@@ -151,14 +154,15 @@ class TableSource(_Payload):
 
     def __attrs_post_init__(self) -> None:
         if sum(map(bool, (self.format, self.table, self.sql))) != 1:
-            raise WrongTable("say one of format, table and sql")
+            raise WrongTable("set exactly one of format, table and sql")
         if self.path and not self.format:
-            raise WrongTable("a path needs a format")
+            raise WrongTable("path is set without a format: set format, too")
         for text in (self.sql, self.where):
             called = _REFLECTION.search(text.replace("`", ""))
             if called:
                 raise WrongTable(
-                    f"{called[1]} calls Java within the server, which other jobs use, too: do that in a transform"
+                    f"{called[1]} calls Java in the server, which other jobs share:"
+                    " call Java in a transform instead"
                 )
 
     @property
@@ -187,25 +191,30 @@ class StreamSource(TableSource):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         if not self.format:
-            raise WrongTable("a stream is read by a format, and not as a table or a query")
+            raise WrongTable("a streaming read needs a format; it can't read a table or a query")
         if self.format.lower() in _GIVEN_ONCE:
             raise WrongTable(
-                f"{self.format} gives what it has once, and a stream's source must give it again after a"
-                " failure: read one that keeps it, such as kafka, or files"
+                f"the format {self.format} delivers its data once, but a streaming"
+                " source must deliver it again after a failure: read a source that"
+                " retains its data, such as kafka or files"
             )
         if self.has_files and not self.path:
-            raise WrongTable(f"a stream of {self.format} files needs the path of their folder")
+            raise WrongTable(
+                f"a stream of {self.format} files needs path=, the folder of the files"
+            )
         if self.has_files and self.format.lower() != "text" and not self.schema:
             raise WrongTable(
-                f"a stream of {self.format} files needs schema=: there may be none yet to ask"
+                f"a stream of {self.format} files needs schema=: the folder can be"
+                " empty, so Spark can't infer the schema"
             )
         options = {name.lower(): value.lower() for name, value in self.options.items()}
         if options.get("cleansource", "off") != "off":
             raise WrongTable(
-                "cleanSource removes files before it is on record what was read of them: leave it off"
+                "the option cleanSource removes files before the runner has committed"
+                " what it read of them: leave the option out"
             )
         if self.timestamp and self.columns and self.timestamp not in self.columns:
-            raise WrongTable(f"the column of times, {self.timestamp!r}, is to be one of columns")
+            raise WrongTable(f"the timestamp column {self.timestamp!r} must be one of columns")
 
     @property
     def has_files(self) -> bool:
@@ -251,36 +260,42 @@ class TableTarget(_Payload):
 
     def __attrs_post_init__(self) -> None:
         if self.table and self.path:
-            raise WrongTable("a table of the catalog has no path: say one of both")
+            raise WrongTable("table and path are both set: set one of them")
         if self.table and self.format not in FILE_FORMATS | {""}:
             raise WrongTable(
-                f"tables of the catalog are written as {', '.join(sorted(FILE_FORMATS))}, not as {self.format!r}"
+                f"format is {self.format!r}; for a table of the catalog expected one of"
+                f" {', '.join(sorted(FILE_FORMATS))}"
             )
         if not self.table and self.format not in FILE_FORMATS | {DATABASE}:
             raise WrongTable(
-                f"rows are written as {', '.join(sorted(FILE_FORMATS))} or by {DATABASE}, not as {self.format!r}:"
-                " nothing else can be written yet so that each row is there once, whatever ends meanwhile"
+                f"format is {self.format!r}; expected one of"
+                f" {', '.join(sorted(FILE_FORMATS))}, or {DATABASE}: the runner can't"
+                " write other formats exactly once"
             )
         if self.mode not in MODES:
-            raise WrongTable(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
+            raise WrongTable(f"mode is {self.mode!r}; expected one of {', '.join(MODES)}")
         if self.is_database:
             self._check_database()
         elif not self.path and not self.table:
-            raise WrongTable(f"{self.format} needs a path")
+            raise WrongTable(f"the format {self.format} needs a path")
 
     def _check_database(self) -> None:
         if self.path or self.partition_by:
-            raise WrongTable(f"{DATABASE} has no path and no folders: say options['dbtable']")
+            raise WrongTable(
+                f"the format {DATABASE} has no path and no partition_by: set options['dbtable']"
+            )
         for name in ("url", "dbtable"):
             if not self.option(name):
                 raise WrongTable(f"{DATABASE} needs options[{name!r}]")
         if not _PLAIN_NAME.fullmatch(self.dbtable):
             raise WrongTable(
-                f"options['dbtable'] is the name of a table, as in events or sales.events, not {self.dbtable!r}"
+                f"options['dbtable'] is {self.dbtable!r}; expected the name of a table,"
+                " such as events or sales.events"
             )
         if self.option("isolationLevel").upper() == "NONE":
             raise WrongTable(
-                "options['isolationLevel'] is to be left out: without transactions rows may be there twice"
+                "options['isolationLevel'] is NONE: leave the option out, because rows"
+                " can be duplicated without transactions"
             )
 
     @property

@@ -70,7 +70,10 @@ def check_edges(
     edges = [*outputs, *(() if source is None else (source,))]
     if any(buffers[edge].kind is not BufferKind.STORED or buffers[edge].windows for edge in edges):
         raise UnsupportedPipeline(
-            [f"a table of Spark's that is dealt out, grouped or a side input at once (in {name!r})"]
+            [
+                "a Spark table whose rows are redistributed, grouped or a side input"
+                f" without a transform between (in {name!r})"
+            ]
         )
 
 
@@ -78,13 +81,14 @@ def _check_stream(read: _protos.PTransform, components: _protos.Components) -> N
     (given,), (output,) = read.inputs.values(), read.outputs.values()
     if components.pcollections[output].is_bounded != _protos.IsBounded.UNBOUNDED:
         raise InvalidPipeline(
-            f"the transform {read.unique_name!r} reads a stream, and what it gives is called bounded"
+            f"the transform {read.unique_name!r} reads a stream, but its output is"
+            " marked as bounded"
         )
     # Without this check, the server would read an element as a position in Spark's data.
     impulses = (t for t in components.transforms.values() if t.spec.urn == transform_urns.IMPULSE)
     if not any(given in impulse.outputs.values() for impulse in impulses):
         raise InvalidPipeline(
-            f"the transform {read.unique_name!r} reads a stream, and takes an impulse alone"
+            f"the transform {read.unique_name!r} reads a stream, but its input isn't an Impulse"
         )
 
 
@@ -95,8 +99,8 @@ def _check_publish(publish: _protos.PTransform, components: _protos.Components) 
     made = (t.spec.payload for t in stages if given in t.outputs.values())
     if publish.spec.payload not in made:
         raise InvalidPipeline(
-            f"the transform {publish.unique_name!r} publishes what was written, and takes that of a transform alone"
-            " which writes the same"
+            f"the transform {publish.unique_name!r} publishes written files, but its"
+            " input isn't the transform that writes the same files"
         )
 
 
@@ -108,6 +112,6 @@ def _check_bytes(
     is_global = isinstance(window_fn(strategy.window_fn), GlobalWindows)
     if coder != coder_urns.BYTES or not is_global:
         raise InvalidPipeline(
-            f"the transform {name!r} takes and gives bytes in the global window, and not what"
-            f" {pcollection.unique_name!r} is"
+            f"the transform {name!r} must have inputs and outputs of bytes in the"
+            f" global window, but {pcollection.unique_name!r} differs"
         )

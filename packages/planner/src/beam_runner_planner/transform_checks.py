@@ -46,14 +46,14 @@ def problems_of_transform(
     """
     urn = transform.spec.urn
     if not urn:
-        yield "has neither parts nor a URN"
+        yield "has neither subtransforms nor a URN"
         return
     payload: Any = None
     if urn in _PAYLOADS:
         try:
             payload = _PAYLOADS[urn].FromString(transform.spec.payload)
         except _protos.DecodeError:
-            yield f"has a payload that is not the one of {urn!r}"
+            yield f"has a payload that doesn't match {urn!r}"
             return
     mains = dict(transform.inputs)
     if urn in PAR_DOS:
@@ -65,7 +65,7 @@ def problems_of_transform(
     if urn in PAR_DOS:
         yield from _of_pardo(transform, payload, components)
     elif urn in _COMBINES and payload.accumulator_coder_id not in components.coders:
-        yield f"has the accumulator coder {payload.accumulator_coder_id!r}, which is not there"
+        yield (f"has the accumulator coder {payload.accumulator_coder_id!r}, which is missing")
     if urn in _KEYED or (urn == transform_urns.PAR_DO and is_stateful(payload)):
         yield from _of_key(mains.values(), components)
 
@@ -86,15 +86,15 @@ def _of_edges(transform: _protos.PTransform, mains: Mapping[str, str]) -> Iterat
     urn = transform.spec.urn
     outputs = len(set(transform.outputs.values()))
     if urn in _ONE_OUTPUT and outputs != 1:
-        yield f"of kind {urn!r} has {outputs} outputs, not one"
+        yield f"of kind {urn!r} has {outputs} outputs; expected 1"
     if urn in _SOURCES and mains:
-        yield f"of kind {urn!r} has inputs, where it begins with nothing"
+        yield f"of kind {urn!r} has inputs; expected none"
     elif urn in _ONE_TO_ONE | PAR_DOS and len(mains) != 1:
-        yield f"of kind {urn!r} has {len(mains)} main inputs, not one"
+        yield f"of kind {urn!r} has {len(mains)} main inputs; expected 1"
     elif urn != transform_urns.FLATTEN and len(mains) > 1:
-        yield f"of kind {urn!r} has {len(mains)} inputs, and only a Flatten may have several"
+        yield (f"of kind {urn!r} has {len(mains)} inputs, and only a Flatten can have several")
     if set(transform.outputs.values()) & set(transform.inputs.values()) and puts_out(transform):
-        yield "puts out what it reads"
+        yield "has its input as an output"
 
 
 def _of_pardo(
@@ -105,7 +105,7 @@ def _of_pardo(
         coder_ids.append(payload.restriction_coder_id)
     for coder_id in coder_ids:
         if coder_id not in components.coders:
-            yield f"uses the coder {coder_id!r}, which is not there"
+            yield f"uses the coder {coder_id!r}, which is missing"
     for tag in payload.side_inputs:
         if tag not in transform.inputs:
             yield f"has the side input {tag!r}, which is not among its inputs"
@@ -115,10 +115,10 @@ def _of_pardo(
             yield f"has the timer family {name!r}, whose coder has no coders of a key and a window"
     for name, spec in payload.state_specs.items():
         if spec.WhichOneof("spec") is None:
-            yield f"has the state {name!r}, which is of no kind"
+            yield f"has the state {name!r} of an unknown kind"
     expiration = payload.on_window_expiration_timer_family_spec
     if expiration and expiration not in payload.timer_family_specs:
-        yield f"has the timer family {expiration!r} for expired windows, which is not there"
+        yield (f"has the timer family {expiration!r} for expired windows, which is missing")
 
 
 def _of_key(pcollections: Any, components: _protos.Components) -> Iterator[str]:
@@ -126,6 +126,6 @@ def _of_key(pcollections: Any, components: _protos.Components) -> Iterator[str]:
         coder = components.coders[components.pcollections[pcollection_id].coder_id]
         if coder.spec.urn != coder_urns.KV:
             yield (
-                f"needs keys and values, and its input {pcollection_id!r} has a coder of kind"
-                f" {coder.spec.urn!r}"
+                f"needs keys and values, but its input {pcollection_id!r} has a coder"
+                f" of kind {coder.spec.urn!r}"
             )

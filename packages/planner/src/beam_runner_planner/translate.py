@@ -66,7 +66,7 @@ def translate(job: JobSpec) -> JobPlan:
     fused = fuse(pipeline, embedded=all(e.embedded for e in environments.values()))
     graph = build_graph(fused.stages)
     if graph.nodes and not environments:
-        raise InvalidPipeline("the pipeline has no environment in which anything of it could run")
+        raise InvalidPipeline("the pipeline has no environment in which its transforms can run")
     uses = [described(node.side_inputs, node.transforms, fused.components) for node in graph.nodes]
     for node, of_node in zip(graph.nodes, uses, strict=True):
         see_updates(of_node, node.transforms)

@@ -46,7 +46,7 @@ def validated(data: bytes) -> _protos.Pipeline:
         pipeline = _protos.Pipeline.FromString(data)
     except _protos.DecodeError as error:
         raise InvalidPipeline(
-            "the pipeline can't be read: it is no message of the model"
+            "Can't parse the pipeline: not a message of the Beam model"
         ) from error
     problems = list(_problems(pipeline))
     if problems:
@@ -71,8 +71,8 @@ def _of_coders(components: _protos.Components) -> Iterator[str]:
         parts = len(coder.component_coder_ids)
         if parts != _PARTS.get(coder.spec.urn, parts):
             yield (
-                f"the coder {coder_id!r} of kind {coder.spec.urn!r} has {parts} component coders, not"
-                f" {_PARTS[coder.spec.urn]}"
+                f"the coder {coder_id!r} of kind {coder.spec.urn!r} has {parts}"
+                f" component coders; expected {_PARTS[coder.spec.urn]}"
             )
 
 
@@ -88,12 +88,12 @@ def _of_strategies(components: _protos.Components) -> Iterator[str]:
             longest = _longest(window_fn(strategy.window_fn))
         except _protos.DecodeError:
             urn = strategy.window_fn.urn
-            yield f"{where} has a window function with a payload that is not the one of {urn!r}"
+            yield (f"{where} has a window function with a payload that doesn't match {urn!r}")
         except ValueError as error:
-            yield f"{where} makes no sense: {error}"
+            yield f"{where} is invalid: {error}"
         else:
             if longest > _LONGEST_MS:
-                yield f"{where} has windows of {longest} ms, and {_LONGEST_MS} is the most"
+                yield (f"{where} has windows of {longest} ms; the maximum is {_LONGEST_MS} ms")
 
 
 def _longest(windows: Any) -> int:
@@ -115,18 +115,21 @@ def _of_flow(run: Mapping[str, _protos.PTransform]) -> Iterator[str]:
         for pcollection_id in set(transform.outputs.values()) - set(transform.inputs.values()):
             if pcollection_id in made_by:
                 names = (run[made_by[pcollection_id]].unique_name, transform.unique_name)
-                yield f"the PCollection {pcollection_id!r} comes from two transforms, {names}"
+                yield (
+                    f"the PCollection {pcollection_id!r} is the output of two transforms, {names}"
+                )
             made_by[pcollection_id] = transform_id
     for transform in run.values():
         for tag, pcollection_id in transform.inputs.items():
             if pcollection_id not in made_by:
                 yield (
-                    f"the transform {transform.unique_name!r} reads the PCollection {pcollection_id!r}"
-                    f" as {tag!r}, which no transform makes"
+                    f"the transform {transform.unique_name!r} reads the PCollection"
+                    f" {pcollection_id!r} as {tag!r}, which isn't an output of any"
+                    " transform"
                 )
     circle = around_circles(
         run, lambda one: [made_by[p] for p in run[one].inputs.values() if p in made_by]
     )
     if circle:
         waiting = sorted(run[transform_id].unique_name for transform_id in circle)[:3]
-        yield f"the transforms {', '.join(map(repr, waiting))} wait for each other in a circle"
+        yield f"the transforms {', '.join(map(repr, waiting))} form a cycle"

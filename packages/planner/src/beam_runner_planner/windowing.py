@@ -177,7 +177,7 @@ def trigger(proto: _protos.Trigger) -> Trigger:
         case "repeat":
             return Repeatedly(trigger(proto.repeat.subtrigger))
         case kind:
-            raise ValueError(f"the trigger {kind!r} is none of the model's")
+            raise ValueError(f"the trigger {kind!r} isn't a trigger of the Beam model")
 
 
 def _triggers(protos: Iterable[_protos.Trigger]) -> tuple[Trigger, ...]:

@@ -140,7 +140,7 @@ def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: 
     for told, reason in (
         (
             attrs.evolve(reply, state=None),
-            "bytes are too much to go along with what a bundle reports",
+            "bytes exceed the maximum that a bundle can report without a data store",
         ),
         (reply, "what is grouped by key, or kept by user code, lies in files between bundles"),
     ):
@@ -148,7 +148,7 @@ def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: 
         assert isinstance(ended, BundleBroke)
         assert ended.failure is not None
         assert ended.failure.transform == plan.stages["two"].spec.name
-        assert f"{reason}, and machines share no place" in ended.failure.summary
+        assert f"{reason}, but the machines share no storage" in ended.failure.summary
         assert "--data-dir" in ended.failure.summary
     little = BundleReply(BundleDone(1, 1), None, ())
     assert files.synced(little) == little

@@ -70,7 +70,7 @@ def test_error_of_a_full_or_absent_disk_is_unavailable_and_names_the_disk(number
 @pytest.mark.parametrize(
     "error",
     [
-        RowsError.damaged(JOB / "f", "row 1 has another checksum"),
+        RowsError.damaged(JOB / "f", "the checksum of row 1 doesn't match"),
         raised_from(OSError("not here"), MissingFileError("s3://b has no f")),
         MissingFileError("s3://b has no f"),
     ],

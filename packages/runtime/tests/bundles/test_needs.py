@@ -61,7 +61,7 @@ def test_a_full_disk_is_named_where_data_goes_to_a_store(
     assert trouble_here(needs) == ""
     with files_of_at_most(room):
         told = trouble_here(needs)
-    assert told.startswith(f"{scratch}, where workers keep data")
+    assert told.startswith(f"Can't write to {scratch} (")
     assert "SPARK_LOCAL_DIRS" in told
     assert list(scratch.iterdir()) == []
 
@@ -71,5 +71,5 @@ def test_a_folder_for_data_that_is_not_there_is_named(
 ) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "missing"))
     told = trouble_here(Needs(endpoint, StoreSpec(f"file://{tmp_path / 'store'}")))
-    assert told.startswith(f"{tmp_path / 'missing'}, where workers keep data")
+    assert told.startswith(f"Can't write to {tmp_path / 'missing'} (")
     assert "No such file or directory" in told

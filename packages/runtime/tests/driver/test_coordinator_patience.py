@@ -79,7 +79,7 @@ def test_outage_beyond_the_limit_ends_the_job_and_names_the_neighbour(tmp_path: 
 
 def test_damaged_file_ends_a_patient_job_at_once(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, limits=PATIENT)
-    fails_first(rig, 1, RowsError.damaged(tmp_path / "f", "row 1 has another checksum"))
+    fails_first(rig, 1, RowsError.damaged(tmp_path / "f", "the checksum of row 1 doesn't match"))
     rig.run()
     assert isinstance(rig.ledger.end, FailJob)
     assert text(rig).startswith(

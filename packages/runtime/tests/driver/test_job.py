@@ -325,7 +325,7 @@ def test_a_job_that_nobody_can_resume_fails_with_spark(new: New) -> None:
     server.spark.end()
     go_on.set()
     assert server.wait() is JobState.FAILED
-    assert "Spark has ended" in server.reason
+    assert "Spark exited" in server.reason
 
 
 # What workers ask for and say.

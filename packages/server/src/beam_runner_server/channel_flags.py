@@ -52,9 +52,10 @@ class ChannelWishes:
         name, port = self.advertised or (own or host, 0)
         if not here and is_loopback(name):
             raise ChannelError(
-                f"{master} runs bundles on other machines, for which {name} means themselves: name this"
-                " machine as they can reach it, by --channel-host and --channel-advertise, or by --spark-conf="
-                "spark.driver.host=..."
+                f"{master} runs bundles on other machines, for which {name} means"
+                " themselves: set a name under which they can reach this machine, by"
+                " --channel-host and --channel-advertise, or by"
+                " --spark-conf=spark.driver.host=..."
             )
         return ChannelPlace(host, self.port, name, port)
 
@@ -64,22 +65,27 @@ def add_channel_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--channel-host",
         metavar="HOST",
-        help="name or address to listen at for executors, which others than this machine's reach by TLS (default:"
-        " that of Spark's driver, spark.driver.bindAddress or spark.driver.host; 127.0.0.1 where Spark runs on this machine)",
+        help="host name or address at which the server listens for executors;"
+        " executors on other machines connect by TLS (default: the address of"
+        " Spark's driver, spark.driver.bindAddress or spark.driver.host; 127.0.0.1"
+        " if Spark runs on this machine)",
     )
     flag(
         "--channel-port",
         type=flag_values.port,
         default=0,
         metavar="PORT",
-        help="port to listen at for executors; 0 picks a free one (default: %(default)s)",
+        help="port at which the server listens for executors; 0 picks a free port"
+        " (default: %(default)s)",
     )
     flag(
         "--channel-advertise",
         type=flag_values.advertised,
         metavar="HOST[:PORT]",
-        help="what executors call that, where it is not what is listened at: the name of a service, say (default:"
-        " the host above, or spark.driver.host if that is all addresses, as 0.0.0.0 is; and the port above)",
+        help="host and port to which executors connect, if they differ from the"
+        " address at which the server listens; for example the name of a"
+        " Kubernetes service (default: the host above, or spark.driver.host if the"
+        " host is 0.0.0.0 or ::; and the port above)",
     )
 
 

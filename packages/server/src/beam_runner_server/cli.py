@@ -118,7 +118,7 @@ class _Signals:
     def on_orphaned(self, reason: str) -> None:
         """Stops the process as SIGTERM does, and ends it at once after a while, because its parent is gone."""
         notice(Detector.OWNER, f"the server's owner: {reason}")
-        self._say.progress(f"ends: {reason}")
+        self._say.progress(f"exits: {reason}")
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(LIMITS.orphaned_hurry_seconds)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -168,7 +168,7 @@ def _bound(settings: ServerSettings, say: _Voice) -> Server:
         server = Server(settings)
     except Unguarded as error:
         raise _CannotStart(
-            f"{error}: --allow-remote, and --token-file or --tls-client-ca"
+            f"{error}: set --allow-remote, and --token-file or --tls-client-ca"
         ) from error
     except (RunnerError, OSError) as error:
         raise _CannotStart(str(error)) from error
@@ -190,11 +190,11 @@ def _start(server: Server, signals: _Signals) -> str | None:
             if signals.received.is_set():
                 return  # a signal stopped the server, so this is no error
             if not isinstance(error, Unavailable | StoreError):
-                log.exception("the server did not start")
+                log.exception("Can't start the server")
             failures.append(str(error) or type(error).__name__)
 
     def broke(error: BaseException) -> None:
-        failures.append(f"its start ended by {type(error).__name__}: {error}")
+        failures.append(f"the start of the server failed: {type(error).__name__}: {error}")
 
     thread = start_essential(run, "start", broke)
     while thread.is_alive() and not signals.received.is_set():
@@ -218,7 +218,7 @@ def _serve(server: Server, signals: _Signals, idle_limit: float | None) -> str |
         if idle_limit is None or server.has_jobs():
             busy = time.monotonic()
         elif time.monotonic() - busy > idle_limit:
-            log.info("no job has run for %.0f seconds: that is the end", idle_limit)
+            log.info("no job has run for %.0f seconds: the server exits", idle_limit)
             return None
     return None
 

@@ -75,7 +75,7 @@ def _text(read: FileRead) -> str:
     if not read.is_relative or read.elsewhere:
         return text
     return (
-        f"{text}. The path is relative to the working directory of the workers, on this server's"
-        f" machine {os.getcwd()}, and not to the directory of the program that submits the"
-        " pipeline: give an absolute path or a URL"
+        f"{text}. The path is relative to the working directory of the workers, on this"
+        f" server's machine {os.getcwd()}, and not to the directory of the program that"
+        " submits the pipeline: use an absolute path or a URL"
     )

@@ -208,16 +208,17 @@ class PlacedJobExecutor:
                 ledger = recover(journal, lambda kept: self._limits(kept, job))
             except FormError as error:
                 raise JobRejected(
-                    "the job can't go on: what an earlier server had committed of it was written by"
-                    f" another version of this program, and this one can't read it ({error}). Run the"
-                    " job again, or finish such jobs with the version that began them"
+                    "Can't resume the job: another version of this program wrote the"
+                    f" commits of the job, and this version can't read them ({error})."
+                    " Run the job again, or finish such jobs with the version that"
+                    " started them"
                 ) from error
             files.sweep(ledger.files())
-            _LOGGER.info("job %s goes on from its last commit", job.job_id)
+            _LOGGER.info("job %s resumes from its last commit", job.job_id)
         elif job.resumed:
             raise JobRejected(
-                "the job can't go on: its journal, in which an earlier server wrote down what it "
-                "had committed, is lost"
+                "Can't resume the job: its journal, with all commits of the previous"
+                " server, is missing"
             )
         else:
             ledger = self._begin(job, self._plan(job))
@@ -233,8 +234,9 @@ class PlacedJobExecutor:
         tables = [s.spec.name for s in plan.stages.values() if s.table is not None]
         if tables and not self._placement.has_tables:
             raise JobRejected(
-                f"{tables[0]!r} is Spark's own to read or write, and this server runs jobs without Spark:"
-                " send it to one that has it"
+                f"the transform {tables[0]!r} needs Spark to read or write a table, and"
+                " this server runs jobs without Spark: submit the job to a server with"
+                " Spark"
             )
 
     def _plan(self, job: JobSpec) -> JobPlan:

@@ -55,9 +55,7 @@ def find() -> tuple[Extension, ...]:
         try:
             found.append(entry.load()())
         except Exception:
-            log.warning(
-                "the extension %s (%s) cannot be loaded", entry.name, entry.value, exc_info=True
-            )
+            log.warning("Can't load the extension %s (%s)", entry.name, entry.value, exc_info=True)
     return tuple(found)
 
 
@@ -68,6 +66,6 @@ def start(extensions: Sequence[Extension], door: Door) -> list[str]:
         try:
             told.append(extension.start(door))
         except Exception as error:
-            log.warning("an extension was not started", exc_info=True)
+            log.warning("Can't start an extension", exc_info=True)
             told.append(str(error) or type(error).__name__)
     return told

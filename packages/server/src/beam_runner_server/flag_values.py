@@ -34,7 +34,7 @@ def duration(text: str) -> float | None:
         return None
     parts = re.findall(r"(\d+(?:\.\d+)?)(d|h|ms|m|s|us|ns)", text)
     if not parts or "".join(map("".join, parts)) != text:
-        raise argparse.ArgumentTypeError(f"expected a duration as in 90s or 1h30m, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a duration such as 90s or 1h30m, got {text!r}")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
@@ -42,7 +42,7 @@ def retention(text: str) -> float:
     """Returns the seconds of a non-negative duration."""
     seconds = 0.0 if text == "0" else duration(text)
     if seconds is None:
-        raise argparse.ArgumentTypeError(f"expected a duration from 0 on, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a duration of 0 or more, got {text!r}")
     return seconds
 
 
@@ -68,7 +68,7 @@ def state_dir(text: str) -> StoreSpec | Path:
 
 def attempts(text: str) -> int:
     """Returns a number of attempts."""
-    return _from_one_on(text, "a number from 1 on")
+    return _from_one_on(text, "a number of 1 or more")
 
 
 def attempts_or_unlimited(text: str) -> int | None:
@@ -76,13 +76,13 @@ def attempts_or_unlimited(text: str) -> int | None:
     return (
         None
         if text.lower() == "unlimited"
-        else _from_one_on(text, "a number from 1 on, or unlimited")
+        else _from_one_on(text, "a number of 1 or more, or unlimited")
     )
 
 
 def cores(text: str) -> int:
     """Returns a number of cores."""
-    return _from_one_on(text, "a number of cores from 1 on")
+    return _from_one_on(text, "a number of cores of 1 or more")
 
 
 def _from_one_on(text: str, expected: str) -> int:

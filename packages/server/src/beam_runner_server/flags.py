@@ -117,7 +117,9 @@ def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
     if unknown:
         parser.error(_unknown(unknown[0], parser, program.distribution))
     if found.on_sigterm == "suspend" and found.state_dir is None:
-        parser.error("--on-sigterm=suspend needs a --state-dir from which jobs can be resumed")
+        parser.error(
+            "--on-sigterm=suspend needs a --state-dir, so that the next server can resume jobs"
+        )
     try:
         for extension in extensions:
             extension.configure(found)
@@ -125,21 +127,22 @@ def settings_of(arguments: Sequence[str], program: Program) -> ServerSettings:
         parser.error(str(error))
     if found.keep_failed_streams and found.state_dir is None:
         parser.error(
-            "--keep-failed-streams needs a --state-dir, which keeps the state beyond the server"
+            "--keep-failed-streams needs a --state-dir, so that the state outlives the server"
         )
     if found.keep_failed_streams is None:
         found.keep_failed_streams = 0.0 if found.state_dir is None else DEFAULT_RETENTION_SECONDS
     if found.sync_data and found.state_dir is None:
-        parser.error("--sync-data needs a --state-dir from which jobs can be resumed")
+        parser.error("--sync-data needs a --state-dir, so that the next server can resume jobs")
     if isinstance(found.state_dir, StoreSpec):
         if found.data_dir is None:
             parser.error(
-                f"--state-dir={found.state_dir.url} needs a --data-dir that the next server reaches, too: a store, or a"
-                " folder that machines share; this server's disk may be gone with it"
+                f"--state-dir={found.state_dir.url} needs a --data-dir that the next server can reach: set a store, or a folder"
+                " that machines share, because this server's disk can be lost with the server"
             )
         if found.artifacts_dir is not None:
             parser.error(
-                f"--artifacts-dir has no effect where --state-dir={found.state_dir.url} keeps what clients stage"
+                f"--artifacts-dir has no effect, because --state-dir={found.state_dir.url} stores the files that clients stage:"
+                " leave out --artifacts-dir"
             )
     try:
         platform = program.platform(found)
@@ -193,46 +196,46 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
         type=flag_values.port,
         default=DEFAULT_PORT,
         metavar="PORT",
-        help="port to serve at; 0 picks a free one (default: %(default)s)",
+        help="port at which the server listens for clients; 0 picks a free port (default: %(default)s)",
     )
     flag(
         "--job-host",
         default="localhost",
         metavar="HOST",
-        help="host name or address to listen at (default: %(default)s)",
+        help="host name or address at which the server listens for clients (default: %(default)s)",
     )
     flag(
         "--port-file",
         type=Path,
         metavar="FILE",
-        help="file to write HOST:PORT to once clients are answered, which is before Spark is up",
+        help="file to which the server writes HOST:PORT as soon as it accepts clients, which is before Spark is ready",
     )
     flag(
         "--parent-pid",
         type=flag_values.pid,
         metavar="PID",
-        help="process with which the server ends; it also ends when its output is a pipe that nobody"
-        " reads any more",
+        help="id of a process; the server exits after this process. The server also exits if its standard output is a pipe that"
+        " no process reads",
     )
     flag(
         "--idle-shutdown-timeout",
         type=flag_values.duration,
         metavar="DURATION",
-        help="end when no job has run for so long, as in 90s or 1h30m (default: never, as with -1)",
+        help="exit if no job has run for this duration, such as 90s or 1h30m (default: never, like -1)",
     )
     flag(
         "--log-level",
         type=lambda text: _LOG_LEVELS_ELSEWHERE.get(text.lower(), text.lower()),
         choices=_LOG_LEVELS,
         default="info",
-        help="what to log to standard error (default: %(default)s)",
+        help="lowest level of messages that the server logs to standard error (default: %(default)s)",
     )
     flag(
         "--log-kind",
         type=lambda text: _LOG_KINDS_ELSEWHERE.get(text.lower(), text.lower()),
         choices=("text", "json"),
         default="text",
-        help="form of the log's lines (default: %(default)s)",
+        help="format of log lines (default: %(default)s)",
     )
     flag(
         "--serve-http",
@@ -241,8 +244,7 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
         const=True,
         default=True,
         metavar="true|false",
-        help="whether to serve web pages about the jobs, where beam-runner-web is installed"
-        " (default: true)",
+        help="whether to serve the web pages of jobs, if beam-runner-web is installed (default: true)",
     )
 
 
@@ -250,23 +252,27 @@ def _add_guard_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--allow-remote",
         action="store_true",
-        help="allow --job-host to be an address that other machines reach; needs --token-file or"
-        " --tls-client-ca, since whoever submits a job runs code here",
+        help="allow a --job-host that other machines can reach; needs --token-file or --tls-client-ca, because every client can"
+        " run code on this machine",
     )
     flag(
         "--token-file",
         type=Path,
         metavar="FILE",
-        help="file with a token that clients must send with every call, as the metadata"
-        " 'authorization: Bearer TOKEN'",
+        help="file with a token that clients must send with every call, as the metadata 'authorization: Bearer TOKEN'",
     )
-    flag("--tls-cert", type=Path, metavar="FILE", help="PEM of the server's certificate")
-    flag("--tls-key", type=Path, metavar="FILE", help="PEM of its key")
+    flag("--tls-cert", type=Path, metavar="FILE", help="PEM file of the server's certificate")
+    flag(
+        "--tls-key",
+        type=Path,
+        metavar="FILE",
+        help="PEM file of the key of the server's certificate",
+    )
     flag(
         "--tls-client-ca",
         type=Path,
         metavar="FILE",
-        help="PEM of the authority whose certificates clients must have",
+        help="PEM file of the authority that signs client certificates; the server requires one from every client",
     )
 
 
@@ -275,29 +281,29 @@ def _add_folder_flags(flag: Callable[..., Any]) -> None:
         "--state-dir",
         type=flag_values.state_dir,
         metavar="DIR",
-        help="folder in which jobs survive the server, to be resumed by the next one with the same"
-        " folder; or s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://), for a next one on any machine, which needs a"
-        " --data-dir, too (default: a temporary folder, and jobs end with the server)",
+        help="folder that stores the state of jobs, so that the next server with the same folder can resume them; or"
+        " s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://), so that a server on any machine can resume them, which"
+        " also needs a --data-dir (default: a temporary folder, and jobs end with the server)",
     )
     flag(
         "--data-dir",
         type=flag_values.data_dir,
         metavar="URL",
-        help="where the data between stages lies: s3://BUCKET/PREFIX, gs://, az://, abfss://, hdfs://, viewfs://, or a folder that"
-        " all machines have under this path; none: they share no place, and jobs that need one fail (default:"
-        " one in the state folder where Spark runs on this machine, else none)",
+        help="location of the data between stages: s3://BUCKET/PREFIX, gs://, az://, abfss://, hdfs://, viewfs://, a folder that"
+        " all machines have under this path, or none. With none, machines share no storage, and jobs that need it fail"
+        " (default: a folder in the state folder if Spark runs on this machine, else none)",
     )
     flag(
         "--sync-data",
         action="store_true",
-        help="with a --state-dir on a local disk: what a bundle wrote is on the disk before it is"
-        " committed, so that jobs survive a power cut, too (default: they survive any process)",
+        help="with a --state-dir on a local disk: flush the output of a bundle to the disk before its commit, so that jobs"
+        " survive a power failure (default: jobs survive only the exit of processes)",
     )
     flag(
         "--artifacts-dir",
         type=Path,
         metavar="DIR",
-        help="folder for the files that clients stage (default: one in the state folder)",
+        help="folder that stores the files that clients stage (default: a folder in the state folder)",
     )
 
 
@@ -317,7 +323,7 @@ def _long(name: str) -> str:
 def _unknown(argument: str, parser: argparse.ArgumentParser, distribution: str) -> str:
     name = argument.partition("=")[0]
     if not name.startswith("-"):
-        return f"unexpected argument {argument!r}: every setting is a flag"
+        return f"unexpected argument {argument!r}: all settings are flags"
     long = _long(name)
     if long in _ELSEWHERE:
         return f"{long} needs {_ELSEWHERE[long].format(distribution=distribution)}"

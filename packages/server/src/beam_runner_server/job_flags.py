@@ -18,53 +18,49 @@ def add_job_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--on-sigterm",
         choices=("suspend", "cancel", "drain"),
-        help="what becomes of jobs when SIGTERM stops the server: they are left to the next server,"
-        " cancelled, or drained, for which the server waits (default: suspend with a --state-dir,"
-        " else cancel)",
+        help="action for running jobs when SIGTERM stops the server: suspend leaves them to the next server, cancel cancels them,"
+        " and drain drains them and waits for their end (default: suspend with a --state-dir, else cancel)",
     )
     flag(
         "--max-task-attempts",
         type=flag_values.attempts,
         default=1,
         metavar="N",
-        help="most attempts at a bundle of a bounded job whose user code raises (default: %(default)s);"
-        " a bundle that is lost with its process has 4",
+        help="maximum attempts at a bundle of a bounded job whose user code raises an exception (default: %(default)s); a bundle"
+        " that is lost with its process has 4 attempts",
     )
     flag(
         "--max-stream-attempts",
         type=flag_values.attempts_or_unlimited,
         default=None,
         metavar="N|unlimited",
-        help="most attempts at a bundle of a stream; pauses of 1 s to 2 min come between attempts"
-        " (default: unlimited)",
+        help="maximum attempts at a bundle of a streaming job, with pauses of 1 s to 2 min between attempts (default: unlimited)",
     )
     flag(
         "--outage-limit",
         type=flag_values.duration,
         default=DEFAULT_OUTAGE_SECONDS,
         metavar="DURATION",
-        help="how long a bounded job waits for a store or disk that is unavailable, before the job fails;"
-        " -1 is without limit, as it always is for streams (default: 10m)",
+        help="duration for which a bounded job waits for an unavailable store or disk before the job fails; -1 sets no limit, and"
+        " streaming jobs never have a limit (default: 10m)",
     )
     flag(
         "--keep-failed-streams",
         type=flag_values.retention,
         default=None,
         metavar="DURATION",
-        help="with a --state-dir: how long the state of a stream that failed or was cancelled is kept, as"
-        " in 36h or 7d; 0 keeps none (default: 7d)",
+        help="with a --state-dir: duration, such as 36h or 7d, for which the server retains the state of a failed or cancelled"
+        " streaming job; 0 retains no state (default: 7d)",
     )
     flag(
         "--bulk",
         choices=tuple(one.value for one in Bulk),
         default=Bulk.AUTO.value,
-        help="whether stages of bounded data are run together as one Spark job, with what goes between"
-        " them in Spark's shuffle, where a job does not say it; auto: on other machines, but for what"
-        " is known to be little (default: %(default)s)",
+        help="whether the server runs connected stages of bounded data as one Spark job, with Spark's shuffle between them,"
+        " unless the job sets this option; auto does so on other machines, except for small data (default: %(default)s)",
     )
     flag(
         "--hide-elements",
         action="store_true",
-        help="leave the element that was processed out of the errors of jobs (what user code puts"
-        " into its exceptions stays)",
+        help="omit the processed element from the errors of jobs; the text of exceptions in user code stays",
     )

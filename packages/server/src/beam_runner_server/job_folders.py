@@ -68,8 +68,9 @@ class JobFolders:
     def without_place(self, master: str) -> JobFolders:
         """Returns a copy without a shared store, for bundles on other machines, and logs a warning."""
         _LOGGER.warning(
-            "%s runs bundles on other machines, and no --data-dir says where they find data between stages: bounded"
-            " stages hand it on through Spark's shuffle, and jobs that need such a place fail",
+            "%s runs bundles on other machines, and no --data-dir names storage that"
+            " they share: bounded stages pass their data through Spark's shuffle, and"
+            " jobs that need shared storage fail",
             master,
         )
         return attrs.evolve(self, spec=NO_STORE)
@@ -98,4 +99,6 @@ def _remove_but(spec: StoreSpec, parts: Collection[str]) -> None:
         store = spec.open()
         store.delete([name for name in store.names() if name.split("/", 1)[0] not in parts])
     except StoreError as error:
-        _LOGGER.warning("what ended jobs have left in the store stays for now: %s", error)
+        _LOGGER.warning(
+            "Can't remove data of finished jobs from the store; the server will retry: %s", error
+        )

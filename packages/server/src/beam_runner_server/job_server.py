@@ -131,7 +131,7 @@ class Server:
         try:
             return story(self._store.journal(job_id), bundle)
         except (JournalError, FormError) as error:
-            raise NotReady(f"the journal of job {job_id} can't be read: {error}") from error
+            raise NotReady(f"Can't read the journal of job {job_id}: {error}") from error
 
     def _elsewhere(self) -> Elsewhere | None:
         state = self._state
@@ -250,7 +250,7 @@ class Server:
             if self._stopped:
                 return
             self._stopped = True
-            self._answer_waiting_jobs(RuntimeError("the server is stopping"))
+            self._answer_waiting_jobs(RuntimeError("the server is shutting down"))
             if self._state is not None:
                 self._state.hurry(LIMITS.server_state_seconds)
             self._job_server.stop(grace=LIMITS.server_jobs_seconds)
@@ -337,5 +337,5 @@ def _guard(settings: ServerSettings) -> Guard:
         client_authority=settings.tls_client_ca,
     )
     if guard.allow_remote and guard.token and not guard.certificate:
-        log.warning("without --tls-cert the token and all data cross the network in the clear")
+        log.warning("without --tls-cert, the token and all data cross the network unencrypted")
     return guard

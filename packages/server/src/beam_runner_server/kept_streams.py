@@ -71,7 +71,11 @@ class KeptStreams:
             if job_id not in kept and job_id not in unfinished:
                 remove(job_id)
                 self._store.journal(job_id).delete()
-                _LOGGER.info("job %s: its state is removed, as --keep-failed-streams says", job_id)
+                _LOGGER.info(
+                    "job %s: removed the state, because the duration of"
+                    " --keep-failed-streams is over",
+                    job_id,
+                )
 
     def _run(
         self, remove: Callable[[str], None], unfinished: Callable[[], Collection[str]]
@@ -81,6 +85,8 @@ class KeptStreams:
                 self.remove_expired(remove, unfinished())
             except Exception:
                 # The next round, or the next server, tries again.
-                _LOGGER.exception("the state of streams that ended can't be removed for now")
+                _LOGGER.exception(
+                    "Can't remove the state of finished streaming jobs; the server will retry"
+                )
             if self._stopping.wait(_LOOK_SECONDS):
                 return

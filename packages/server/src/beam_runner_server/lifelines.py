@@ -34,14 +34,14 @@ def watch(output: int, process: int | None, on_end: Callable[[str], None]) -> No
     with contextlib.suppress(OSError):
         if stat.S_ISFIFO(os.fstat(output).st_mode):
             ends.register(output, 0)  # poll always reports errors
-            named[output] = "nobody reads its output any more"
+            named[output] = "no process reads the server's standard output"
     if process is not None:
         try:
             file = os.pidfd_open(process)
         except OSError as error:
-            raise AlreadyGone(f"the process {process} is not there") from error
+            raise AlreadyGone(f"the process {process} doesn't exist") from error
         ends.register(file, select.POLLIN)
-        named[file] = f"the process {process} has ended"
+        named[file] = f"the process {process} exited"
     if not named:
         return
 
@@ -50,5 +50,5 @@ def watch(output: int, process: int | None, on_end: Callable[[str], None]) -> No
         on_end(named[gone])
 
     start_essential(
-        wait, "lifelines", lambda error: on_end(f"it can't watch what it was to end with: {error}")
+        wait, "lifelines", lambda error: on_end(f"Can't watch the owner of the server: {error}")
     )

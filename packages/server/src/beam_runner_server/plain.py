@@ -79,8 +79,8 @@ class PlainProgram:
     name: str = "beam-runner-jobserver"
     distribution: str = "beam-runner-server"
     description: str = (
-        "Serves the Beam Job API and runs the jobs in plain processes of this machine. `story JOB BUNDLE` prints what the"
-        " journal of a job says about a bundle."
+        "Serves the Beam Job API and runs jobs in plain processes on this machine."
+        " `story JOB BUNDLE` prints the journal's records of a bundle of a job."
     )
     commands: Mapping[str, Callable[[Sequence[str]], int]] = attrs.field(
         factory=lambda: {story_command.NAME: story_command.command_of("beam-runner-jobserver")}
@@ -99,7 +99,7 @@ class PlainProgram:
             type=flag_values.cores,
             default=os.cpu_count() or 1,
             metavar="CORES",
-            help="how many cores jobs may use (default: all of this machine)",
+            help="number of cores that jobs can use (default: all cores of this machine)",
         )
 
     def platform(self, found: argparse.Namespace) -> Platform:

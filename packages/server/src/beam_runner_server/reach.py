@@ -20,7 +20,8 @@ def out_of_reach(job: JobSpec, elsewhere: Collection[str]) -> str:
         return ""
     host = min(elsewhere)
     return (
-        "--environment_type=LOOPBACK runs user code in the program that submits the job, which workers look for on their"
-        f" own machines ({host}, for one): leave it out for the default environment, or name PROCESS, DOCKER or"
-        " EXTERNAL with what those machines have"
+        "--environment_type=LOOPBACK runs user code in the program that submits the"
+        f" job, but workers on other machines, such as {host}, can't reach that program:"
+        " leave the option out for the default environment, or set PROCESS, DOCKER or"
+        " EXTERNAL with an environment that those machines have"
     )

@@ -36,8 +36,9 @@ def counted_start(folder: Path) -> Iterator[None]:
     if ends >= _SUDDEN_ENDS:
         count.unlink(missing_ok=True)
         raise JobRejected(
-            f"{ends} servers ended suddenly, one after the other, while they started this job, so it is "
-            "not started again; their logs and the system's tell of what they died, such as memory",
+            f"{ends} servers in a row crashed while they started this job, so this"
+            " server doesn't start it; look for the cause, such as too little memory,"
+            " in their logs and in the system's log",
             unsupported=False,
         )
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,8 +13,10 @@ import attrs
 
 NAME = "story"
 _DESCRIPTION = (
-    "Prints everything that the journal of a job says about one bundle: when it was planned, the lane of each attempt,"
-    " failures, the commit, and the data that it read and wrote. Asks the server that runs the job, or keeps its state."
+    "Prints all records of one bundle in the journal of a job: the time of its"
+    " planning, the lane of each attempt, failures, the commit, and the data that the"
+    " bundle read and wrote. Requests the records from the server that runs the job or"
+    " stores its state."
 )
 
 
@@ -51,7 +53,9 @@ def main(program: str, arguments: Sequence[str]) -> int:
 
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"{program} {NAME}", description=_DESCRIPTION)
-    parser.add_argument("job_id", metavar="JOB", help="id of the job, as `JobClient.jobs` lists it")
+    parser.add_argument(
+        "job_id", metavar="JOB", help="id of the job, as `JobClient.jobs` returns it"
+    )
     parser.add_argument("bundle", metavar="BUNDLE", type=int, help="number of the bundle")
     parser.add_argument(
         "--job-endpoint",
@@ -60,13 +64,16 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="address of the job server (default: %(default)s)",
     )
     parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="file with the token of a guarded server"
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with the token of a server that requires one",
     )
     parser.add_argument(
         "--tls-ca",
         type=Path,
         metavar="FILE",
-        help="PEM file of the authority that signed the server's certificate; turns TLS on",
+        help="PEM file of the authority that signed the server's certificate; enables TLS",
     )
     parser.add_argument("--json", action="store_true", help="print the record as JSON")
     return parser

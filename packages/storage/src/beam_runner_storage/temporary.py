@@ -149,11 +149,11 @@ def _join(folder: Path) -> int:
             # A process that holds the lock exclusively is about to remove the folder.
             fcntl.flock(lock, fcntl.LOCK_SH)
             if os.fstat(lock).st_uid != os.geteuid():
-                raise PermissionError(f"{path} is another user's")
+                raise PermissionError(f"{path} belongs to another user")
             if _is_named(lock, path):
                 folder.mkdir(mode=0o700, exist_ok=True)
                 if not _is_own_folder(folder):
-                    raise PermissionError(f"{folder} is no folder of this user's")
+                    raise PermissionError(f"{folder} isn't a folder of this user")
                 return lock
         except BaseException:
             os.close(lock)
@@ -188,10 +188,10 @@ def _held(path: Path) -> Iterator[None]:
     try:
         found = os.fstat(lock)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            raise PermissionError(f"{path} is no lock of this user's")
+            raise PermissionError(f"Lock file {path} belongs to another user")
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not _is_named(lock, path):
-            raise FileNotFoundError(f"{path} was removed meanwhile")
+            raise FileNotFoundError(f"{path} was removed in the meantime")
         yield
     finally:
         os.close(lock)
@@ -211,7 +211,7 @@ def _remove(folder: Path) -> bool:
         if _is_own_folder(folder):
             shutil.rmtree(folder, ignore_errors=True)
     if os.path.lexists(folder):
-        log.warning("%s can't be removed; the next server tries again", folder)
+        log.warning("Can't remove %s; the next server retries", folder)
         return False
     _lock_of(folder).unlink(missing_ok=True)
     return True

@@ -76,7 +76,7 @@ def test_a_damaged_page_sets_the_file_aside_as_it_is(path, page):
         assert count(connection) == 0
     kept = path.with_name("some.sqlite.damaged-1")
     assert f"{path} is damaged" in damage
-    assert damage.endswith(f"it is kept as {kept}")
+    assert damage.endswith(f"is stored as {kept}")
     assert kept.read_bytes() == bytes(content)
     assert open_and_close(path) is None
 
@@ -102,14 +102,14 @@ def test_a_file_of_another_program_stays_as_it_is(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE precious (content)")
     before = path.read_bytes()
-    with pytest.raises(StorageError, match="another program, or another version"):
+    with pytest.raises(StorageError, match="another program, or by another version"):
         open_database(path, SCHEMA, durable=True)
     assert path.read_bytes() == before
 
 
 def test_a_file_that_cannot_be_read_is_no_damage(path):
     path.mkdir()
-    with pytest.raises(StorageError, match="cannot be opened"):
+    with pytest.raises(StorageError, match="Can't open"):
         open_database(path, SCHEMA, durable=True)
     assert path.is_dir()
 
@@ -126,8 +126,8 @@ def test_a_folder_has_one_holder_at_a_time(tmp_path):
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     file = tmp_path / "file"
     file.touch()
-    with pytest.raises(StorageError, match=f"cannot use {file} as state folder: it is there"):
+    with pytest.raises(StorageError, match=f"Can't use {file} as state folder: the path exists"):
         hold_folder(file, "lock", "state")
     below = file / "folder"
-    with pytest.raises(StorageError, match=f"cannot use {below} as state folder: Not a direc"):
+    with pytest.raises(StorageError, match=f"Can't use {below} as state folder: Not a direc"):
         hold_folder(below, "lock", "state")

@@ -157,7 +157,7 @@ def test_a_commit_that_is_not_the_one_that_was_begun_is_told(path, tmp_path):
     other = seal_lines(path)[1].split()
     seal = Seal(int(begun.split()[0], 16), int(begun.split()[1]), int(other[2]), int(other[3], 16))
     killed.with_name(killed.name + SEAL_SUFFIX).write_bytes(done + seal.line)
-    assert damage_of(killed) == "its last change is not the one that was sealed"
+    assert damage_of(killed) == "the last change differs from the sealed change"
 
 
 def test_a_commit_that_fails_is_not_begun(path):
@@ -201,7 +201,7 @@ def test_an_older_copy_is_told_and_once(path, tmp_path):
         texts.put(2, "three")
     shutil.copy(older, path)
     with opened(path) as texts:
-        assert texts.damage == "it lacks the last 2 changes"
+        assert texts.damage == "the last 2 changes are missing"
         texts.seals.renew(texts.connection, checksums(texts.connection))
         texts.put(1, "two")
     assert damage_of(path) is None
@@ -213,7 +213,7 @@ def test_a_database_that_is_not_the_one_of_its_seal_is_told(path, tmp_path):
         with opened(made) as texts:
             texts.put(1, "one")
     shutil.copy(other, path)
-    assert damage_of(path) == "its seal is that of another file"
+    assert damage_of(path) == "the seal file belongs to another database"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"damaged", b"0 0 0 0 0\n", b"\0" * 100])
@@ -225,7 +225,7 @@ def test_a_seal_that_is_no_more_is_told(path, content):
         seal.unlink()
     else:
         seal.write_bytes(content)
-    assert damage_of(path).startswith("its seal is")
+    assert damage_of(path).startswith("the seal file is")
 
 
 def test_a_seal_without_its_database_is_told_and_kept(path):

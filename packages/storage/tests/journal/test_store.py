@@ -76,7 +76,9 @@ class TestEpochs:
         taker = Store(tmp_path, durable=False)
         assert taker.epoch == 2
         for late in (lambda: journal.append([b"late"]), lambda: journal.snapshot(b"late")):
-            with pytest.raises(JournalFenced, match="this one is epoch 1, that one 2"):
+            with pytest.raises(
+                JournalFenced, match="this server has epoch 1, and the other server has epoch 2"
+            ):
                 late()
         with pytest.raises(JournalFenced):
             journal.delete()
@@ -102,7 +104,7 @@ class TestDamage:
         (sentence,) = store.damage
         kept = written / f"{FILE}.damaged-1"
         assert str(kept) in sentence
-        assert "cannot be resumed" in sentence
+        assert "can't be resumed" in sentence
         assert kept.read_bytes() == content
         assert store.job_ids() == ()
         store.journal("a").append([b"1"])
@@ -156,14 +158,14 @@ class TestDamage:
     def test_a_missing_file_is_reported(self, written: Path) -> None:
         (written / FILE).unlink()
         store = Store(written, durable=False)
-        assert f"is missing, but not {FILE}{SEAL_SUFFIX}" in store.damage[0]
+        assert f"is missing, but {FILE}{SEAL_SUFFIX}" in store.damage[0]
         store.close()
 
     def test_a_missing_file_without_its_seal_is_reported(self, written: Path) -> None:
         (written / FILE).unlink()
         (written / f"{FILE}{SEAL_SUFFIX}").unlink()
         store = Store(written, durable=False)
-        assert "is missing, though this folder has been used before" in store.damage[0]
+        assert "is missing, although a server has used this folder before" in store.damage[0]
         store.close()
 
     def test_a_log_without_its_file_is_not_mixed_in(self, tmp_path: Path) -> None:
@@ -178,7 +180,7 @@ class TestDamage:
     def test_where_a_journal_is_gone_none_can_be_trusted(self, written: Path) -> None:
         edit(written, "DELETE FROM journals WHERE journal = 1")
         store = Store(written, durable=False)
-        assert "1 jobs are in it, and not 2" in store.damage[0]
+        assert "the database has 1 jobs; expected 2" in store.damage[0]
         assert "job b " in store.damage[1]
         assert store.job_ids() == ()
         store = reopen(store, written)
@@ -192,7 +194,7 @@ class TestDamage:
         store.close()
         (written / FILE).write_bytes(old)
         store = Store(written, durable=False)
-        assert "it lacks the last 1 changes" in store.damage[0]
+        assert "the last 1 changes are missing" in store.damage[0]
         assert ["job a " in store.damage[1], "job b " in store.damage[2]] == [True, True]
         assert store.job_ids() == ()
         store = reopen(store, written)
@@ -202,7 +204,7 @@ class TestDamage:
     def test_a_missing_seal_is_reported_and_the_jobs_go_on(self, written: Path) -> None:
         (written / f"{FILE}{SEAL_SUFFIX}").unlink()
         store = Store(written, durable=False)
-        assert "its seal is missing" in store.damage[0]
+        assert "the seal file is missing" in store.damage[0]
         assert store.job_ids() == ("a", "b")
         store = reopen(store, written)
         assert store.damage == ()

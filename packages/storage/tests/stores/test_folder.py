@@ -47,7 +47,7 @@ def test_put_disk_refuses_leaves_nothing_and_names_the_store(
 
     monkeypatch.setattr("shutil.copyfile", full)
     store = StoreSpec(f"file://{tmp_path}/store").open()
-    with pytest.raises(StoreError, match=r"file:///.*/store does not take file: No space left"):
+    with pytest.raises(StoreError, match=r"file:///.*/store failed to write file: No space left"):
         store.put("file", tmp_path / "source")
     assert list(store.names()) == []
 
@@ -55,7 +55,7 @@ def test_put_disk_refuses_leaves_nothing_and_names_the_store(
 def test_delete_file_that_can_not_be_removed_keeps_no_other_one(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="does not remove folder"):
+    with pytest.raises(StoreError, match="failed to delete folder"):
         StoreSpec(str(tmp_path)).open().delete(["folder", "file"])
     assert not (tmp_path / "file").exists()
 

@@ -49,18 +49,18 @@ def test_a_namenode_that_is_away_is_asked_for_as_long_as_it_was_said(
     began = time.monotonic()
     said = told(StoreSpec(f"hdfs://{nobody}/data"), patience)
     assert time.monotonic() - began > patience / 2
-    assert f"hdfs://{nobody}/data does not tell what it has: " in said
+    assert f"hdfs://{nobody}/data failed to list its files: " in said
     assert "Connection refused" in said
-    assert "the one for clients" in said
+    assert "the port for clients" in said
 
 
 def test_who_never_answers_is_not_waited_for_without_end(listening: str) -> None:
     said = told(StoreSpec(f"hdfs://{listening}/data"))
-    assert "did not answer within 1 s; either no namenode is up there" in said
+    assert "no response within 1 s; either no namenode is running" in said
 
 
 def test_the_probe_tells_what_it_could_not_write(nobody: str) -> None:
-    with pytest.raises(StoreError, match="does not take .*Connection refused"):
+    with pytest.raises(StoreError, match="failed to write .*Connection refused"):
         probe(StoreSpec(f"hdfs://{nobody}/data"))
 
 
@@ -70,7 +70,7 @@ def test_a_name_service_that_nobody_knows_is_told_with_where_it_was_looked_for(
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     said = told(StoreSpec("hdfs://production/data"))
     assert "hdfs://production/data can't be used: " in said
-    assert f"knows this name service (it is {tmp_path})" in said
+    assert f"defines this name service (it is {tmp_path})" in said
     monkeypatch.delenv("HADOOP_CONF_DIR")
     assert "(it is not set)" in told(StoreSpec("hdfs://production/data"))
 
@@ -96,22 +96,22 @@ RPC = 'RPCError("org.apache.hadoop.{}", "{}\\n\\tat org.apache.hadoop.X.y(X.java
     [
         (
             RuntimeError(RPC.format("security.AccessControlException", 'no \\"x\\".')),
-            'AccessControlException: no "x"; that user needs leave',
+            'AccessControlException: no "x"; the user needs permission',
             False,
         ),
         (
             RuntimeError(RPC.format("hdfs.server.namenode.SafeModeException", "Not now.")),
-            "SafeModeException: Not now; hdfs dfsadmin -safemode get",
+            "SafeModeException: Not now; wait for the end of safe mode",
             True,
         ),
         (
             RuntimeError(RPC.format("ipc.StandbyException", "Not I.")),
-            "StandbyException: Not I; no namenode that is named is the active one",
+            "StandbyException: Not I; the URL names no active namenode",
             True,
         ),
         (
             RuntimeError(RPC.format("hdfs.protocol.DSQuotaExceededException", "Full.")),
-            "DSQuotaExceededException: Full; the quota of a folder above is used up",
+            "DSQuotaExceededException: Full; the quota of a parent folder is exhausted",
             False,
         ),
         (
@@ -119,10 +119,10 @@ RPC = 'RPCError("org.apache.hadoop.{}", "{}\\n\\tat org.apache.hadoop.X.y(X.java
             "kinit",
             False,
         ),
-        (RuntimeError("NoSASLMechanism"), "NoSASLMechanism; this HDFS wants Kerberos", False),
+        (RuntimeError("NoSASLMechanism"), "NoSASLMechanism; this HDFS requires Kerberos", False),
         (RuntimeError(RPC.format("Unheard", "Why?")), "Unheard: Why?", True),
-        (NoAnswerError("it did not answer within 1 s"), "no namenode is up there", True),
-        (OSError("reset by peer"), "reset by peer; either no namenode is up there", True),
+        (NoAnswerError("no response within 1 s"), "no namenode is running", True),
+        (OSError("reset by peer"), "reset by peer; either no namenode is running", True),
         (OSError(28, "No space left on device"), "No space left on device", False),
     ],
     ids=lambda it: "",

@@ -15,7 +15,7 @@ def test_what_is_put_is_refused_and_how_large_it_is_told(tmp_path: Path) -> None
     source = tmp_path / "source"
     source.write_bytes(bytes(40_000))
     store = NO_STORE.open()
-    with pytest.raises(NoPlaceError, match="40,000 bytes are too much .* --data-dir s3://"):
+    with pytest.raises(NoPlaceError, match="40,000 bytes exceed the maximum .* --data-dir s3://"):
         store.put("data", source)
     with pytest.raises(MissingFileError, match="data"):
         store.fetch("data", tmp_path / "target")

@@ -119,7 +119,7 @@ def test_what_nobody_waits_for_is_kept_when_the_server_ends(open_server: Opening
     server.add("a", "b")
     server.log.close()
     assert open_server().texts == ["a", "b"]
-    with pytest.raises(LogFailed, match="has ended"):
+    with pytest.raises(LogFailed, match="has stopped"):
         server.commit("late")
 
 
@@ -239,7 +239,7 @@ class TestDamage:
 
     def refused(self, written: MemoryStore, open_server: Opening, reason: str) -> None:
         before = dict(written.files)
-        with pytest.raises(LogFailed, match=f"the state in memory can't be taken over: {reason}"):
+        with pytest.raises(LogFailed, match=f"Can't take over the state in memory: {reason}"):
             open_server()
         assert written.files == before
 
@@ -247,7 +247,7 @@ class TestDamage:
         self, written: MemoryStore, open_server: Opening
     ) -> None:
         del written.files[LogPosition(1, 3).name]
-        self.refused(written, open_server, "it lacks entries/00000001/000000000003")
+        self.refused(written, open_server, "the stored log lacks entries/00000001/000000000003")
 
     def test_an_entry_that_was_changed_is_told(
         self, written: MemoryStore, open_server: Opening
@@ -260,7 +260,7 @@ class TestDamage:
         self, written: MemoryStore, open_server: Opening
     ) -> None:
         written.files[LogPosition(1, 3).name] = written.files[LogPosition(1, 2).name]
-        self.refused(written, open_server, f"{LogPosition(1, 3).name} does not follow")
+        self.refused(written, open_server, f"{LogPosition(1, 3).name} doesn't follow")
 
     def test_a_base_that_was_changed_is_told(
         self, written: MemoryStore, open_server: Opening
@@ -278,13 +278,13 @@ class TestAStoreThatFails:
         server = open_server(line)
         line.share = 1.0
         committing = start_helper(lambda: server.commit("a"), "commit")
-        wait_until(lambda: "jobs wait until their commits are taken" in caplog.text)
+        wait_until(lambda: "jobs wait until the store accepts their commits" in caplog.text)
         committing.join(0.2)
         assert committing.is_alive()
         line.share = 0.0
         committing.join(SECONDS)
         assert not committing.is_alive()
-        assert "the state store at memory takes commits again" in caplog.text
+        assert "the state store at memory accepts commits again" in caplog.text
         assert open_server(line.store).texts == ["a"]
 
     @pytest.mark.parametrize("answers", [True, False])
@@ -307,7 +307,7 @@ class TestAStoreThatFails:
         with pytest.raises(LogAway) as raised:
             server.log.wait(0.1)
         assert raised.value.place == "the state store at memory"
-        reason = "connection refused" if answers else "it has not answered for 0 s"
+        reason = "connection refused" if answers else "no response for 0 s"
         assert raised.value.reason == reason
         back.set()
         server.log.wait(SECONDS)
@@ -318,7 +318,7 @@ class TestAStoreThatFails:
         server = open_server(line)
         line.share = 1.0
         server.log.hurry(0.05)
-        with pytest.raises(LogFailed, match="connection reset by peer|has not answered"):
+        with pytest.raises(LogFailed, match="connection reset by peer|has not responded"):
             server.commit("a")
         line.share = 0.0
         with pytest.raises(LogFailed):
@@ -331,7 +331,9 @@ class TestAStoreThatFails:
         server = open_server(store)
         monkeypatch.setattr(MemoryStore, "create", lambda *_: never.wait(SECONDS))
         server.log.hurry(0.05)
-        with pytest.raises(LogFailed, match="the server stops, and the state store at memory has"):
+        with pytest.raises(
+            LogFailed, match="the server is shutting down, and the state store at memory has"
+        ):
             server.commit("a")
         never.set()
 
@@ -343,7 +345,7 @@ class TestAStoreThatFails:
 
         server = open_server(MemoryStore())
         monkeypatch.setattr(MemoryStore, "create", broken)
-        with pytest.raises(LogFailed, match="the log in memory has broken off"):
+        with pytest.raises(LogFailed, match="the log in memory failed"):
             server.commit("a")
 
     @pytest.mark.parametrize("seed", range(ROUNDS))

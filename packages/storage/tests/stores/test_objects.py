@@ -104,7 +104,7 @@ def test_a_bucket_that_is_not_there_is_named(
     if not spec.url.startswith("s3:"):
         pytest.skip("a folder is made")
     with pytest.raises(
-        StoreError, match="s3://missing/x/probe does not take .*: NoSuchBucket: "
+        StoreError, match="s3://missing/x/probe failed to write .*: NoSuchBucket: "
     ) as told:
         probe(StoreSpec("s3://missing/x"))
     assert len(str(told.value).splitlines()) == 1
@@ -121,7 +121,9 @@ def test_a_store_that_is_away_is_asked_for_as_long_as_it_was_said(
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("AWS_ENDPOINT_URL", nowhere)
         began = time.monotonic()
-        with pytest.raises(StoreError, match=f"does not take file: .*{nowhere}.*after .* retries"):
+        with pytest.raises(
+            StoreError, match=f"failed to write file: .*{nowhere}.*after .* retries"
+        ):
             put(StoreSpec("s3://bucket/x").open(patience), tmp_path, "file", b"x")
     assert patience <= time.monotonic() - began < 60
 
@@ -129,9 +131,14 @@ def test_a_store_that_is_away_is_asked_for_as_long_as_it_was_said(
 @pytest.mark.parametrize(
     ("status", "code", "message", "remedy"),
     [
-        (403, "AccessDenied", "Access Denied.", "leave to write, read, list and remove"),
+        (403, "AccessDenied", "Access Denied.", "permission to write, read, list and delete"),
         (400, "ExpiredToken", "The provided token has expired.", "get new credentials"),
-        (403, "RequestTimeTooSkewed", "The times differ too much.", "set this machine's clock"),
+        (
+            403,
+            "RequestTimeTooSkewed",
+            "The times differ too much.",
+            "set the clock of this machine",
+        ),
         (403, "Unheard", "Nobody knows why.", ""),
     ],
     ids=["may only be read", "expired token", "wrong clock", "what is not known here"],
@@ -163,7 +170,7 @@ def test_what_a_store_refuses_is_told_at_once_in_its_words_with_what_to_do(
         server.shutdown()
     (once,) = asked
     assert len(once) > 0
-    said = rf"s3://bucket/x/probe does not take \w+: {code}: {re.escape(message[:-1])}"
+    said = rf"s3://bucket/x/probe failed to write \w+: {code}: {re.escape(message[:-1])}"
     assert re.fullmatch(said + (f"; .*{remedy}.*" if remedy else ""), str(told.value))
 
 
@@ -179,13 +186,19 @@ def test_who_has_no_credentials_is_told_so() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("ftp://host/x", "ftp:// is no store"),
-        ("s3:///x", "not of the form s3://BUCKET/PREFIX"),
-        ("s3://bucket/x?sig=hunter2", "x is not of the form"),
-        ("s3://key:hunter2@bucket/x", "s3://BUCKET/PREFIX has no password in it"),
-        ("file://here/x", "not of the form file:///FOLDER"),
-        ("hdfs:///x", "not of the form hdfs://NAMENODE:PORT/FOLDER or hdfs://NAMESERVICE/FOLDER"),
-        ("viewfs:///x", "not of the form viewfs://CLUSTER/FOLDER"),
+        ("ftp://host/x", "ftp:// isn't a supported data store"),
+        ("s3:///x", "doesn't have the form s3://BUCKET/PREFIX"),
+        ("s3://bucket/x?sig=hunter2", "x doesn't have the form"),
+        (
+            "s3://key:hunter2@bucket/x",
+            "remove the password from the URL; expected s3://BUCKET/PREFIX",
+        ),
+        ("file://here/x", "doesn't have the form file:///FOLDER"),
+        (
+            "hdfs:///x",
+            "doesn't have the form hdfs://NAMENODE:PORT/FOLDER or hdfs://NAMESERVICE/FOLDER",
+        ),
+        ("viewfs:///x", "doesn't have the form viewfs://CLUSTER/FOLDER"),
     ],
 )
 def test_what_is_no_store_is_refused(text: str, says: str) -> None:

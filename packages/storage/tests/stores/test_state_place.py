@@ -40,7 +40,9 @@ def test_a_store_that_only_pretends_is_refused(
         return True
 
     monkeypatch.setattr(type(spec.open()), "create", replace)
-    with pytest.raises(StoreError, match="lets several servers make the same file: .* or a folder"):
+    with pytest.raises(
+        StoreError, match="lets several servers create the same file: .* or to a folder"
+    ):
         StatePlace(spec)
     assert list(spec.open().names()) == []
 

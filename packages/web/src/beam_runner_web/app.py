@@ -166,7 +166,7 @@ class _Site:
         job_id = request.path_params["job_id"]
         state = self._watches.client.state(job_id).state
         if state.is_terminal:
-            text = f"The job has ended already ({state.name}), and can't be {what} any more."
+            text = f"The job has already finished ({state.name}) and can't be {what}."
             raise HTTPException(409, text)
         call(job_id)
         return RedirectResponse(self._renderer.link("/jobs/{}", job_id).unescape(), 303)
@@ -195,16 +195,20 @@ class _Site:
         if error.code == "NOT_FOUND" and "job_id" in request.path_params:
             await self._in_thread(self._watches.forget, request.path_params["job_id"])
         title = {
-            "NOT_FOUND": "There is no such job",
-            "UNAVAILABLE": "The job server does not answer",
-            "UNIMPLEMENTED": "This job server does not do that",
-        }.get(error.code, "The job server refused")
+            "NOT_FOUND": "The job doesn't exist",
+            "UNAVAILABLE": "The job server doesn't respond",
+            "UNIMPLEMENTED": "This job server doesn't support this action",
+        }.get(error.code, "The job server rejected the request")
         return self._error(request, status_of(error), title, error.text)
 
     async def http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        titles = {404: "There is no such page", 409: "That came too late", 405: "Not that way"}
-        title = titles.get(error.status_code, "That did not work")
+        titles = {
+            404: "The page doesn't exist",
+            409: "The request came too late",
+            405: "Not that way",
+        }
+        title = titles.get(error.status_code, "The request failed")
         response = self._error(request, error.status_code, title, error.detail)
         response.headers.update(error.headers or {})
         return response

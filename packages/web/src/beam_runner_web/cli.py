@@ -26,13 +26,15 @@ PROGRAM = "beam-runner-web"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serves the pages until SIGTERM or SIGINT; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog=PROGRAM, description="Pages about the jobs of a Beam job server.", allow_abbrev=False
+        prog=PROGRAM,
+        description="Serves web pages about the jobs of a Beam job server.",
+        allow_abbrev=False,
     )
     parser.add_argument(
         "--job-endpoint",
         required=True,
         metavar="HOST:PORT",
-        help="the job server, as pipelines are sent to with --job_endpoint",
+        help="address of the job server, as in --job_endpoint of pipelines",
     )
     _add_job_flags(parser.add_argument)
     add_flags(parser)
@@ -55,12 +57,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _add_job_flags(flag: Callable[..., Any]) -> None:
-    flag("--job-token-file", type=Path, metavar="FILE", help="the token of a guarded job server")
-    flag("--job-tls", action="store_true", help="the job server has a certificate known to all")
-    ca = "PEM of the job server's authority; means --job-tls"
+    flag(
+        "--job-token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with the token of the job server, if the server requires one",
+    )
+    flag(
+        "--job-tls",
+        action="store_true",
+        help="use TLS; a well-known authority has signed the job server's certificate",
+    )
+    ca = "PEM file of the authority that signed the job server's certificate; implies --job-tls"
     flag("--job-tls-ca", type=Path, metavar="FILE", help=ca)
-    flag("--job-tls-cert", type=Path, metavar="FILE", help="PEM of a certificate of one's own")
-    flag("--job-tls-key", type=Path, metavar="FILE", help="PEM of its key")
+    flag("--job-tls-cert", type=Path, metavar="FILE", help="PEM file of the client's certificate")
+    flag(
+        "--job-tls-key",
+        type=Path,
+        metavar="FILE",
+        help="PEM file of the key of the client's certificate",
+    )
 
 
 def _credentials(found: argparse.Namespace) -> Credentials:

@@ -59,12 +59,12 @@ class WebExtension:
         )
         if door.guarded and not settings.token:
             raise WebError(
-                "its jobs are not shown in a browser: the server asks for certificates, so its pages "
-                "need a token, in a file that --web-token-file names"
+                "Can't show jobs in a browser: the server requires client"
+                " certificates, so its web pages need a token; set --web-token-file"
             )
         self._server = WebServer(settings)
         self._server.start()
-        asks = ", for who knows the token" if settings.token else ""
+        asks = ", and require the token" if settings.token else ""
         return f"its jobs are shown at {self._server.url}{asks}"
 
     def stop(self) -> None:

@@ -15,14 +15,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--web-port",
         type=_port,
         metavar="PORT",
-        help=f"port of the web interface; 0 picks a free one (default: {DEFAULT_PORT}, or a free one"
-        " where that is taken)",
+        help=f"port of the web pages; 0 picks a free port (default: {DEFAULT_PORT}, or"
+        " a free port if that port is in use)",
     )
     group.add_argument(
         "--web-host",
         default="localhost",
         metavar="HOST",
-        help="where it listens (default: %(default)s); another than this machine alone needs"
+        help="host name or address at which the web pages are served (default:"
+        " %(default)s); an address that other machines can reach needs"
         " --web-token-file",
     )
     group.add_argument(
@@ -30,22 +31,25 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a name under which browsers may ask, beside localhost; may be repeated",
+        help="host name that browsers can use for the web pages, in addition to"
+        " localhost; can be repeated",
     )
     group.add_argument(
         "--web-token-file",
         type=Path,
         metavar="FILE",
-        help="file that holds the token which browsers and scripts must show",
+        help="file with the token that browsers and scripts must send",
     )
     group.add_argument(
         "--web-root-path",
         default="",
         metavar="PATH",
-        help="the path under which a proxy shows the web interface (default: none)",
+        help="path under which a proxy serves the web pages (default: none)",
     )
     group.add_argument(
-        "--web-read-only", action="store_true", help="show jobs, but let nobody end them"
+        "--web-read-only",
+        action="store_true",
+        help="show jobs, but don't let users cancel or drain them",
     )
 
 

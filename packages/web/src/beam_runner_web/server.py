@@ -29,14 +29,14 @@ class WebServer:
     def __init__(self, settings: WebSettings) -> None:
         if settings.host not in LOOPBACK and not settings.token:
             raise WebError(
-                f"at {settings.host} others than this machine can ask: that needs a token, in a "
-                "file that --web-token-file names"
+                f"other machines can reach {settings.host}, so the web pages need a"
+                " token: set --web-token-file"
             )
         try:
             self._socket = _listen(settings.host, settings.port)
         except OSError as error:
             reason = error.strerror or str(error)
-            raise WebError(f"cannot listen at {settings.host}:{settings.port}: {reason}") from error
+            raise WebError(f"Can't listen at {settings.host}:{settings.port}: {reason}") from error
         port = self._socket.getsockname()[1]
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         self.url = f"http://{host}:{port}{settings.root_path}/"
@@ -74,7 +74,7 @@ class WebServer:
             if not self._thread.is_alive():
                 break
             waiting.wait(0.02)
-        raise WebError("the pages could not be served; the log says why")
+        raise WebError("Can't serve the web pages; the log has the reason")
 
     def stop(self) -> None:
         """Stops serving; may be called more than once."""

@@ -83,7 +83,7 @@ def test_a_page_without_a_stream_asks_for_all_parts(server: Server, url: str) ->
     job = server.submit()
     job.reporter.state(JobState.DONE)
     found = httpx.get(f"{url}/jobs/{job.id}/events?page=logs&once=1").json()
-    assert found["over"] and "Nothing has been logged" in found["parts"]["live_lines"]
+    assert found["over"] and "The log is empty" in found["parts"]["live_lines"]
 
 
 def test_a_page_that_does_not_exist_has_no_stream(server: Server, url: str) -> None:

@@ -152,7 +152,7 @@ def test_figures_change_while_the_job_runs(server: Server, open_page: Open) -> N
     figures(job)
     page.locator("#live_steps", has_text="1,234").wait_for()
     page.locator(".node", has_text="1,234 out").wait_for()
-    page.locator("#live_causes", has_text="Count has worked on one bundle for 42 s").wait_for()
+    page.locator("#live_causes", has_text="Count has processed one bundle for 42 s").wait_for()
     job.reporter.state(JobState.DONE)
     page.locator("#live_head .pill", has_text="done").wait_for()
 
@@ -186,7 +186,7 @@ def test_a_call_that_blocks_is_named_with_step_process_and_line(
     job = server.submit()
     job.runs, job.threads = BLOCKED, STACKS
     page = open_page(f"/jobs/{job.id}")
-    said = page.locator("#live_causes a", has_text="Count has worked on one bundle for 23 s")
+    said = page.locator("#live_causes a", has_text="Count has processed one bundle for 23 s")
     assert "process 4711 on node-3, attempt 2" in said.inner_text()
     said.click()
     page.locator("h3", has_text="words.py:31 in ask").wait_for()
@@ -300,7 +300,7 @@ def test_a_server_that_comes_back_is_followed_again(tmp_path: Path, chromium: An
         page.locator("#live_head .pill", has_text="running").wait_for()
         server.close()
         page.locator("#live_head .pill", has_text="server away").wait_for()
-        page.locator("#live_causes", has_text="goes on when it is back").wait_for()
+        page.locator("#live_causes", has_text="continues when the server responds again").wait_for()
         server = Server(**folders, port=int(server.address.rpartition(":")[2]))
         page.locator("#live_head .pill", has_text="server away").wait_for(state="detached")
         assert eventually(lambda: server.jobs)

@@ -77,34 +77,33 @@ def sentences(
 def test_an_idle_source_that_holds_event_time_is_told(read: int) -> None:
     said = sentences((40, source(3_600, read=read)), (0, source(3_600, read=read)))
     assert said[0] == (
-        "WARN Topic holds event time back: it has stood at 2027-01-15 07:00:00 UTC for 40 s, 1 h behind, "
-        "and no later window after it can close"
+        "WARN Topic holds event time back: its watermark has been 2027-01-15 07:00:00 UTC for 40 s, 1 h behind, and later windows after it can't close"
     )
 
 
 def test_a_source_that_has_stood_for_a_moment_is_no_warning() -> None:
     said = sentences((10, source(60)), (0, source(60)))
-    assert said[0].startswith("GOOD Nothing stands out")
-    assert said[1] == "NOTE Topic is late: what comes out of it is 1 min behind"
+    assert said[0].startswith("GOOD No problems")
+    assert said[1] == "NOTE Topic is late: its output is 1 min behind"
 
 
 def test_a_source_without_event_time_is_told() -> None:
     said = sentences((0, source(None, bundles_committed=5)))
-    assert said == ["WARN Topic has told of no event time yet: no window after it can close"]
+    assert said == ["WARN Topic has not reported a watermark yet: windows after it can't close"]
 
 
 def test_a_slow_step_behind_its_source_is_told_as_what_does_not_keep_up() -> None:
     said = sentences((20, source(610, 10_000)), (0, source(600, 28_000)))
     assert said[0] == (
-        "WARN Parse does not keep up with its source: what comes out of it is 10 min behind, and comes no nearer"
+        "WARN Parse doesn't keep up with its source: its output is 10 min behind, and doesn't catch up"
     )
 
 
 def test_a_stream_that_catches_up_is_told_when_it_will_have() -> None:
     said = sentences((20, source(640, 10_000)), (0, source(600, 28_000)))
-    assert said[0].startswith("GOOD Nothing stands out")
+    assert said[0].startswith("GOOD No problems")
     assert said[1] == (
-        "NOTE Parse catches up: what comes out of it is 10 min behind, and at this pace it is up to date in 10 min"
+        "NOTE Parse catches up: its output is 10 min behind, and at this rate it needs 10 min"
     )
 
 
@@ -113,7 +112,7 @@ def test_a_step_that_holds_event_time_is_told(behind: int, told: bool) -> None:
     now = int(NOW * 1000)
     given = {"input_watermark": now, "output_watermark": now - 1000 * behind}
     said = sentences((0, JobMetrics(tuple(stage("c", "Count", *one) for one in given.items()))))
-    wanted = "WARN Count holds event time back: what comes out of it is 40 s behind"
+    wanted = "WARN Count holds event time back: its output is 40 s behind"
     assert (said == [wanted]) == told
 
 
@@ -128,7 +127,7 @@ def test_a_slow_step_is_told_though_its_input_waits_with_it() -> None:
         count("counts", 5),
     )
     assert sentences((0, JobMetrics(given)))[-1] == (
-        "WARN Write does not keep up: what comes out of it is 2 min 50 s behind, and its oldest bundle has run for "
+        "WARN Write doesn't keep up: its output is 2 min 50 s behind, and its oldest bundle has run for "
         "33 s (15 are not done)"
     )
 
@@ -162,7 +161,7 @@ def test_what_comes_before_a_source_has_told_event_time_is_not_the_step_after_it
     given = {"input_watermark": -MAX_TIMESTAMP, "output_watermark": -MAX_TIMESTAMP}
     after = JobMetrics(tuple(stage("p", "Parse", *one) for one in given.items()))
     assert sentences((0, after)) == [
-        "GOOD Nothing stands out: no step waits, fails or holds the others up."
+        "GOOD No problems: no step waits, fails or delays other steps."
     ]
 
 
@@ -170,8 +169,7 @@ def test_values_that_came_too_late_are_told_of_the_grouping() -> None:
     dropped = stage("w", "Write", "dropped_values", 12)
     said = sentences((0, grouped(count("counts", 1), dropped)))
     assert said == [
-        "WARN Count has dropped 12 values: too late, after their windows had closed, or after the last firing of "
-        "their trigger"
+        "WARN Count has dropped 12 values as late, after their windows had closed, or after the last firing of their trigger"
     ]
 
 
@@ -183,6 +181,6 @@ def test_a_grouping_whose_windows_are_all_open_is_told(
     counts = (count("parsed", taken), *([count("counts", given)] if given else []))
     name = "Count/Merge + Write" if lifted else "Write"
     said = sentences((0, grouped(*counts, name=name)), lifted=lifted)
-    wanted = "NOTE Count gathers values, and has given no group yet: no window has closed so far (global windows)"
-    assert said[0].startswith("GOOD Nothing stands out")
+    wanted = "NOTE Count collects values, and has not emitted a group yet: no window has closed so far (global windows)"
+    assert said[0].startswith("GOOD No problems")
     assert said[1:] == ([wanted] if told else [])

@@ -61,7 +61,7 @@ def test_failed_bundle_is_told_with_step_element_attempts_and_next_attempt(
     assert text == render(FAILED, who="Count")
     assert "in 8 s: ValueError: no, while processing the element ('k', 1)" in text
     page = web.get(f"/jobs/{job.id}/now").text
-    assert "Bundles that failed" in page
+    assert "Failed bundles" in page
     assert "ValueError: no" in page
     (told,) = web.get(f"/api/v1/jobs/{job.id}/failed-bundles").json()["failed-bundles"]
     assert (told["attempts"], told["next_in"]) == (2, 8.0)
@@ -115,7 +115,9 @@ def test_failure_is_not_said_a_second_time_from_messages(web: TestClient, job: A
 def test_stage_with_nothing_but_paused_bundles_waits(web: TestClient, job: Any) -> None:
     job.given = JobMetrics((stage("s", "Count", "paused_bundles", 3),))
 
-    assert eventually(lambda: "Failed, run again later" in web.get(f"/jobs/{job.id}/stages").text)
+    assert eventually(
+        lambda: "Failed, waiting for a retry" in web.get(f"/jobs/{job.id}/stages").text
+    )
     assert "beam_stage_paused_bundles" in web.get("/metrics").text
     steps = web.get(f"/api/v1/jobs/{job.id}/steps").json()
     assert {one["name"]: one["state"] for one in steps["steps"]}["Count"] == "waiting"

@@ -43,7 +43,7 @@ def test_job_that_stands_tells_of_waits_that_no_other_sentence_tells_of(
 ) -> None:
     job.runs = Execution(waits=waits, still=10.0)
     assert eventually(lambda: kinds(web, job) == ["well", before] or kinds(web, job) == [before])
-    stands = "Nothing has been committed for 10 s" in causes(web, job)[0][1]
+    stands = "The job has committed nothing for 10 s" in causes(web, job)[0][1]
     assert stands == (before is not WaitKind.PROCESS)
     job.runs = Execution((bundle(7, 23.0, 21.5),), waits=waits, still=10.0)
     wanted = [CauseKind.STANDING_BUNDLE, *([after] if after else [])]
@@ -70,14 +70,14 @@ def test_a_drain_that_waits_for_a_bundle_that_never_ends_says_so_first(
 ) -> None:
     job.given = JobMetrics((stage("s", "Count", "open_bundles", 1),))
     job.reporter.state(JobState.DRAINING)
-    assert eventually(lambda: causes(web, job)[0][1].startswith("The job is being drained: what"))
+    assert eventually(lambda: causes(web, job)[0][1].startswith("The job is being drained: it"))
     assert causes(web, job)[0][1].endswith("Count at work, 0 of 1 stages done.")
     job.runs = Execution((bundle(7, 23.0, 21.5),))
     assert eventually(lambda: causes(web, job)[0][0] == "WARN")
     first, second, *_ = [text for _, text in causes(web, job)]
-    assert first.startswith("The drain waits for Count: what runs there goes on until it returns")
+    assert first.startswith("The drain waits for Count: a bundle runs until its code returns")
     assert first.endswith("if it never does, cancel the job")
-    assert second.startswith("Count has worked on one bundle for 23 s, without coming any further")
+    assert second.startswith("Count has processed one bundle for 23 s, without any progress")
 
 
 def test_a_stream_whose_source_and_timers_wait_is_not_said_to_stand(
@@ -101,8 +101,8 @@ def test_a_process_that_was_lost_is_told_with_what_may_have_ended_it(
     failed = FailedBundle("s", 1, (), 1, FailureCause.LOST_PROCESS, error=text, host="node", pid=47)
     job.reporter.message(Importance.WARNING, f"tried again: {text}", record=failed)
     told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
-    assert told["text"] == f"An error came once, and what it stopped was tried again: {text}"
-    assert "where memory was short" in told["more"]
+    assert told["text"] == f"An error occurred once, and the server retried the failed work: {text}"
+    assert "memory was short" in told["more"]
 
 
 def test_a_bundle_that_waits_for_its_harness_is_not_told_as_one_that_stands(
@@ -112,7 +112,7 @@ def test_a_bundle_that_waits_for_its_harness_is_not_told_as_one_that_stands(
     job.runs = Execution((bundle(7, 90.0, 90.0, BundlePlace.STARTING_HARNESS),), waits=(starts,))
     (told,) = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
     assert (told["kind"], told["text"]) == (WaitKind.HARNESS, render(starts))
-    assert "prints" in told["more"]
+    assert "output of the process" in told["more"]
 
 
 @pytest.mark.parametrize("where", [BundlePlace.HARNESS, BundlePlace.PROCESS])
@@ -121,5 +121,5 @@ def test_where_to_look_is_told_of_a_harness_that_cannot_be_asked(
 ) -> None:
     job.runs = Execution((bundle(7, 23.0, 21.5, where),))
     told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
-    assert "without coming any further (process 47 on node)" in told["text"]
+    assert "without any progress (process 47 on node)" in told["text"]
     assert ("LOOPBACK" in told["more"]) == (where is BundlePlace.HARNESS)

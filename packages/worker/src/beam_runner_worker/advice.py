@@ -10,18 +10,20 @@ _NOT_IN_MAIN = re.compile(
     r"Can't pickle <class '__main__\.|Can't get attribute '\S+' on <module '__main__'"
 )
 _ABOUT_MAIN = (
-    " (elements are of a class that the pipeline's main module defines and that did not come along"
-    " with its functions: define it in a module that is installed where the pipeline runs, or use"
-    " --save_main_session, or --environment_type=LOOPBACK)"
+    " (The class of an element is defined in the pipeline's main module, and the"
+    " runner could not send it with the functions: define the class in a module that is"
+    " installed on the workers, or use --save_main_session, or"
+    " --environment_type=LOOPBACK)"
 )
 _IN_A_GAP = re.compile(r"^  File .*, in map_via_end$", re.MULTILINE)
 _ABOUT_GAPS = (
-    " (the window of the element ends in a gap between the sliding windows of the side input, so that"
-    " none of these belongs to it: let the side input's windows be as long as their period, or longer)"
+    " (The window of the element ends in a gap between the sliding windows of the side"
+    " input, so the element has no side-input window: make the size of the side input's"
+    " windows at least their period)"
 )
 
 _ABOUT_EMPTY = (
-    " (a side input that is read by AsSingleton has no element: give it a default_value, as in"
+    " (A side input that AsSingleton reads has no element: set a default_value, as in"
     " AsSingleton(numbers, default_value=0))"
 )
 

@@ -24,7 +24,9 @@ def check_elements(chunk: OutputChunk, before: int, transform: str) -> None:
 def check_size(size: int, before: int, transform: str) -> None:
     """Raises an error for encoded elements that are too large, before they are copied; see `check_elements`."""
     if size > MOST_ELEMENT_BYTES + before:
-        raise BundleError(transform, f"ElementTooLarge: {_words('puts out', size)}", "")
+        raise BundleError(
+            transform, f"ElementTooLarge: {_words('in the output', 'emit', size)}", ""
+        )
 
 
 class ElementTooLarge(Exception):
@@ -39,12 +41,11 @@ def check_kept(values: Sequence[bytes]) -> None:
     """
     largest = max(map(len, values), default=0)
     if largest > MOST_ELEMENT_BYTES:
-        raise ElementTooLarge(_words("keeps in state", largest))
+        raise ElementTooLarge(_words("in state", "store", largest))
 
 
-def _words(what: str, size: int) -> str:
+def _words(place: str, verb: str, size: int) -> str:
     return (
-        f"an element that it {what} takes {size} bytes, and the runner passes on elements of up to "
-        f"{MOST_ELEMENT_BYTES}: {'put out' if what == 'puts out' else 'keep'} smaller ones, or the "
-        "name of a file"
+        f"an element {place} has {size} bytes; the maximum is {MOST_ELEMENT_BYTES}: {verb} smaller "
+        "elements, or the name of a file"
     )

@@ -29,5 +29,5 @@ def decode(file: bytes) -> dict[str, bytes]:
     """
     texts = json.loads(file)
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        raise ValueError("it is no JSON object of texts")
+        raise ValueError("not a JSON object of strings")
     return {name: base64.b64decode(text, validate=True) for name, text in texts.items()}

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable
 
 _ELSEWHERE = (
-    "send it along with --setup_file or --extra_package if it is yours, or --requirements_file if it is "
-    "from an index; or run the code in the program that submits it, with --environment_type=LOOPBACK"
+    "submit your own package with --setup_file or --extra_package, and a package of an"
+    " index with --requirements_file; or run the code in the submitting program, with"
+    " --environment_type=LOOPBACK"
 )
 _IN_A_POOL = (
-    "workers of a pool install nothing for a job, so it has to be there before: in the Python of the "
-    "pool's workers, which with --environment_type=LOOPBACK is that of the program that submits the pipeline"
+    "worker pools don't install packages for a job: install the module in the Python"
+    " of the pool's workers; with --environment_type=LOOPBACK, that is the Python of"
+    " the submitting program"
 )
 _MISSING = re.compile(r"\bModuleNotFoundError: No module named '(?P<name>[^']+)'")
 
@@ -34,4 +36,4 @@ def with_advice(summary: str, *, in_a_pool: bool = False) -> str:
     if missing is None:
         return summary
     what_to_do = _IN_A_POOL if in_a_pool else _ELSEWHERE
-    return f"{summary}; {missing['name']!r} is not installed where the pipeline's code runs: {what_to_do}"
+    return f"{summary}; {missing['name']!r} isn't installed on the worker: {what_to_do}"

@@ -108,7 +108,7 @@ def _listed(folder: Path) -> Iterator[Path]:
         if name := line.strip():
             package = folder / Path(name).name
             if not package.is_file():
-                raise FileNotFoundError(f"the extra package {name!r} was not staged")
+                raise FileNotFoundError(f"the extra package {name!r} isn't staged")
             yield package
 
 

@@ -51,7 +51,7 @@ class Totals:
                 if key not in self._refused:
                     self._refused.add(key)
                     _LOGGER.warning(
-                        "the metric %s %s is not added up: %s", info.urn, dict(info.labels), error
+                        "Can't add up the metric %s %s: %s", info.urn, dict(info.labels), error
                     )
 
     def infos(self) -> tuple[MonitoringInfo, ...]:
@@ -154,7 +154,7 @@ def _histogram(left: bytes, right: bytes) -> bytes:
     """
     one, other = (metrics_pb2.HistogramValue.FromString(data) for data in (left, right))
     if one.bucket_options != other.bucket_options:
-        raise ValueError("its buckets are not always the same")
+        raise ValueError("the buckets of the histograms differ")
     pairs = zip_longest(one.bucket_counts, other.bucket_counts, fillvalue=0)
     added = metrics_pb2.HistogramValue(
         count=one.count + other.count,

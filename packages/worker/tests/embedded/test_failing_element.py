@@ -34,7 +34,7 @@ from beam_runner_worker.errors import BundleError
 RICH = "rich" >> beam.ParDo(Rich(lambda pair: pair))
 IN_B = "('b', 2) with the restriction OffsetRange(start=0, stop=2)"
 SIZED_B = "(('b', 2), (OffsetRange(start=0, stop=2), None))"
-OF_B = "('b', 2) (of it came Coded('b', 2), which cannot be encoded)"
+OF_B = "('b', 2) (can't encode its output Coded('b', 2))"
 
 PROCESS = [
     (beam.Map(boom), "('b', 2)"),
@@ -59,25 +59,25 @@ ENCODING = [
     (beam.ParDo(Rich(Coded)).with_output_types(Coded) | Written(), OF_B),
     (
         beam.Map(Estimated).with_output_types(Estimated) | Written(),
-        "('b', 2) (what came of it cannot be encoded)",
+        "('b', 2) (can't encode its output)",
     ),
     (beam.Map(Coded).with_output_types(Coded) | fixed() | Written(), OF_B),
     (
         of_keys(Coded) | beam.GroupByKey(),
-        "('b', 2) (of it came (Coded('b', 2), 2), which cannot be encoded)",
+        "('b', 2) (can't encode its output (Coded('b', 2), 2))",
     ),
     (
         beam.Map(lambda pair: (pair[0], Coded(pair))).with_output_types(tuple[str, Coded])
         | beam.GroupByKey(),
-        "('b', 2) (of it came ('b', Coded('b', 2)), which cannot be encoded)",
+        "('b', 2) (can't encode its output ('b', Coded('b', 2)))",
     ),
     (
         beam.Map(lambda pair: "text").with_output_types(int) | Written(),
-        "('a', 1) (of it came 'text', which cannot be encoded)",
+        "('a', 1) (can't encode its output 'text')",
     ),
     (
         beam.ParDo(InLife("nowhere")).with_output_types(Coded) | Written(),
-        "Coded('b', 2) (cannot be encoded)",
+        "Coded('b', 2) (can't be encoded)",
     ),
 ]
 ENCODED = b"('b', 2)".hex()
@@ -85,7 +85,7 @@ DECODING = [
     (
         beam.Map(lambda pair: (pair[0], ReadOnly(pair))).with_output_types(tuple[str, ReadOnly])
         | beam.GroupByKey(),
-        f"the key 0162 with the values 08{ENCODED} (encoded; cannot be decoded)",
+        f"the key 0162 with the values 08{ENCODED} (encoded; can't be decoded)",
     ),
 ]
 COMBINING = [
@@ -113,7 +113,7 @@ RESTRICTIONS = [
     (splittable("claim", claimed=-1), IN_B),
     (
         splittable("encode") | Written(),
-        f"{IN_B} (of it came Coded('b', 2), which cannot be encoded)",
+        f"{IN_B} (can't encode its output Coded('b', 2))",
     ),
 ]
 SIDE_INPUTS = [
@@ -151,7 +151,7 @@ def test_an_element_that_cannot_be_decoded() -> None:
     with pytest.raises(BundleError) as failed:
         MiniRunner(pipeline).run()
     begin, _, end = failed.value.element.partition(ENCODED)
-    assert end.endswith("(encoded, with its time, windows and pane; cannot be decoded)")
+    assert end.endswith("(encoded, with its timestamp, windows and pane; can't be decoded)")
     assert b"('a', 1)".hex() not in begin
     assert b"('c', 3)".hex() not in end
 
@@ -161,12 +161,12 @@ def test_an_element_that_cannot_be_decoded() -> None:
     [
         (
             beam.Map(lambda n: Coded(BAD if n == 700 else n)).with_output_types(Coded) | Written(),
-            "700 (of it came Coded('b', 2), which cannot be encoded)",
+            "700 (can't encode its output Coded('b', 2))",
         ),
         (
             beam.FlatMap(lambda n: [Coded(BAD if n == 700 else n)]).with_output_types(Coded)
             | Written(),
-            "Coded('b', 2) (cannot be encoded)",
+            "Coded('b', 2) (can't be encoded)",
         ),
         (beam.FlatMap(lambda n: [1 // (n - 700)]), "700"),
         (beam.Map(lambda n: n) | "next" >> beam.Map(lambda n: 1 // (n - 700)), "700"),

@@ -68,8 +68,8 @@ class KeepingMore(Keeping):
         (0, "the timer 'clock' of the key 'b', due at Timestamp(5)"),
         (1, "the timer 'clock' with the tag 'late' of the key 'b', due at Timestamp(5)"),
         # It is written when the next key comes, or the bundle ends.
-        (2, "the key 'b' (what its state 'numbers' is to hold cannot be encoded)"),
-        (3, "the key 'b' (what its state 'last' is to hold cannot be encoded)"),
+        (2, "the key 'b' (can't encode a value for its state 'numbers')"),
+        (3, "the key 'b' (can't encode a value for its state 'last')"),
         (4, "('b', 4)"),
     ],
 )

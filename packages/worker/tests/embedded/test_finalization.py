@@ -145,7 +145,7 @@ def test_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
     kept.run("early")
     assert calls == ["late"]
     (record,) = caplog.records
-    assert "Bundle early was not finalized in time: 1 finalization" in record.getMessage()
+    assert "Bundle early was not finalized in time: dropped 1 finalization" in record.getMessage()
     assert "Step" in record.getMessage()
 
 

@@ -55,7 +55,7 @@ def test_an_element_is_read_before_the_function_that_makes_it_is_loaded(
     read = pickle.loads(element)
     assert (read.x, asked) == (5, [True])
     assert pickle.loads(pickle.dumps(read)).__class__ is main.Plain is read.__class__
-    with pytest.raises(AttributeError, match="no function of the job brings the class 'Point'"):
+    with pytest.raises(AttributeError, match="the class 'Point' isn't part of any function"):
         _ = main.Point
     assert asked == [True]
 

@@ -190,7 +190,7 @@ def test_a_tracker_that_fails_to_split_fails_its_bundle(
         hooks.clear()
         one.run(one.inputs())
         assert seen == list(range(500))
-    warnings = [record for record in one.logs.records if "gave no progress" in record.message]
+    warnings = [record for record in one.logs.records if "returned no progress" in record.message]
     assert warnings
 
 

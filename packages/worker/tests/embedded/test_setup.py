@@ -93,11 +93,11 @@ def test_staged_modules_can_be_imported() -> None:
 
 
 def test_missing_and_damaged_files() -> None:
-    with pytest.raises(HarnessError, match="'data.txt'.*is not there"):
+    with pytest.raises(HarnessError, match="'data.txt'.*is missing"):
         set_up(job_with(artifact("data.txt", b"x")))
     files = Files()
     files.by_hash[hashlib.sha256(b"x").hexdigest()] = b"y"
-    with pytest.raises(HarnessError, match="another content"):
+    with pytest.raises(HarnessError, match="unexpected content"):
         set_up(job_with(artifact("data.txt", b"x")), files)
     assert not any("beam-embedded-" in entry for entry in sys.path)
 

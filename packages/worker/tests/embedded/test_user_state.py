@@ -130,7 +130,7 @@ def test_an_ordered_list() -> None:
     cleared = ("ordered", "clear_range", at(0), at(2))
     assert results(stage, cleared, ("ordered", "read"))[1] == [(at(5), "b"), (at(5), "c")]
     assert results(stage, ("ordered", "clear"), ("ordered", "read"))[1] == []
-    with pytest.raises(BundleError, match="out of the range"):
+    with pytest.raises(BundleError, match="outside of the range"):
         results(stage, ("ordered", "add", (Timestamp(micros=(1 << 63) - 1), "z")))
 
 

@@ -63,7 +63,7 @@ def test_user_code_finds_its_packages(tmp_path: Path) -> None:
     finally:
         server.close()
     assert (tmp_path / "out").read_text() == "it"
-    assert "making a virtual environment" in logs.messages
+    assert "creating a virtual environment" in logs.messages
 
 
 def test_packages_that_cannot_be_installed_fail_the_bundle(tmp_path: Path) -> None:
@@ -75,9 +75,7 @@ def test_packages_that_cannot_be_installed_fail_the_bundle(tmp_path: Path) -> No
     host = TinyHost(p)
     there, artifacts = environment(requirements)
     server = FnApiServer(job_with(there, environments=host.environment_ids), artifacts, Logs())
-    wanted = (
-        r"can't be prepared: ERROR: No matching distribution found for there-is-no-such-package"
-    )
+    wanted = r"Can't prepare the environment: ERROR: No matching distribution found for there-is-no-such-package"
     try:
         with pytest.raises(BundleError, match=wanted) as failed:
             host.run(server.harness)

@@ -104,7 +104,9 @@ def test_what_docker_complains_of_is_told(commands: Path) -> None:
 
 def test_no_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UnsupportedEnvironment, match=rf"'env'.*{IMAGE}.*no command 'docker'"):
+    with pytest.raises(
+        UnsupportedEnvironment, match=rf"'env'.*{IMAGE}.*command 'docker' isn't installed"
+    ):
         DockerWorker("env", docker().payload, "w", print)
 
 

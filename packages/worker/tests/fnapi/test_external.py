@@ -150,9 +150,9 @@ def test_what_a_pool_lacks_is_to_be_installed_there(thread_pool: Environment):
     finally:
         server.close()
     summary = caught.value.summary
-    assert "'no_such_module' is not installed" in summary
-    assert "workers of a pool install nothing" in summary
-    assert "the program that submits the pipeline" in summary
+    assert "'no_such_module' isn't installed" in summary
+    assert "worker pools don't install packages" in summary
+    assert "the submitting program" in summary
     assert "--setup_file" not in summary and "or run" not in summary
 
 

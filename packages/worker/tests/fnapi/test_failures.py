@@ -84,7 +84,7 @@ SENTENCE = "something went wrong"
         (GO, "Outer/main.sum", "go failed on purpose"),
         (GO_PANIC, "the stage", "panic: three"),
         (SENTENCE, "the stage", SENTENCE),
-        ("", "the stage", "the SDK reported an error without saying which"),
+        ("", "the stage", "the SDK reported an error without a message"),
     ],
 )
 def test_error_texts(text: str, transform: str, summary: str):
@@ -129,8 +129,8 @@ def given(elements: int = 0, data: bytes = b"abc", done: float = 0.0, timers: in
         (given(9, done=4.7), "one of the elements 5 to 9 of the bundle's input"),
         (given(9, done=8.0), "the element 9 of the bundle's input"),
         (given(9, done=9.0), "the element 9 of the bundle's input"),
-        (given(1), "616263 (encoded, with its time, windows and pane)"),
-        (given(1, bytes(101)), f"{'00' * 100}... (encoded, with its time, windows and pane)"),
+        (given(1), "616263 (encoded, with its timestamp, windows and pane)"),
+        (given(1, bytes(101)), f"{'00' * 100}... (encoded, with its timestamp, windows and pane)"),
         (given(timers=1), "the timer 'clock' of the key 016b (encoded)"),
         (given(timers=2), "one of the 2 timers that fired in the bundle"),
         (

@@ -129,7 +129,9 @@ def test_a_lost_sdk_is_warned_of_or_forgotten():
     waiting.remember("2", lost, ["i2"])
     lost.lose("it was killed")
     waiting.finalize("1")
-    assert warnings == ["the bundle '1' was committed, but not finalized: the SDK is gone"]
+    assert warnings == [
+        "the bundle '1' was committed, but its finalization failed: the SDK is gone"
+    ]
     waiting.remember("3", other, ["i3"])
     waiting.finalize("2")
     waiting.finalize("3")

@@ -121,7 +121,7 @@ def test_what_can_neither_be_sent_nor_read_is_refused() -> None:
             return (1 << 31) - 1
 
     chunk = GroupChunk([b"\x01k"], b"", [0], [7], [Huge()], b"\x0f")
-    with pytest.raises(ValueError, match="does not declare state-backed iterables"):
+    with pytest.raises(ValueError, match="doesn't have the capability of state-backed iterables"):
         list(encode_groups(chunk, 1 << 20))
 
 

@@ -88,7 +88,7 @@ def test_only_the_elements_that_are_meant_are_sent(windows: coders.Coder, with_e
 def test_a_chunk_with_fewer_elements_than_it_says_is_refused():
     data = b"".join(encode([windowed(random.Random(1), "abc", GLOBAL)] * 2, TEXT, GLOBAL))
     for cut in (data, data[:-1], data[:-5]):
-        with pytest.raises(ValueError, match="fewer elements than it says"):
+        with pytest.raises(ValueError, match="fewer elements than its header states"):
             list(input_messages([ElementChunk(3, cut, first=1)], layout(GLOBAL)))
 
 

@@ -22,7 +22,7 @@ class Sdk:
         self.asked += 1
         assert request.WhichOneof("request") == "sample_data"
         if not self._samples:
-            raise HarnessError("the SDK refused sample_data")
+            raise HarnessError("the SDK rejected sample_data")
         answer = beam_fn_api_pb2.InstructionResponse()
         answer.sample_data.element_samples["p"].elements.add(element=b"x")
         return answer

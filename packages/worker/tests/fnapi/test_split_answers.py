@@ -96,7 +96,7 @@ def test_a_bundle_whose_split_nobody_was_told_of_fails(serve, tmp_path, monkeypa
     assert last.stage.split(0.0, 1) is None
     desk.wait_for("split")
     desk.go_on()
-    with pytest.raises(HarnessError, match="nobody knows what it has left undone"):
+    with pytest.raises(HarnessError, match="the unprocessed part of the bundle is unknown"):
         bundle.result()
     (tmp_path / "notes").unlink()
     last.run(last.inputs).result()
@@ -113,7 +113,9 @@ def test_a_tracker_that_cannot_split_is_warned_of_once(serve, tmp_path):
         assert last.stage.split(0.0, 1) is None
     desk.go_on()
     assert bundle.result().residuals == ()
-    warnings = [r.message for r in last.server._logs.records if "can't be split:" in r.message]
+    warnings = [
+        r.message for r in last.server._logs.records if "Can't split a bundle of" in r.message
+    ]
     assert len(warnings) == 1
     assert "this can't be split" in warnings[0]
     assert len([each for each in desk.notes() if each != "split"]) == 50
@@ -162,17 +164,17 @@ def test_an_answer_that_cannot_be_used_is_refused():
     response = beam_fn_api_pb2.ProcessBundleSplitResponse()
     assert splits.bundle_split(response, plan, 5) is None
     response.residual_roots.add().application.transform_id = head
-    with pytest.raises(HarnessError, match="without saying where"):
+    with pytest.raises(HarnessError, match="without a split point"):
         splits.bundle_split(response, plan, 5)
     response.channel_splits.add(
         transform_id=source, last_primary_element=0, first_residual_element=2
     )
     assert splits.bundle_split(response, plan, 2).first_residual == 2
-    with pytest.raises(HarnessError, match="where it must not be split"):
+    with pytest.raises(HarnessError, match="at a forbidden point"):
         splits.bundle_split(response, plan, 2, [2])
     response.ClearField("residual_roots")
     assert splits.bundle_split(response, plan, 5, [2, 3]).first_residual == 2
-    with pytest.raises(HarnessError, match="where it must not be split"):
+    with pytest.raises(HarnessError, match="at a forbidden point"):
         splits.bundle_split(response, plan, 5, [1, 3])
     response.residual_roots.add().application.transform_id = "elsewhere"
     with pytest.raises(HarnessError, match="deferred input of 'elsewhere'"):
@@ -192,7 +194,7 @@ def test_a_split_that_names_no_transform_is_one_of_the_only_channel(within: bool
     split = splits.bundle_split(response, plan, 5)
     assert (split.last_primary, split.first_residual, len(split.residuals)) == (1, 2, int(within))
     channel.transform_id = "another"
-    with pytest.raises(HarnessError, match="without saying where"):
+    with pytest.raises(HarnessError, match="without a split point"):
         splits.bundle_split(response, plan, 5)
 
 

@@ -248,7 +248,7 @@ def test_user_state_that_the_host_does_not_give_is_told_by_name(serve):
     p | beam.Impulse() | beam.Map(lambda x: (x, x)) | "Keep" >> beam.ParDo(Stateful())
     host = TinyHost(p)
     server = serve(host)
-    with pytest.raises(HarnessError, match="no bag_user_state, for the stage was run without"):
+    with pytest.raises(HarnessError, match="the stage runs without"):
         host.run(server.harness)
 
 

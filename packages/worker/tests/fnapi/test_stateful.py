@@ -109,5 +109,5 @@ def test_keys_that_cannot_be_told_apart_are_refused():
 
 def test_a_stateful_transform_within_a_stage_is_refused():
     descriptor = stage(timer_family_specs=families("f"))
-    with pytest.raises(ValueError, match="'My/Transform' does not read the input"):
+    with pytest.raises(ValueError, match="'My/Transform' doesn't read the input"):
         prepare_stateful(descriptor, {"other"}, "edge")

@@ -103,5 +103,5 @@ def test_broken_timers_are_told():
     reader = TimerReader({FAMILY: READABLE}, "a stage")
     with pytest.raises(HarnessError, match="unknown family 'other'.*a stage"):
         list(reader.read(("transform", "other"), b"", is_last=True))
-    with pytest.raises(HarnessError, match="'family'.*end within a timer"):
+    with pytest.raises(HarnessError, match="'family'.*are truncated"):
         list(reader.read(FAMILY, b"\x05half", is_last=True))

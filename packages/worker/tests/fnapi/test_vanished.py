@@ -47,7 +47,7 @@ def test_a_bundle_that_the_sdk_gives_up_without_a_word_fails(
     while bundle.running and time.monotonic() < deadline:
         last.stage.progress()
         time.sleep(0.1)
-    with pytest.raises(BundleError, match=r"given up the bundle.*Fail"):
+    with pytest.raises(BundleError, match=r"stopped processing the bundle.*Fail"):
         bundle.result()
 
 

@@ -37,8 +37,8 @@ def trouble_with_files(spec: StoreSpec) -> str:
     except MissingFileError:
         kind = "store" if spec.folder is None else "folder"
         return (
-            f"the {kind} {spec.url}, where data lies, is another one there: give a --data-dir that all"
-            " machines share, or s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://)"
+            f"the {kind} {spec.url} for data is a different {kind} on this machine: set --data-dir to storage"
+            " that all machines share, or to s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://)"
         )
     except StoreError as error:
         return str(error)
@@ -51,12 +51,12 @@ def _trouble_with_scratch() -> str:
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             written = file.write(bytes(_ROOM_BYTES))
-        reason = "" if written == _ROOM_BYTES else "it is full"
+        reason = "" if written == _ROOM_BYTES else "the disk is full"
     except OSError as error:
         reason = str(error.strerror)
     if not reason:
         return ""
     return (
-        f"{folder}, where workers keep data before it goes to the store, can't be written ({reason}): make room there,"
-        " or have Spark's spark.local.dir or SPARK_LOCAL_DIRS name another folder"
+        f"Can't write to {folder} ({reason}), where workers store data before they upload it: free some space,"
+        " or set Spark's spark.local.dir or SPARK_LOCAL_DIRS to another folder"
     )

@@ -36,11 +36,12 @@ class FileError(Exception):
         if not (path.parent.is_dir() or path.parent.parent.is_dir()):
             return NeighbourUnavailable(
                 f"the folder {path.parent.parent}",
-                f"it is not there, and the {cls.kind} {path} is below it; is it mounted?",
+                f"the folder is missing, so the {cls.kind} {path} is unreachable; is it mounted?",
             )
         return cls(
             path,
-            "is missing: was it deleted, or is the folder not shared by all executors?",
+            "is missing: check that no program has deleted it, and that all executors"
+            " share its folder",
             is_permanent=True,
         )
 
@@ -54,8 +55,8 @@ class FileError(Exception):
     @classmethod
     def damaged(cls, path: Path, what: str) -> FileError:
         """Returns the error for a file that differs from the written data."""
-        advice = "check the disk that it is on, then run the job again"
-        reason = f"is damaged: {what}; what it holds was not used: {advice}"
+        advice = "check the disk of the file, then run the job again"
+        reason = f"is damaged: {what}; the runner ignored its content: {advice}"
         return cls(path, reason, is_permanent=True)
 
 

@@ -122,14 +122,14 @@ class RowFile:
         at, size, checksum, kind = self.directory[number].item()
         data = self.whole.slice(at, size)
         if xxhash.xxh3_64_intdigest(data) != checksum:
-            raise RowsError.damaged(self._path, f"row {number} has another checksum")
+            raise RowsError.damaged(self._path, f"the checksum of row {number} doesn't match")
         return RowKind(kind), data
 
     def _directory(self, checksum: int) -> npt.NDArray[np.void]:
         start = directory_start(self.whole)
         if start is not None and xxhash.xxh3_64_intdigest(self.whole.slice(start)) == checksum:
             return directory_from(self.whole, start)
-        raise RowsError.damaged(self._path, "its directory of rows is not the one that was written")
+        raise RowsError.damaged(self._path, "the directory of rows doesn't match")
 
 
 def directory_start(whole: pa.Buffer) -> int | None:

@@ -174,6 +174,6 @@ def read_about(path: Path) -> dict[str, Any]:
         raise SideIndexError.unreadable(path, error) from error
     checksum, text = content[:_DIGITS], content[_DIGITS:]
     if checksum != xxhash.xxh3_64_hexdigest(text).encode():
-        raise SideIndexError.damaged(path, "it has another checksum")
+        raise SideIndexError.damaged(path, "the checksum doesn't match")
     about: dict[str, Any] = json.loads(text)
     return about

@@ -62,7 +62,7 @@ class Compaction:
         start = segments.index(old[0]) if old[0] in segments else 0
         stop = start + len(old)
         if tuple(segments[start:stop]) != old or (self.plan.oldest and start):
-            raise ValueError(f"the segments that {self.merged} replaces are not in the list")
+            raise ValueError(f"the list lacks the segments that {self.merged} replaces")
         new = () if self.merged is None else (self.merged,)
         return StateCommit((*segments[:start], *new, *segments[stop:]))
 

@@ -61,7 +61,7 @@ class StateMerge:
             compaction = compact(self._folder, self._plan, name)
         except BaseException as error:
             # The state stays in more segments. If they can't be read, a bundle will report it.
-            _LOGGER.warning("state was not merged: %s", error)
+            _LOGGER.warning("Can't merge state: %s", error)
             self._result.set_exception(error)
         else:
             self._result.set_result(compaction)

@@ -92,9 +92,9 @@ def open_segment(folder: Path, segment: Segment) -> SegmentReader:
     except OSError as error:
         raise SegmentError.unreadable(path, error) from error
     if size != segment.size:
-        raise SegmentError.damaged(path, f"it has {size} bytes instead of {segment.size}")
+        raise SegmentError.damaged(path, f"the file has {size} bytes; expected {segment.size}")
     if magic == SMALL:
         return load_small(path, contents, segment.checksum)
     if magic == TABLE:
         return TableSegment(path, segment.checksum)
-    raise SegmentError.damaged(path, "it doesn't begin as a segment does")
+    raise SegmentError.damaged(path, "not a segment file (bad magic number)")

@@ -120,7 +120,7 @@ def small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegment:
 def load_small(path: Path, contents: bytes, checksum: int) -> SmallSegment:
     """Reads the result of `SmallSegment.dump` with this checksum, or raises `SegmentError`."""
     if xxhash.xxh3_64_intdigest(contents) != checksum:
-        raise SegmentError.damaged(path, "it has another checksum")
+        raise SegmentError.damaged(path, "the checksum doesn't match")
     found, weight, net = msgpack.unpackb(memoryview(contents)[len(MAGIC) :], use_list=False)
     cells = {
         cell: (cleared, ranges, {subkey: (replaces, data) for subkey, replaces, data in rows})

@@ -82,7 +82,7 @@ class TableSegment:
             end = self._read(size - _END.size, _END.size)
             index = self._read(*_END.unpack(end))
             if xxhash.xxh3_64_intdigest(index + end) != checksum:
-                raise SegmentError.damaged(path, "its index has another checksum")
+                raise SegmentError.damaged(path, "the checksum of the index doesn't match")
         except BaseException:
             self._file.close()
             raise
@@ -198,7 +198,9 @@ class TableSegment:
     def _checked(self, at: int, size: int, checksum: int) -> bytes:
         data = self._read(at, size)
         if xxhash.xxh3_64_intdigest(data) != checksum:
-            raise SegmentError.damaged(self._path, f"what lies at byte {at} has another checksum")
+            raise SegmentError.damaged(
+                self._path, f"the checksum of the block at byte {at} doesn't match"
+            )
         return data
 
     def _read(self, at: int, size: int) -> bytes:
@@ -207,11 +209,9 @@ class TableSegment:
         except OSError as error:
             raise SegmentError.unreadable(self._path, error) from error
         except (OverflowError, ValueError) as error:
-            raise SegmentError.damaged(
-                self._path, f"it names an impossible place: {error}"
-            ) from error
+            raise SegmentError.damaged(self._path, f"an offset is out of range: {error}") from error
         if len(data) != size:
-            raise SegmentError.damaged(self._path, "it is too short")
+            raise SegmentError.damaged(self._path, "the file is too short")
         return data
 
 

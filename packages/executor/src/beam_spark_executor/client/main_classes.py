@@ -28,7 +28,7 @@ class _Limited(io.BytesIO):
 
     def write(self, data: object) -> int:
         if self.tell() + memoryview(data).nbytes > _MOST_BYTES:  # type: ignore[arg-type]
-            raise _TooLarge(f"it is larger than {_MOST_BYTES} bytes")
+            raise _TooLarge(f"the pickled class is larger than {_MOST_BYTES} bytes")
         return super().write(data)  # type: ignore[arg-type]
 
 
@@ -52,7 +52,7 @@ def pickled_main_classes() -> bytes:
             except Exception as error:
                 # Ignore the error: the class may be unused. If a worker misses it, the worker's
                 # error says so.
-                _LOGGER.debug("the class %s is not sent along: %s", name, error)
+                _LOGGER.debug("Can't send the class %s with the job: %s", name, error)
     return encode(found) if found else b""
 
 

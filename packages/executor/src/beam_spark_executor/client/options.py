@@ -35,31 +35,34 @@ class BeamSparkOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(
             "BeamSparkRunner",
-            "The first four are for the server that BeamSparkRunner starts on this machine, where no"
-            " --job_endpoint is given. --spark_master_url chooses its Spark.",
+            "The first four options configure the server that BeamSparkRunner starts"
+            " on this machine if --job_endpoint isn't set. --spark_master_url sets the"
+            " server's Spark master.",
         )
         group.add_argument(
             "--beam_spark_conf",
             action="append",
             metavar="KEY=VALUE",
-            help="a Spark property, as in spark.driver.memory=4g; may be repeated",
+            help="a Spark property, such as spark.driver.memory=4g; can be repeated",
         )
         group.add_argument(
             "--beam_spark_state_dir",
             metavar="DIR",
-            help="folder in which jobs survive the program; without it they end with the program",
+            help="folder that stores the state of jobs, so that they survive this"
+            " program; without a folder, jobs end with the program",
         )
         group.add_argument(
             "--beam_spark_data_dir",
             metavar="URL",
-            help="where data between stages lies if Spark runs on other machines: s3://BUCKET/PREFIX, gs://,"
-            " az://, abfss://, hdfs://, viewfs://, or a folder that all of them have",
+            help="location of the data between stages if Spark runs on other machines:"
+            " s3://BUCKET/PREFIX, gs://, az://, abfss://, hdfs://, viewfs://, or a"
+            " folder that all machines have under this path",
         )
         group.add_argument(
             "--beam_spark_web_port",
             type=int,
             metavar="PORT",
-            help="port for web pages about the jobs, 0 for a free one; needs beam-runner-web",
+            help="port for the web pages of jobs; 0 picks a free port; needs beam-runner-web",
         )
         for option in NUMBERS:
             group.add_argument(f"--{option.name}", type=int, metavar="N", help=option.description)
@@ -96,12 +99,15 @@ def server_wishes(options: PipelineOptions) -> ServerWishes:
     }
     endpoint = options.view_as(PortableOptions).job_endpoint or ""
     if endpoint and ":" not in endpoint:
-        raise ValueError(f"--job_endpoint is HOST:PORT, as in localhost:8099, not {endpoint!r}")
+        raise ValueError(
+            f"--job_endpoint is {endpoint!r}; expected HOST:PORT, such as localhost:8099"
+        )
     asked = [f"--{name}" for name, value in wished.items() if value is not None]
     if endpoint and asked:
         raise ValueError(
-            f"{' and '.join(asked)} cannot be had of the server at --job_endpoint={endpoint}, which"
-            " runs already: give them to that server, or leave out --job_endpoint"
+            f"{' and '.join(asked)} can't change the running server at"
+            f" --job_endpoint={endpoint}: set these options when you start that server,"
+            " or leave out --job_endpoint"
         )
     return ServerWishes(endpoint, tuple(_flags(wished)))
 

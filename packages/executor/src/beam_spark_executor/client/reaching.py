@@ -23,15 +23,16 @@ def service_at(endpoint: str, seconds: float) -> Any:
     waiting = threading.Timer(
         _PATIENCE_SECONDS,
         log.warning,
-        ("no job server answers at %s; waiting up to %.0f seconds for it", endpoint, seconds),
+        ("no job server responds at %s; waiting up to %.0f seconds", endpoint, seconds),
     )
     waiting.start()
     try:
         return ExternalJobServer(endpoint, seconds).start()
     except grpc.FutureTimeoutError:
         raise RuntimeError(
-            f"no job server has answered at {endpoint} within {seconds:.0f} seconds (--job_server_timeout): is it"
-            " running, and is that its address?"
+            f"no job server responded at {endpoint} within {seconds:.0f} seconds"
+            " (--job_server_timeout): check that the server runs, and that the address"
+            " is correct"
         ) from None
     finally:
         waiting.cancel()

@@ -100,8 +100,8 @@ class BeamSparkResult(PipelineResult):
             self._runtime_exception = RuntimeError(self._lost(self._runtime_exception))
 
     def _lost(self, error: Any) -> str:
-        told = self._why_gone() or f"its server does not answer: {error.details()}"
-        return f"the job {self._job_id} is out of sight: {told}"
+        told = self._why_gone() or f"the server doesn't respond: {error.details()}"
+        return f"Can't follow the job {self._job_id}: {told}"
 
 
 def _end(stream: Any) -> None:

@@ -81,7 +81,7 @@ class ServerProcess:
             return ""
         self._reader.join(_LAST_WORDS_SECONDS)
         said = self._last[0] if self._last else f"exit code {self._process.returncode}"
-        return f"the server that this program had started is gone: {said}"
+        return f"the server that this program started has exited: {said}"
 
     def end(self) -> None:
         """Asks the process to stop, which takes some seconds; returns at once."""
@@ -93,11 +93,11 @@ class ServerProcess:
         while not port_file.exists():
             if not self.is_alive:
                 self._reader.join(_LAST_WORDS_SECONDS)
-                said = self._last[0] if self._last else "it said nothing"
+                said = self._last[0] if self._last else "no output"
                 raise ServerNotStarted(f"Spark's job server did not start: {said}")
             if time.monotonic() > deadline:
                 raise ServerNotStarted(
-                    f"Spark's job server did not answer within {_START_SECONDS:.0f} seconds"
+                    f"Spark's job server did not respond within {_START_SECONDS:.0f} seconds"
                 )
             time.sleep(_LOOK_SECONDS)
         return port_file.read_text()

@@ -39,8 +39,8 @@ def refuse_connect(conf: Mapping[str, str]) -> None:
     found = _connect_by(conf)
     if found:
         raise SparkUnavailable(
-            f"Spark Connect ({found}) is not supported, since its clients have no SparkContext: do without it, and"
-            " name the master URL of the cluster itself."
+            f"Spark Connect ({found}) is not supported, because its clients have no"
+            " SparkContext: remove it, and set the master URL of the cluster itself."
         )
 
 
@@ -67,8 +67,8 @@ def lacking(session: SparkSession) -> str:
     conf = dict(context.getConf().getAll())
     if conf.get(_REUSE, "true").lower() == "false":
         raise SparkUnavailable(
-            f"the SparkSession of this program has {_REUSE}=false, with which a Python worker ends after each"
-            " task: make the session without it."
+            f"the SparkSession of this program has {_REUSE}=false, so each Python"
+            " worker exits after one task: create the session without this setting."
         )
     ours = default_conf(str(context.master), Path(tempfile.gettempdir()))
     return ", ".join(f"{key}={ours[key]}" for key in _WORTH_HAVING if conf.get(key) != ours[key])

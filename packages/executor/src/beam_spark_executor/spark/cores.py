@@ -43,10 +43,10 @@ class ClusterCores:
         try:
             found = cores_of(self._context.defaultParallelism, self._conf)
         except Exception:  # any error that the bridge raises if the Java process is gone
-            _LOGGER.debug("Spark does not say how many cores there are", exc_info=True)
+            _LOGGER.debug("Can't read the number of cores from Spark", exc_info=True)
             return
         if self._cores not in (0, found):
-            _LOGGER.info("bundles have %d cores now, and had %d", found, self._cores)
+            _LOGGER.info("bundles can use %d cores now, instead of %d", found, self._cores)
         self._cores = found
 
 

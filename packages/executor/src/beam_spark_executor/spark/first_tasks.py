@@ -57,7 +57,7 @@ def check_executors(
         more = f" (and on {others} more)" if others else ""
         raise SparkUnavailable(f"bundles can't run on the executor's host {host}{more}: {trouble}")
     hosts = frozenset(host for host, _ in told)
-    _LOGGER.info("executors answer on %s", ", ".join(sorted(hosts)))
+    _LOGGER.info("executors respond on %s", ", ".join(sorted(hosts)))
     return hosts
 
 
@@ -90,15 +90,17 @@ def _wait(thread: threading.Thread, master: str, limit: float, give_up: Callable
     if thread.is_alive() and limit > _SAY_SO_SECONDS:
         # On one machine no executors are awaited, because the machine itself is busy.
         level = logging.INFO if is_on_this_machine(master) else logging.WARNING
-        text = "%s has not run its first tasks yet; it has %.0f s for that"
+        text = "%s has not run its first tasks yet; the limit is %.0f s"
         _LOGGER.log(level, text, master, limit)
         thread.join(limit - _SAY_SO_SECONDS)
     if thread.is_alive():
         give_up()
         raise SparkUnavailable(
-            f"{master} has not run a task within {limit:.0f} s: it has no executor for this server. Are its workers up, have"
-            " they as many cores and as much memory free as spark.executor.cores and spark.executor.memory ask for, and"
-            " do they reach spark.driver.host? Spark's lines in the log may say more"
+            f"{master} has not run a task within {limit:.0f} s: it has no executor for"
+            " this server. Check that its workers run, that they have as many free"
+            " cores and as much free memory as spark.executor.cores and"
+            " spark.executor.memory request, and that they can reach spark.driver.host."
+            " Spark's log lines can say more"
         )
 
 
@@ -107,15 +109,19 @@ def explain(failure: BaseException) -> str:
     error = str(failure)
     if re.search(r"No module named 'beam_(runner|spark)_", error):
         return (
-            "the Python of executors has no beam_spark_executor: give them the server's environment, installed on their"
-            " machines or brought by spark.archives, and name its Python by spark.pyspark.python"
+            "the Python of executors has no beam_spark_executor: provide the server's"
+            " environment, installed on the machines of executors or by spark.archives,"
+            " and set spark.pyspark.python to its Python"
         )
     if "Cannot run program" in error:
         program = error.partition("Cannot run program")[2].split("\n", 1)[0].strip()
-        return f"executors can't start Python: {program}; spark.pyspark.python names the one that they have"
+        return (
+            f"executors can't start Python: {program}; set spark.pyspark.python to a"
+            " Python that executors have"
+        )
     for line in error.splitlines():
         if "PYTHON_VERSION_MISMATCH" in line:
-            return f"{line.strip()} spark.pyspark.python names the Python of executors"
+            return f"{line.strip()} Set spark.pyspark.python to the Python of executors"
     return f"Spark's first tasks failed: {reason_of(failure)}"
 
 

@@ -102,7 +102,7 @@ def _begun(prepare: Callable[[], None], run_daemon: Callable[[], None]) -> int:
         _make_server(name, owner, prepare, run_daemon)
         with contextlib.suppress(OSError):
             return _begin(name)
-    raise ConnectionError("the fork server does not answer")
+    raise ConnectionError("the fork server doesn't respond")
 
 
 def _begin(name: str) -> int:
@@ -156,7 +156,7 @@ def _hand_over(name: str) -> int:
         connection.sendall(text)
         answer = connection.recv(_HEADER.size)
     if not answer:
-        raise ConnectionError("the fork server has ended")
+        raise ConnectionError("the fork server has exited")
     return int(_HEADER.unpack(answer)[0])
 
 
@@ -226,7 +226,7 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     while len(received) < size:
         piece = connection.recv(size - len(received))
         if not piece:
-            raise ConnectionError("it has ended in the middle")
+            raise ConnectionError("the fork server exited within a message")
         received += piece
     return bytes(received)
 

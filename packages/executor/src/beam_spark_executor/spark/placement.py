@@ -37,7 +37,7 @@ class SparkPlacement:
     """
 
     has_tables = True
-    loss = "Spark's Java process has ended unexpectedly; its last lines are in the log"
+    loss = "Spark's Java process exited unexpectedly; its last lines are in the log"
 
     def __init__(self, spark: RunningSpark, zygote: Zygote | None = None) -> None:
         self._spark = spark

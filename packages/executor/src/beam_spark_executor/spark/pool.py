@@ -86,7 +86,7 @@ class WorkerPools:
 
     def _give_up(self, slot: WorkerSlot) -> None:
         if slot not in self._held:
-            raise ValueError(f"{slot.name} is not held by any job")
+            raise ValueError(f"the slot {slot.name} belongs to no job")
         self._held.remove(slot)
 
     def map_in_arrow(

@@ -42,9 +42,9 @@ class Pulse:
             if (self._answer is None) != self._told:
                 self._told = not self._told
                 if self._told:
-                    log.warning("Spark's Java process has not answered for %g s", self._limit)
+                    log.warning("Spark's Java process has not responded for %g s", self._limit)
                 else:
-                    log.info("Spark's Java process answers again")
+                    log.info("Spark's Java process responds again")
             return self._answer
 
     def _broke(self, error: BaseException) -> None:

@@ -50,7 +50,10 @@ from beam_spark_executor.spark.settings import (
 )
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
-_LACKING = "the SparkSession that is there works, but jobs start seconds later than they could: where it is made, give it %s"
+_LACKING = (
+    "the existing SparkSession works, but jobs start seconds later than with"
+    " these settings; set them where the program creates the session: %s"
+)
 
 _AMBIENT = {"SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"}
 """The variables with which an external configuration can name another master."""
@@ -88,7 +91,7 @@ class RunningSpark:
     def context(self) -> SparkContext:
         """The context for RDDs. Available after `start`."""
         if self._context is None:
-            raise RuntimeError("Spark has not been started")
+            raise RuntimeError("Spark has not started yet")
         return self._context
 
     @property
@@ -212,7 +215,7 @@ class RunningSpark:
         """Returns the Java process, and starts it if needed."""
         with self._changing:
             if self._killed:
-                raise SparkUnavailable("Spark was stopped while it started.")
+                raise SparkUnavailable("Spark was stopped during its start.")
             self._folder = self._folder or TemporaryFolder()
             self._java = self._java or _start_java(self._settings, self._folder.path)
             return self._java
@@ -226,7 +229,7 @@ class RunningSpark:
                 return SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             raise SparkUnavailable(
-                f"Spark does not start with master {chosen['spark.master']}: {reason_of(error)}"
+                f"Can't start Spark with master {chosen['spark.master']}: {reason_of(error)}"
             ) from error
 
     def stop(self, limit: float | None = None) -> None:
@@ -349,7 +352,7 @@ def _within(limit: float, stop: Callable[[], None]) -> None:
             stop()
         except Exception as failure:
             if not left_behind.is_set():
-                log.warning("Spark did not stop in good order: %s", reason_of(failure))
+                log.warning("Spark raised an error at its shutdown: %s", reason_of(failure))
 
     thread = start_helper(run, "stop-spark")
     thread.join(limit)

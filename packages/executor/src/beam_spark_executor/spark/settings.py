@@ -96,7 +96,7 @@ def check_master(master: str) -> None:
     """
     if master.startswith("sc://"):
         raise SparkUnavailable(
-            f"Spark Connect ({master}) is not supported: give the master URL of the cluster itself."
+            f"Spark Connect ({master}) is not supported: set the master URL of the cluster itself."
         )
     if not any(re.fullmatch(pattern, master) for pattern in _MASTERS):
         raise SparkUnavailable(

@@ -62,7 +62,7 @@ class SparkJobs:
     @property
     def loss(self) -> str:
         """The error text for the case that Spark has ended although it was not stopped."""
-        return "Spark has ended unexpectedly"
+        return "Spark exited unexpectedly"
 
     @property
     def interface(self) -> str:

@@ -79,7 +79,7 @@ class StandBy:
         if isinstance(order, ServeLane) and on_end is not None:
             on_end(order.lane, error)
         elif error and order is None:
-            _LOGGER.warning("a task that waited for the next job failed: %s", error)
+            _LOGGER.warning("a standby task failed: %s", error)
 
 
 class StandBys:

@@ -94,8 +94,9 @@ class StreamTurns:
             written = turn.written
             if written.untimed:
                 raise WrongTable(
-                    f"{written.untimed} rows of {source.name} have no time, since their column"
-                    f" {source.timestamp!r} is null: leave them out by where="
+                    f"{written.untimed} rows of {source.name} have no timestamp,"
+                    f" because their column {source.timestamp!r} is null: exclude these"
+                    " rows by where="
                 )
             data = before.data
             if turn.position != position:

@@ -171,8 +171,8 @@ class TableBundles:
         there = files is not None if target.table else self._is_there(target)
         if there and target.mode == "error":
             raise WrongTable(
-                f"there is something at {target.place} already: say mode='overwrite', 'append' or 'ignore', or"
-                " another place"
+                f"{target.place} already contains data: set mode='overwrite', 'append'"
+                " or 'ignore', or choose another target"
             )
         if there and target.mode == "ignore":
             return Staged("", ())
@@ -235,7 +235,10 @@ class TableBundles:
         package = (
             f"{_PACKAGES[lacking[1].lower()]}_{scala.rpartition('.')[0]}:{self._given.version}"
         )
-        return f"{lacking[0]}: a server has it that is started with --spark-conf=spark.jars.packages=org.apache.spark:{package}"
+        return (
+            f"{lacking[0]}: start the server with"
+            f" --spark-conf=spark.jars.packages=org.apache.spark:{package}"
+        )
 
     @property
     def _most_parts(self) -> int:

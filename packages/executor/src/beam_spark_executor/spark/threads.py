@@ -26,7 +26,7 @@ def start_job_thread(
         try:
             work()
         except BaseException as error:
-            _LOGGER.exception("the thread %s has ended by an error", name)
+            _LOGGER.exception("the thread %s exited with an error", name)
             on_break(error)
 
     thread = InheritableThread(run, name=name, daemon=True)

@@ -46,13 +46,14 @@ def found(session: SparkSession, target: TableTarget) -> TableTarget | None:
     )
     if target.partition_by and target.partition_by != files.partition_by:
         there = ", ".join(files.partition_by) or "no columns"
-        raise WrongTable(f"{target.name} is dealt into folders by {there}: leave out partition_by")
+        raise WrongTable(f"{target.name} is partitioned by {there}: leave out partition_by")
     _check_columns(target, table.schema().json())
     for partition in _partitions(session, name) if files.partition_by else ():
         place = _path(session, partition.location())
         if not place.startswith(f"{files.path.rstrip('/')}/"):
             raise WrongTable(
-                f"a partition of {target.name} is in {place}, outside of the table's own folder"
+                f"a partition of {target.name} is in {place}, outside of the table's"
+                " folder: the runner can't write such a table"
             )
     return files
 
@@ -68,8 +69,9 @@ def waiting(session: SparkSession, target: TableTarget) -> TableTarget:
     usual = attrs.evolve(target, table="", format=target.format or _USUAL_FORMAT, path=place)
     if is_there(session, usual):
         raise WrongTable(
-            f"there is no table {target.name}, but files where it would be, in {place}: Spark's catalog has forgotten"
-            " them, or they are another's"
+            f"the table {target.name} doesn't exist, but its folder {place} contains"
+            " files: move them away, because Spark's catalog has lost the table, or the"
+            " files belong to another table"
         )
     return attrs.evolve(usual, path=place.rstrip("/").rpartition("/")[0])
 
@@ -121,14 +123,16 @@ def _identifier(session: SparkSession, target: TableTarget) -> Any:
     catalog = parts.pop(0) if named else catalogs.currentCatalog().name()
     if catalog != _CATALOG:
         raise WrongTable(
-            f"{target.name} is a table of the catalog {catalog}: those of Spark's own, {_CATALOG}, can be written alone"
+            f"{target.name} is a table of the catalog {catalog}; the runner can write"
+            f" only tables of Spark's own catalog, {_CATALOG}"
         )
     if len(parts) > 2:
         raise WrongTable(
-            f"{target.name} names no table: it is NAME or DATABASE.NAME, or there is no catalog {parts[0]}"
+            f"{target.name} isn't the name of a table; expected NAME or DATABASE.NAME,"
+            f" and the catalog {parts[0]} must exist"
         )
     if not named and _catalog(session).isTempView(name):
-        raise WrongTable(f"{target.name} is a view, and no table")
+        raise WrongTable(f"{target.name} is a view; expected a table")
     java: Any = session.sparkContext._jvm
     database = java.scala.Option.apply(parts[0] if len(parts) > 1 else None)
     return java.org.apache.spark.sql.catalyst.TableIdentifier(parts[-1], database)
@@ -136,20 +140,18 @@ def _identifier(session: SparkSession, target: TableTarget) -> Any:
 
 def _format(target: TableTarget, table: Any) -> str:
     if table.tableType().name() == "VIEW":
-        raise WrongTable(f"{target.name} is a view, and no table")
+        raise WrongTable(f"{target.name} is a view; expected a table")
     provider = table.provider()
     told = str(provider.get()).lower() if provider.isDefined() else "hive"
     if told not in FILE_FORMATS:
         raise WrongTable(
-            f"{target.name} is a table of {told}, and rows can be written to those of"
+            f"{target.name} is a table of {told}; the runner can write only tables of"
             f" {', '.join(sorted(FILE_FORMATS))}"
         )
     if target.format and target.format != told:
         raise WrongTable(f"{target.name} is a table of {told}: leave out the format")
     if table.bucketSpec().isDefined():
-        raise WrongTable(
-            f"{target.name} has buckets, which only Spark's own INSERT deals rows into"
-        )
+        raise WrongTable(f"{target.name} has buckets; only Spark's INSERT can write such a table")
     return told
 
 
@@ -159,22 +161,24 @@ def _check_columns(target: TableTarget, schema: str) -> None:
     there = {field.name.lower(): field for field in theirs}
     if set(given) != set(there):
         raise WrongTable(
-            f"{target.name} has the columns {', '.join(theirs.names)}, and rows have {', '.join(ours.names)}"
+            f"{target.name} has the columns {', '.join(theirs.names)}, but the rows"
+            f" have {', '.join(ours.names)}"
         )
     for name, field in there.items():
         told, wanted = given[name].dataType.simpleString(), field.dataType.simpleString()
         if _PADDED in field.metadata:
             raise WrongTable(
-                f"the column {field.name!r} of {target.name} is {field.metadata[_PADDED]}, which only Spark's own"
-                " INSERT looks after"
+                f"the column {field.name!r} of {target.name} is"
+                f" {field.metadata[_PADDED]}; only Spark's INSERT can write such a column"
             )
         if told != wanted:
             raise WrongTable(
-                f"the column {field.name!r} of {target.name} is {wanted}, and of rows {told}: say schema="
+                f"the column {field.name!r} has the type {wanted} in {target.name}, but"
+                f" {told} in the rows: set schema="
             )
         if given[name].nullable and not field.nullable:
             raise WrongTable(
-                f"the column {field.name!r} of {target.name} has no nulls: say schema="
+                f"the column {field.name!r} of {target.name} must not contain nulls: set schema="
             )
 
 

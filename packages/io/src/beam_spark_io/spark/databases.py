@@ -61,7 +61,7 @@ def check(session: SparkSession, target: TableTarget, columns: Sequence[str]) ->
     with _connected(session, target) as connection:
         if not connection.getMetaData().supportsTransactions():
             raise WrongTable(
-                f"{target.name} can't be written so that each row is there once: its database has no transactions"
+                f"Can't write {target.name} exactly once: its database has no transactions"
             )
         if _exists(session, connection, target):
             _columns_there(session, target, columns)
@@ -125,7 +125,7 @@ def publish(
             _drop(session, connection, target.beside(table))
         except DatabaseRefused as error:
             # A task that Spark has abandoned may still hold the table.
-            _LOGGER.warning("a table is left: %s", error)
+            _LOGGER.warning("Can't remove a temporary table: %s", error)
 
 
 def _copy(session: SparkSession, target: TableTarget, columns: Sequence[str], table: str) -> str:

@@ -49,12 +49,13 @@ def stream_of(session: SparkSession, source: StreamSource) -> DataFrame:
     found = types.get(source.timestamp)
     if found is None:
         raise WrongTable(
-            f"{source.name} has no column {source.timestamp!r} of times; it has {', '.join(types)}"
+            f"the timestamp column {source.timestamp!r} is missing from {source.name},"
+            f" which has {', '.join(types)}"
         )
     if found != "timestamp":
         raise WrongTable(
-            f"the column {source.timestamp!r} of {source.name} is of Spark's type {_told(found)}, and event"
-            " times are of the type timestamp"
+            f"the timestamp column {source.timestamp!r} of {source.name} has the Spark"
+            f" type {_told(found)}; expected timestamp"
         )
     return frame
 
@@ -80,7 +81,8 @@ def _wanted(frame: DataFrame, source: TableSource) -> DataFrame:
         missing = _missing(wanted, frame)
         if missing:
             raise WrongTable(
-                f"{source.name} has no column {missing[0]!r}; it has {', '.join(frame.columns)}"
+                f"the column {missing[0]!r} is missing from {source.name}, which has"
+                f" {', '.join(frame.columns)}"
             )
         frame = frame.select(*map(quoted, wanted))
     types = {field["name"]: field["type"] for field in declared}
@@ -88,8 +90,8 @@ def _wanted(frame: DataFrame, source: TableSource) -> DataFrame:
         name, found = field["name"], field["type"]
         if name in types and not _is_alike(types[name], found):
             raise WrongTable(
-                f"the column {name!r} of {source.name} is of Spark's type {_told(found)}, and was declared"
-                f" as {_told(types[name])}"
+                f"the column {name!r} of {source.name} has the Spark type"
+                f" {_told(found)}, but is declared as {_told(types[name])}"
             )
     return frame
 
@@ -104,8 +106,10 @@ def _whole(session: SparkSession, source: TableSource) -> DataFrame:
     if source.table:
         if VIEW in source.table and not session.catalog.tableExists(source.table):
             raise WrongTable(
-                "the DataFrame is one of another Spark than the server's: from_dataframe is for programs on whose"
-                " own SparkSession BeamSparkRunner runs. Write it to files, and read these"
+                "the DataFrame belongs to another Spark than the server's:"
+                " from_dataframe works only in programs on whose SparkSession"
+                " BeamSparkRunner runs. Write the DataFrame to files, and read these"
+                " files"
             )
         return reader.table(source.table)
     reader = reader.format(source.format)

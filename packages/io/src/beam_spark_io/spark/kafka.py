@@ -38,7 +38,7 @@ def explained(source: TableSource, *, anew: bool = True) -> Iterator[None]:
         if not any(sign in str(error) for sign in _NO_TOPIC):
             raise
         topics = option_of(source.options, "subscribe") or option_of(source.options, "assign")
-        raise WrongTable(f"Kafka has no such topic, or no such partition: {topics}") from error
+        raise WrongTable(f"the topic or partition doesn't exist in Kafka: {topics}") from error
 
 
 def _check_answers(addresses: str) -> None:
@@ -48,7 +48,9 @@ def _check_answers(addresses: str) -> None:
             return
         reasons.append(f"{address}: {reason}")
     if reasons:
-        raise WrongTable(f"no Kafka answers, as {_ADDRESSES} has it ({'; '.join(reasons)})")
+        raise WrongTable(
+            f"Can't connect to Kafka at any address of {_ADDRESSES} ({'; '.join(reasons)})"
+        )
 
 
 def _reason_of_silence(address: str) -> str | None:
@@ -56,7 +58,7 @@ def _reason_of_silence(address: str) -> str | None:
         place = urlsplit(f"//{address}")
         host, port = place.hostname, place.port
         if not host or not port:
-            return "it is to be HOST:PORT"
+            return "expected HOST:PORT"
         with socket.create_connection((host, port), _SECONDS):
             return None
     except (OSError, ValueError) as error:

@@ -89,13 +89,13 @@ def publish(session: SparkSession, target: TableTarget, staged: Staged) -> None:
 def _move(session: SparkSession, system: Any, source: Any, target: Any) -> None:
     if not system.exists(source):
         if not system.exists(target):
-            raise LostFile(f"{source} was written, and is gone: somebody has removed it")
+            raise LostFile(f"the written file {source} is missing: another program has removed it")
         return
     system.mkdirs(target.getParent())
     # A store without atomic rename can contain a truncated copy.
     system.delete(target, False)
     if not system.rename(source, target):
-        raise OSError(f"{source} can't be moved to {target}")
+        raise OSError(f"Can't move {source} to {target}")
 
 
 def _opened(session: SparkSession, path: str) -> tuple[Any, Any]:

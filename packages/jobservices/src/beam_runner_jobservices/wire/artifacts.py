@@ -73,7 +73,7 @@ def parse(kind: Any, payload: bytes, where: str) -> Any:
         return kind.FromString(payload)
     except DecodeError as error:
         raise InvalidRequest(
-            f"{where} has a payload that is not a {kind.DESCRIPTOR.name}"
+            f"{where} has a payload that isn't a {kind.DESCRIPTOR.name}"
         ) from error
 
 

@@ -35,7 +35,7 @@ def describe_pipeline(pipeline: bytes) -> PipelineDescription:
     """
     message = _parsed(beam_runner_api_pb2.Pipeline, pipeline)
     if message is None:
-        raise InvalidRequest("the pipeline cannot be read")
+        raise InvalidRequest("Can't parse the pipeline")
     components = message.components
     parents = {
         child: key for key, node in components.transforms.items() for child in node.subtransforms

@@ -180,7 +180,7 @@ def metrics_of_bytes(data: bytes) -> JobMetrics:
     try:
         return job_metrics(beam_job_api_pb2.GetJobMetricsResponse.FromString(data))
     except DecodeError as error:
-        raise ValueError("metrics that cannot be read") from error
+        raise ValueError("Can't parse the metrics") from error
 
 
 def job_metrics(message: Any) -> JobMetrics:

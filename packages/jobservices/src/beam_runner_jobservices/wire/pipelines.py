@@ -96,16 +96,16 @@ def prepare_request(message: Any) -> PrepareRequest:
     pipeline = message.pipeline
     if len(message.job_name) > PIPELINE_LIMITS.job_name_chars:
         raise InvalidRequest(
-            f"the job's name has {len(message.job_name)} characters, and"
-            f" {PIPELINE_LIMITS.job_name_chars} is the most"
+            f"the job's name has {len(message.job_name)} characters; the maximum is"
+            f" {PIPELINE_LIMITS.job_name_chars}"
         )
     if not pipeline.HasField("components"):
-        raise InvalidRequest("the request has no pipeline, or the pipeline has no components")
+        raise InvalidRequest("the request has no pipeline, or its pipeline has no components")
     check(pipeline_graph(pipeline))
     try:
         options_json = json_format.MessageToJson(message.pipeline_options, ensure_ascii=False)
     except (json_format.Error, ValueError) as error:
-        raise InvalidRequest(f"the pipeline options cannot be written as JSON: {error}") from error
+        raise InvalidRequest(f"Can't write the pipeline options as JSON: {error}") from error
     dependencies = {
         environment_id: tuple(dict.fromkeys(_dependencies(environment_id, environment, 0)))
         for environment_id, environment in pipeline.components.environments.items()
@@ -129,7 +129,7 @@ def check_pipeline(data: bytes) -> None:
     try:
         pipeline = beam_runner_api_pb2.Pipeline.FromString(data)
     except DecodeError as error:
-        raise InvalidRequest("the pipeline can't be read: it is no message of the model") from error
+        raise InvalidRequest("Can't parse the pipeline: not a message of the Beam model") from error
     check(pipeline_graph(pipeline))
 
 
@@ -164,7 +164,7 @@ def _transform(transform: Any) -> TransformNode:
             payload = _PAYLOADS[transform.spec.urn].FromString(transform.spec.payload)
         except DecodeError as error:
             raise InvalidRequest(
-                f"transform {transform.unique_name!r} has a payload that is not the one of"
+                f"transform {transform.unique_name!r} has a payload that doesn't match"
                 f" {transform.spec.urn}"
             ) from error
         coder_ids = tuple(dict.fromkeys(_coder_ids(payload)))
@@ -217,7 +217,9 @@ def _alternatives(environment_id: str, environment: Any, depth: int) -> list[Any
     if environment.urn != _ANYOF:
         return []
     if depth == _ANYOF_DEPTH:
-        raise InvalidRequest(f"environment {environment_id!r} is nested too deeply")
+        raise InvalidRequest(
+            f"environment {environment_id!r} has too many levels of nested alternatives"
+        )
     payload = parse(
         beam_runner_api_pb2.AnyOfEnvironmentPayload,
         environment.payload,

@@ -74,11 +74,11 @@ class Commits:
                 if not is_unavailable(error) or self._hurried.wait(_AGAIN_SECONDS):
                     raise
                 if not told:
-                    _LOGGER.warning("the list of jobs can't be written, and jobs wait: %s", error)
+                    _LOGGER.warning("Can't write the list of jobs; jobs wait: %s", error)
                 told = True
             else:
                 if told:
-                    _LOGGER.warning("the list of jobs can be written again")
+                    _LOGGER.warning("writes to the list of jobs succeed again")
                 return result
 
     def durable(self, write: Write[_Result]) -> _Result:

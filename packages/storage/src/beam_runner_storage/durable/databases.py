@@ -68,11 +68,13 @@ def open_database(
         try:
             return _open(path, schema, durable, log is not None), None
         except DatabaseDamaged as error:
-            damage = f"{path} is damaged ({error}); it is kept as {set_aside(path)}"
+            damage = (
+                f"{path} is damaged ({error}); a copy of the file is stored as {set_aside(path)}"
+            )
     elif left := [suffix for suffix in ("-wal", SEAL_SUFFIX) if Path(f"{path}{suffix}").exists()]:
         damage = (
-            f"{path} is missing, but not {path.name}{left[0]}; what is left is kept as"
-            f" {set_aside(path)}{left[0]}"
+            f"{path} is missing, but {path.name}{left[0]} exists; a copy of the"
+            f" remaining file is stored as {set_aside(path)}{left[0]}"
         )
     _create(path, schema)
     return _open(path, schema, durable, log is not None), damage
@@ -145,7 +147,7 @@ def _create(path: Path, schema: Schema) -> None:
 
 def _open(path: Path, schema: Schema, durable: bool, is_logged: bool) -> sqlite3.Connection:
     if not path.stat().st_size:
-        raise DatabaseDamaged("it is empty")
+        raise DatabaseDamaged("the file is empty")
     try:
         connection = sqlite3.connect(
             path,
@@ -169,7 +171,7 @@ def _open(path: Path, schema: Schema, durable: bool, is_logged: bool) -> sqlite3
     except sqlite3.Error as error:
         if is_damage(error):
             raise DatabaseDamaged(str(error)) from error
-        raise StorageError(f"{path} cannot be opened: {error}") from error
+        raise StorageError(f"Can't open {path}: {error}") from error
     return connection
 
 
@@ -182,8 +184,8 @@ def _check(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != schema.version:
         raise StorageError(
-            f"{path} was written by another program, or another version of this one: finish its"
-            " jobs with that, or use another folder"
+            f"{path} was written by another program, or by another version of this"
+            " program: finish its jobs with that version, or use another folder"
         )
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":

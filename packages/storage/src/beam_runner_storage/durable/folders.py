@@ -52,7 +52,7 @@ def hold_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
         lock_file = os.fdopen(_open_private(folder / file_name), "r+b")
     except OSError as error:
         taken = isinstance(error, FileExistsError)
-        reason = "it is there and is no folder" if taken else error.strerror
+        reason = "the path exists, but isn't a folder" if taken else error.strerror
         raise _cannot_use(folder, purpose, reason or str(error)) from error
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,8 +60,8 @@ def hold_folder(folder: Path, file_name: str, purpose: str) -> BinaryIO:
     except BlockingIOError:
         lock_file.close()
         raise StorageError(
-            f"the {purpose} folder {folder} is in use by another server;"
-            " give this one a folder of its own"
+            f"the {purpose} folder {folder} is in use by another server; use a separate"
+            " folder for this server"
         ) from None
     except OSError as error:
         lock_file.close()
@@ -122,10 +122,10 @@ def _check_way(folder: Path, purpose: str) -> None:
         if not shared or not os.path.lexists(step) or step.lstat().st_uid in (os.geteuid(), 0):
             continue
         if step.is_symlink():
-            reason = f"{step} is a symbolic link that another user has put into a shared folder"
+            reason = f"{step} is a symbolic link that another user has created in a shared folder"
             raise _cannot_use(folder, purpose, reason)
         if step == path:
-            raise _cannot_use(folder, purpose, "another user has put it into a shared folder")
+            raise _cannot_use(folder, purpose, "another user has created it in a shared folder")
 
 
 def _check_is_ours(folder: Path, file_name: str, purpose: str) -> None:
@@ -140,8 +140,8 @@ def _check_is_ours(folder: Path, file_name: str, purpose: str) -> None:
     raise _cannot_use(
         folder,
         purpose,
-        f"{_some(names)} in it, and it is not marked as a folder of a job server, which would remove"
-        " files of others; give the server an empty folder, or one that is not there yet",
+        f"the folder contains {_some(names)} and isn't marked as a folder of a job"
+        " server, which would remove these files; use an empty or a new folder",
     )
 
 
@@ -150,14 +150,14 @@ def _check_marker(folder: Path, marker: Path, purpose: str) -> None:
         found = json.loads(marker.read_text(encoding="utf-8"))
         marked, written = str(found["purpose"]), int(found["format"])
     except (ValueError, TypeError, KeyError):
-        raise _cannot_use(folder, purpose, f"its {MARKER} cannot be read") from None
+        raise _cannot_use(folder, purpose, f"Can't read {MARKER} in the folder") from None
     if marked != purpose:
-        raise _cannot_use(folder, purpose, f"it is the {marked} folder of a job server")
+        raise _cannot_use(folder, purpose, f"the folder is the {marked} folder of a job server")
     if written > FORMAT:
         raise _cannot_use(
             folder,
             purpose,
-            f"a newer version wrote it (format {written}, this one knows {FORMAT})",
+            f"a newer version wrote the folder (format {written}; this version supports {FORMAT})",
         )
 
 
@@ -167,7 +167,7 @@ def _open_private(path: Path) -> int:
 
 
 def _cannot_use(folder: Path, purpose: str, reason: str) -> StorageError:
-    return StorageError(f"cannot use {folder} as {purpose} folder: {reason}")
+    return StorageError(f"Can't use {folder} as {purpose} folder: {reason}")
 
 
 def _some(names: set[str]) -> str:

@@ -125,7 +125,7 @@ class LoggedConnection(sqlite3.Connection):
         if sql.lstrip().startswith(_CHANGES):
             self._statements.append((sql, is_many, values))
         else:
-            assert sql.startswith(_OTHERS), f"whether this changes anything is not known: {sql}"
+            assert sql.startswith(_OTHERS), f"unknown kind of SQL statement: {sql}"
 
     def __exit__(self, *raised: Any) -> Literal[False]:
         """Commits or rolls back, see `sqlite3.Connection`; a commit goes to the log."""
@@ -146,7 +146,11 @@ class LoggedConnection(sqlite3.Connection):
             try:
                 log.keep(self._copy())
             except (sqlite3.Error, OSError):
-                _LOGGER.warning("%s can't be copied; its log grows", self._path, exc_info=True)
+                _LOGGER.warning(
+                    "Can't write a copy of %s to the store; its log grows",
+                    self._path,
+                    exc_info=True,
+                )
 
     def wait(self, seconds: float | None = None) -> None:
         """Returns when all earlier commits are in the log; any thread may call it.
@@ -173,7 +177,9 @@ def restore(log: TransactionLog, path: Path) -> None:
     transactions = list(log.take_over(path))
     if not path.exists():
         if transactions:
-            raise LogFailed(f"of {path.name} there are changes, but no copy that they belong to")
+            raise LogFailed(
+                f"the store has changes of {path.name}, but not the copy to which they belong"
+            )
         return
     try:
         connection = sqlite3.connect(path, isolation_level=None)
@@ -186,7 +192,9 @@ def restore(log: TransactionLog, path: Path) -> None:
         finally:
             connection.close()
     except sqlite3.Error as error:
-        raise LogFailed(f"what is kept of {path.name} does not fit together: {error}") from error
+        raise LogFailed(
+            f"the stored copy and changes of {path.name} don't match: {error}"
+        ) from error
 
 
 def begin(
@@ -199,6 +207,6 @@ def begin(
         LogFailed: there is damage; or see `LoggedConnection.begin`.
     """
     if damage:
-        raise LogFailed(f"nothing was changed in what is kept: {'; '.join(damage)}")
+        raise LogFailed(f"the stored data is unchanged: {'; '.join(damage)}")
     assert isinstance(connection, LoggedConnection)
     connection.begin(log, path)

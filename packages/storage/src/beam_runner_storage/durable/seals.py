@@ -105,7 +105,7 @@ class Seals:
     def open(self, connection: sqlite3.Connection, checksums: Iterable[int]) -> str | None:
         """Compares the seal with the checksums of the existing items.
 
-        Returns a description of missing or wrong data, such as "it lacks the last 3 changes", or
+        Returns a description of missing or wrong data, such as "the last 3 changes are missing", or
         None. After damage, `renew` seals the existing data.
 
         Raises:
@@ -148,7 +148,7 @@ class Seals:
             OSError: the transaction is committed, but the seal can't be written.
         """
         before = self._seal
-        assert before is not None, "the seal has not been opened"
+        assert before is not None, "open the seal before a transaction"
         seal = attrs.evolve(before, number=before.number + 1)
 
         def change(before: int | None, after: int | None) -> None:
@@ -224,20 +224,20 @@ def _seal_of(line: bytes) -> Seal | None:
 def _difference(kept: Seal | None, beside: _Pair | str, checksums: list[int]) -> str | None:
     """Returns what a database lacks, by its own seal and the one next to it, or None."""
     if kept is None:
-        return None if beside == "missing" and not checksums else "it is not sealed"
+        return None if beside == "missing" and not checksums else "the database has no seal"
     if kept.items != len(checksums):
-        return f"{len(checksums)} jobs are in it, and not {kept.items}"
+        return f"the database has {len(checksums)} jobs; expected {kept.items}"
     if kept.total != sum(checksums) % _MODULUS:
-        return "something in it is not what was written last"
+        return "the database differs from the data that was written last"
     if isinstance(beside, str):
         if beside == "missing" and not kept.number:
             return None
-        return f"its seal is {beside}, which could tell whether its last changes are there"
+        return f"the seal file is {beside}, so missing last changes can't be detected"
     done, begun = beside.done, beside.begun
     if not kept.identity == done.identity == begun.identity:
-        return "its seal is that of another file"
+        return "the seal file belongs to another database"
     if kept.number < done.number:
-        return f"it lacks the last {done.number - kept.number} changes"
+        return f"the last {done.number - kept.number} changes are missing"
     if any(kept.number == seal.number and kept != seal for seal in (done, begun)):
-        return "its last change is not the one that was sealed"
+        return "the last change differs from the sealed change"
     return None

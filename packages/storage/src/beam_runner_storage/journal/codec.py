@@ -58,7 +58,7 @@ class Layout:
         try:
             return cls(msgpack.unpackb(data, use_list=False))
         except ValueError as error:
-            raise FormError(f"it does not tell its layout: {error}") from error
+            raise FormError(f"Can't read the field layout: {error}") from error
 
 
 class Registry:
@@ -160,7 +160,7 @@ class Registry:
             return {self._numbers[type(value)]: value.name}
         if isinstance(value, type) and value in self._names:
             return {_CLASS: self._names[value]}
-        raise TypeError(f"a {type(value).__qualname__} has no form in which it is kept")
+        raise TypeError(f"Can't encode a {type(value).__qualname__} for the journal")
 
     @functools.lru_cache(maxsize=4)  # noqa: B019 - there is one registry
     def _readers(self, layout: Layout) -> dict[int, Callable[[dict[int, Any], Any], Any]]:
@@ -179,13 +179,16 @@ class Registry:
     def _reader(self, name: str, fields: tuple[str, ...]) -> Callable[[dict[int, Any], Any], Any]:
         cls = self._classes.get(name)
         if cls is None:
-            return _refusing(f"it has a {name}, which this version does not know")
+            return _refusing(f"unknown record type {name}; a newer version may have written it")
         if not attrs.has(cls):
             return lambda _, member: cls[member]  # type: ignore[index]
         removed = self._removed.get(name, frozenset())
         unknown = set(fields) - set(_fields(cls)) - removed
         if unknown:
-            return _refusing(f"its {name} has fields that this version does not know: {unknown}")
+            return _refusing(
+                f"the record type {name} has unknown fields: {unknown}; a"
+                " newer version may have written it"
+            )
         if fields == _fields(cls) and not any(field.kw_only for field in attrs.fields(cls)):
             build: Callable[..., Any] = cls
         else:

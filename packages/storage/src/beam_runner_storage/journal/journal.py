@@ -88,8 +88,8 @@ class Journal:
                 end = _moved(connection, change, end, after)
             elif end != _rows(self.job_id, before, entries)[1]:
                 raise JournalError(
-                    f"the last entries of job {self.job_id} were committed with an error, and other"
-                    " ones came after it: recover the job"
+                    f"the last commit of job {self.job_id} failed, and other entries"
+                    " follow it: recover the job"
                 )
         self._end, self._unsure = end, None
 
@@ -223,7 +223,7 @@ def _snapshot(
         or not isinstance(state, bytes)
         or checksum != _chained(_seed(job_id), b"snapshot", number, state)
     ):
-        raise JournalDamaged(f"its snapshot after {number} entries has another checksum")
+        raise JournalDamaged(f"the checksum of the snapshot after {number} entries doesn't match")
     return state, number, checksum
 
 
@@ -238,11 +238,11 @@ def _entries(connection: sqlite3.Connection, end: _End, first: int, head: int) -
             raise JournalDamaged(f"entry {number} is missing")
         head = _chained(head, b"entry", number, entry) if isinstance(entry, bytes) else -1
         if checksum != head:
-            raise JournalDamaged(f"entry {number} has another checksum")
+            raise JournalDamaged(f"the checksum of entry {number} doesn't match")
         number += 1
         yield entry
     if (number, head) != (end.next, end.head):
-        raise JournalDamaged(f"of {end.next} entries there are those before {number}")
+        raise JournalDamaged(f"entry {number} of {end.next} is missing")
 
 
 def _range(key: int) -> tuple[int, int]:

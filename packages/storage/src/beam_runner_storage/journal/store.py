@@ -121,7 +121,7 @@ class Store:
                 begin(self._connection, log, self._path, self._damage)
         except (sqlite3.Error, OSError) as error:
             self.close()
-            raise JournalError(f"{self._path} cannot be opened: {error}") from error
+            raise JournalError(f"Can't open {self._path}: {error}") from error
         except BaseException:
             self.close()
             raise
@@ -210,29 +210,30 @@ class Store:
 
     def _error(self, error: sqlite3.Error | OSError) -> JournalError:
         if isinstance(error, sqlite3.Error) and is_damage(error):
-            return JournalDamaged(f"{self._path} cannot be used: {error}")
+            return JournalDamaged(f"Can't use {self._path}: {error}")
         if isinstance(error, OSError) and is_disk_unavailable(error):
             return JournalUnavailable(disk_unavailable(error, self._path.parent))
         if isinstance(error, sqlite3.Error) and is_unavailable(error):
             neighbour = f"the disk of {self._path.parent}"
             return JournalUnavailable(NeighbourUnavailable(neighbour, str(error)))
-        return JournalError(f"{self._path} cannot be used: {error}")
+        return JournalError(f"Can't use {self._path}: {error}")
 
     def _check_epoch(self, connection: sqlite3.Connection) -> None:
         (epoch,) = connection.execute("SELECT epoch FROM epochs").fetchone()
         if epoch != self.epoch:
             raise JournalFenced(
-                f"another server has taken over {self._path}: this one is epoch {self.epoch},"
-                f" that one {epoch}; this one commits nothing more"
+                f"another server has taken over {self._path}: this server has epoch"
+                f" {self.epoch}, and the other server has epoch {epoch}; this server"
+                " commits nothing more"
             )
 
     def _open(self, log: TransactionLog | None) -> sqlite3.Connection:
         was_there = self._path.exists() or not self._epoch_before()
         connection, damage = open_database(self._path, _SCHEMA, durable=self._syncs, log=log)
         if damage is None and not was_there:
-            damage = f"{self._path} is missing, though this folder has been used before"
+            damage = f"{self._path} is missing, although a server has used this folder before"
         if damage is not None:
-            self._damage.append(f"{damage}; the jobs in it cannot be resumed")
+            self._damage.append(f"{damage}; the jobs in the file can't be resumed")
         return connection
 
     def _take_out_damaged(self) -> None:
@@ -245,14 +246,14 @@ class Store:
             return
         kept = copy_aside(connection, self._path)
         if damage is not None:
-            self._damage.append(f"{self._path}: {damage}; a copy is kept as {kept}")
+            self._damage.append(f"{self._path}: {damage}; a copy of the file is stored as {kept}")
             if self._seals.was_readable:
                 # The owner of these commits is unknown.
-                all_jobs = dict.fromkeys(_job_ids(connection), "the file that it is in is damaged")
+                all_jobs = dict.fromkeys(_job_ids(connection), "the file of the journal is damaged")
                 reasons = all_jobs | reasons
         self._damage.extend(
-            f"the journal of job {job_id} in {self._path} is damaged ({reason}), and the job cannot"
-            f" be resumed; a copy is kept as {kept}"
+            f"the journal of job {job_id} in {self._path} is damaged ({reason}), and"
+            f" the job can't be resumed; a copy of the file is stored as {kept}"
             for job_id, reason in reasons.items()
         )
         with transaction(connection):

@@ -40,7 +40,7 @@ class FolderStore(FileStore):
         except FileNotFoundError as error:
             raise MissingFileError(f"{self._url} has no {name}") from error
         except OSError as error:
-            raise self._error(f"does not give {name}", error) from error
+            raise self._error(f"failed to read {name}", error) from error
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         try:
@@ -59,7 +59,7 @@ class FolderStore(FileStore):
         except FileNotFoundError as error:
             raise MissingFileError(f"{self._url} has no {name}") from error
         except OSError as error:
-            raise self._error(f"does not give {name}", error) from error
+            raise self._error(f"failed to read {name}", error) from error
         return size
 
     def names(self) -> Iterator[str]:
@@ -77,7 +77,7 @@ class FolderStore(FileStore):
             except OSError as error:
                 failed = name, error
         if failed is not None:
-            raise self._error(f"does not remove {failed[0]}", failed[1]) from failed[1]
+            raise self._error(f"failed to delete {failed[0]}", failed[1]) from failed[1]
 
     def _keep(
         self,
@@ -103,12 +103,12 @@ class FolderStore(FileStore):
             if self._durable:
                 sync_folder(path.parent)
         except OSError as error:
-            raise self._error(f"does not take {name}", error) from error
+            raise self._error(f"failed to write {name}", error) from error
         return True
 
     def _unlisted(self, error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
-            raise self._error("does not tell what it has", error) from error
+            raise self._error("failed to list its files", error) from error
 
     def _error(self, what: str, error: OSError) -> StoreError:
         return StoreError(f"{self._url} {what}: {error.strerror or error}")

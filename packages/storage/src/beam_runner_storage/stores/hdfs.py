@@ -57,11 +57,13 @@ class HdfsStore(FileStore):
 
     def put(self, name: str, source: Path) -> None:
         """Uploads a file, see `FileStore.put`; on return HDFS has written all of its replicas."""
-        self._ask(f"does not take {name}", lambda: self._keep(name, _pieces(source), first=False))
+        self._ask(f"failed to write {name}", lambda: self._keep(name, _pieces(source), first=False))
 
     def create(self, name: str, contents: bytes) -> bool:
         """Creates a file, see `FileStore.create`; readers never see a partial file."""
-        return self._ask(f"does not take {name}", lambda: self._keep(name, (contents,), first=True))
+        return self._ask(
+            f"failed to write {name}", lambda: self._keep(name, (contents,), first=True)
+        )
 
     def read(self, name: str) -> bytes:
 
@@ -69,16 +71,17 @@ class HdfsStore(FileStore):
             reader = self._reader(name)
             return None if reader is None else self._calls.of(reader.read)
 
-        contents = self._ask(f"does not give {name}", whole)
+        contents = self._ask(f"failed to read {name}", whole)
         if contents is None:
             raise MissingFileError(f"{self._url} has no {name}")
         return contents
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
-        size = self._ask(f"does not give {name}", lambda: self._copy(name, target, start, end))
+        size = self._ask(f"failed to read {name}", lambda: self._copy(name, target, start, end))
         if size is None:
             raise MissingFileError(
-                f"{self._url} has no {name}, which was committed: somebody has removed it"
+                f"{self._url} has no {name}, which was committed: another program has"
+                " removed the file"
             )
         return size
 
@@ -87,7 +90,7 @@ class HdfsStore(FileStore):
         folders = [self._folder or "/"]
         while folders:
             folder = folders.pop()
-            for found in self._ask("does not tell what it has", partial(self._listed, folder)):
+            for found in self._ask("failed to list its files", partial(self._listed, folder)):
                 if found.isdir:
                     folders.append(found.path)
                 else:
@@ -97,7 +100,7 @@ class HdfsStore(FileStore):
         """Removes files, see `FileStore.delete`; sends one request per file."""
         waiting = iter(names)
         while some := list(islice(waiting, _AT_ONCE)):
-            self._ask(f"does not remove {some[0]}", lambda: self._calls(self._remove, some))
+            self._ask(f"failed to delete {some[0]}", lambda: self._calls(self._remove, some))
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}"
@@ -153,7 +156,7 @@ class HdfsStore(FileStore):
             while at < last:
                 piece = self._calls.of(reader.read_range, at, min(_PIECE, last - at))
                 if not piece:
-                    raise EOFError(f"{at} of {last} bytes came")
+                    raise EOFError(f"received {at} of {last} bytes")
                 at += file.write(piece)
         return size
 

@@ -75,7 +75,7 @@ class HdfsCalls:
             except Exception as error:
                 answer.set_exception(error)
             except BaseException as error:  # a panic
-                answer.set_exception(RuntimeError(f"its client has broken off: {error}"))
+                answer.set_exception(RuntimeError(f"the HDFS client failed: {error}"))
 
         start_helper(run, "hdfs")
         try:
@@ -83,7 +83,7 @@ class HdfsCalls:
         except TimeoutError:
             if answer.done():
                 raise
-            raise NoAnswerError(f"it did not answer within {self._seconds:g} s") from None
+            raise NoAnswerError(f"no response within {self._seconds:g} s") from None
 
     def _other_client(self) -> Client:
         # Use a random order. Otherwise the new client would try the same unresponsive namenode of

@@ -11,15 +11,17 @@ from beam_runner_storage.stores.hdfs_calls import NoAnswerError
 
 _RPC = re.compile(r'(?:Fatal)?RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
 _NO_TICKET = (
-    "this HDFS wants Kerberos: get a ticket that it takes (kinit; klist tells what there is), on this machine, or a"
-    " delegation token in HADOOP_TOKEN_FILE_LOCATION"
+    "this HDFS requires Kerberos: get a valid ticket on this machine (kinit; klist"
+    " shows tickets), or set HADOOP_TOKEN_FILE_LOCATION to a file with a delegation"
+    " token"
 )
-_NO_ROOM = "no data node has room for it, or none that has is up: hdfs dfsadmin -report tells"
+_NO_ROOM = "no running data node has enough free space: see hdfs dfsadmin -report"
 _UNREACHABLE = (
-    "either no namenode is up there, at that port (the one for clients, mostly 8020, not that of its pages), or a data"
-    " node that it has named is not: hdfs dfsadmin -report tells"
+    "either no namenode is running at that address and port (use the port for clients,"
+    " usually 8020, not the port of the web pages), or a data node is unreachable: see"
+    " hdfs dfsadmin -report"
 )
-_QUOTA = "the quota of a folder above is used up: raise it, or name another folder"
+_QUOTA = "the quota of a parent folder is exhausted: raise the quota, or use another folder"
 
 
 @attrs.frozen
@@ -40,38 +42,46 @@ class _Kind:
 _KINDS = (
     _Kind(
         "SIMPLE authentication is not enabled",
-        "this HDFS wants Kerberos: HADOOP_CONF_DIR has to name the folder of its core-site.xml, which says so",
+        "this HDFS requires Kerberos: set HADOOP_CONF_DIR to the folder of the"
+        " cluster's core-site.xml, which enables Kerberos",
     ),
     _Kind(
         "AccessControlException",
-        "that user needs leave to write, read, list and remove below this folder",
+        "the user needs permission to write, read, list and delete files below this folder",
     ),
-    _Kind("SafeModeException", "hdfs dfsadmin -safemode get tells when it is over", passes=True),
+    _Kind(
+        "SafeModeException",
+        "wait for the end of safe mode; hdfs dfsadmin -safemode get shows the state",
+        passes=True,
+    ),
     _Kind(
         "StandbyException",
-        "no namenode that is named is the active one: name the name service, which hdfs-site.xml in HADOOP_CONF_DIR"
-        " has to know, in place of one of them",
+        "the URL names no active namenode: use the name service instead, and set"
+        " HADOOP_CONF_DIR to a folder whose hdfs-site.xml defines it",
         passes=True,
     ),
     _Kind("QuotaExceededException", _QUOTA),
     _Kind("QuotaByStorageTypeExceededException", _QUOTA),
     _Kind("could only be written to", _NO_ROOM, passes=True),
-    _Kind("ParentNotDirectoryException", "name another folder: there is a file in the way"),
+    _Kind(
+        "ParentNotDirectoryException", "a file exists at the path of a folder: use another folder"
+    ),
     _Kind("InvalidToken", "get a new delegation token"),
     _Kind("GSSAPIError", _NO_TICKET),
     _Kind("SASLError", _NO_TICKET),
     _Kind("NoSASLMechanism", _NO_TICKET),
-    _Kind("gssapi", "install it (Debian: libgssapi-krb5-2)"),
+    _Kind("gssapi", "install gssapi's library (Debian: libgssapi-krb5-2)"),
     _Kind(
         "No NameNode hosts found",
-        "write hdfs://HOST:PORT/FOLDER, or have HADOOP_CONF_DIR name a folder whose hdfs-site.xml knows this name"
-        " service{conf}",
+        "use hdfs://HOST:PORT/FOLDER, or set HADOOP_CONF_DIR to a folder whose"
+        " hdfs-site.xml defines this name service{conf}",
     ),
     _Kind(
         "No viewfs fallback mount found",
-        "its client wants a linkFallback in the table of mounts, which HADOOP_CONF_DIR has to name the folder of{conf}",
+        "the HDFS client needs a linkFallback in the mount table; set HADOOP_CONF_DIR"
+        " to the folder of the mount table{conf}",
     ),
-    _Kind("failed to lookup address", "no machine is known by that name here", passes=True),
+    _Kind("failed to lookup address", "this machine can't resolve the host name", passes=True),
 )
 
 

@@ -98,13 +98,14 @@ def unpacked(place: LogPosition, contents: bytes, before: int) -> Entry:
     """
     body = contents[:-_CHECKSUM_BYTES]
     if xxhash.xxh3_64_digest(body) != contents[-_CHECKSUM_BYTES:]:
-        raise LogFailed(f"{place.name} is damaged: it has another checksum")
+        raise LogFailed(f"{place.name} is damaged: the checksum doesn't match")
     written, *values = msgpack.unpackb(body, use_list=False)
     if written != _FORMAT:
         raise LogFailed(
-            f"{place.name} was written by another version of this program (format {written}, this one knows {_FORMAT})"
+            f"{place.name} was written by another version of this program (format"
+            f" {written}; this version supports {_FORMAT})"
         )
     entry = Entry(*values)
     if entry.before != before:
-        raise LogFailed(f"{place.name} does not follow the one before")
+        raise LogFailed(f"{place.name} doesn't follow the previous entry")
     return entry

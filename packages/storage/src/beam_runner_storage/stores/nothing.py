@@ -18,10 +18,10 @@ class NoStore(FileStore):
         raise _no_place(len(contents))
 
     def read(self, name: str) -> bytes:
-        raise MissingFileError(f"there is no store that could have {name}")
+        raise MissingFileError(f"Can't read {name}: the server has no --data-dir")
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
-        raise MissingFileError(f"there is no store that could have {name}")
+        raise MissingFileError(f"Can't read {name}: the server has no --data-dir")
 
     def names(self) -> Iterator[str]:
         return iter(())
@@ -31,4 +31,6 @@ class NoStore(FileStore):
 
 
 def _no_place(size: int) -> NoPlaceError:
-    return NoPlaceError(f"{size:,} bytes are too much to go along with what a bundle reports")
+    return NoPlaceError(
+        f"{size:,} bytes exceed the maximum that a bundle can report without a data store"
+    )

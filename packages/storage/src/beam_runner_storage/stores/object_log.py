@@ -78,7 +78,7 @@ class ObjectLog:
         try:
             found = take_over(self._store, self._ownership.writer, path)
         except (LogFailed, StoreError) as error:
-            raise LogFailed(f"the state in {self._url} can't be taken over: {error}") from error
+            raise LogFailed(f"Can't take over the state in {self._url}: {error}") from error
         self._place, self._chain = found.place, found.chain
         return found.transactions
 
@@ -86,7 +86,7 @@ class ObjectLog:
         try:
             self._put_base(self._place, self._chain, copy)
         except (StoreError, OSError) as error:
-            raise LogFailed(f"the state can't be kept: {error}") from error
+            raise LogFailed(f"Can't persist the state: {error}") from error
         self._writer = start_essential(self._write, "log", self._broke)
 
     def add(self, transaction: Transaction) -> bool:
@@ -112,12 +112,16 @@ class ObjectLog:
             while self._durable < mine:
                 self._ownership.check()
                 if self._writer is None or not self._writer.is_alive():
-                    raise LogFailed("the server has ended, and commits nothing more")
+                    raise LogFailed(
+                        "the log's writer has stopped, and the server commits nothing more"
+                    )
                 if time.monotonic() > self._deadline:
-                    raise LogFailed(f"the server stops, and {self._neighbour} has not answered")
+                    raise LogFailed(
+                        f"the server is shutting down, and {self._neighbour} has not responded"
+                    )
                 waited = time.monotonic() - began
                 if seconds is not None and waited > seconds:
-                    reason = self._away or f"it has not answered for {waited:.0f} s"
+                    reason = self._away or f"no response for {waited:.0f} s"
                     raise LogAway(self._neighbour, reason)
                 # Wait with a timeout, because another log of this server can fail too.
                 self._changed.wait(_AGAIN_SECONDS)
@@ -147,7 +151,7 @@ class ObjectLog:
 
     def _broke(self, error: BaseException) -> None:
         """Stops this server's commits, so that the next server continues: see `Ownership.failure`."""
-        self._ownership.fail(LogFailed(f"the log in {self._url} has broken off: {error}"))
+        self._ownership.fail(LogFailed(f"the log in {self._url} failed: {error}"))
         with self._changed:
             self._changed.notify_all()
 
@@ -191,15 +195,16 @@ class ObjectLog:
                 waited = time.monotonic() - began
                 if time.monotonic() > self._deadline or self._closing.is_set():
                     raise LogFailed(
-                        f"{error}; that was asked for {waited:.0f} s. The next server goes on from what was committed"
+                        f"{error}; the server retried for {waited:.0f} s. The next"
+                        " server resumes from the last commit"
                     ) from error
                 if not self._away:
-                    _LOGGER.warning("jobs wait until their commits are taken: %s", error)
+                    _LOGGER.warning("jobs wait until the store accepts their commits: %s", error)
                 self._away = str(error)
                 self._closing.wait(_AGAIN_SECONDS)
         if self._away:
             seconds = time.monotonic() - began
-            _LOGGER.warning("%s takes commits again, after %.0f s", self._neighbour, seconds)
+            _LOGGER.warning("%s accepts commits again, after %.0f s", self._neighbour, seconds)
             self._away = ""
 
     def _is_there(self, contents: bytes) -> bool:
@@ -232,8 +237,8 @@ class ObjectLog:
 
     def _fenced(self) -> LogFenced:
         return LogFenced(
-            f"another server has taken over the state in {self._url} and goes on with its jobs; this one commits"
-            " nothing more"
+            f"another server has taken over the state in {self._url} and runs its jobs;"
+            " this server commits nothing more"
         )
 
     def _keep(self, copy: Path) -> None:
@@ -245,7 +250,7 @@ class ObjectLog:
         try:
             self._put_base(place, chain, copy)
         except (StoreError, OSError) as error:
-            _LOGGER.warning("the log grows: no copy of the state can be kept: %s", error)
+            _LOGGER.warning("Can't store a copy of the state, so the log grows: %s", error)
         finally:
             self._keeping = False
 

@@ -32,13 +32,15 @@ retries can take one second.
 _PARTS_AT_ONCE = 12
 _METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
 """Hosts from which clients request credentials, if no other source has any."""
-_FOREIGN = "the credentials in the environment are not those of this store"
+_FOREIGN = "the credentials in the environment belong to another store"
 _REMEDIES = {
-    "AccessDenied": "its credentials need leave to write, read, list and remove below this prefix",
+    "AccessDenied": (
+        "the credentials need permission to write, read, list and delete below this prefix"
+    ),
     "ExpiredToken": "get new credentials",
     "InvalidAccessKeyId": _FOREIGN,
-    "NoSuchBucket": "make the bucket, or name another one by --data-dir",
-    "RequestTimeTooSkewed": "set this machine's clock",
+    "NoSuchBucket": "create the bucket, or set --data-dir to another bucket",
+    "RequestTimeTooSkewed": "set the clock of this machine",
     "SignatureDoesNotMatch": _FOREIGN,
 }
 """Fixes by error code of stores with the S3 protocol."""
@@ -78,7 +80,7 @@ class ObjectStore(FileStore):
             obstore.put(self._store, name, source, max_concurrency=self._parts)
         except (BaseError, OSError) as error:
             self._parts = 1
-            raise self._error(f"does not take {name}", error) from error
+            raise self._error(f"failed to write {name}", error) from error
         self._parts = min(_PARTS_AT_ONCE, 2 * self._parts)
 
     def create(self, name: str, contents: bytes) -> bool:
@@ -92,7 +94,7 @@ class ObjectStore(FileStore):
         except AlreadyExistsError:
             return False
         except (BaseError, OSError) as error:
-            raise self._error(f"does not take {name}", error) from error
+            raise self._error(f"failed to write {name}", error) from error
         return True
 
     def read(self, name: str) -> bytes:
@@ -101,7 +103,7 @@ class ObjectStore(FileStore):
         except FileNotFoundError as error:
             raise MissingFileError(f"{self._url} has no {name}") from error
         except (BaseError, OSError) as error:
-            raise self._error(f"does not give {name}", error) from error
+            raise self._error(f"failed to read {name}", error) from error
 
     def fetch_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         try:
@@ -115,13 +117,14 @@ class ObjectStore(FileStore):
                 came = file.tell()
         except FileNotFoundError as error:
             raise MissingFileError(
-                f"{self._url} has no {name}, which was committed: somebody has removed it, or a rule of the bucket"
+                f"{self._url} has no {name}, which was committed: another program, or a"
+                " lifecycle rule of the bucket, has removed the object"
             ) from error
         except (BaseError, OSError) as error:
-            raise self._error(f"does not give {name}", error) from error
+            raise self._error(f"failed to read {name}", error) from error
         if came != wanted:
             raise StoreError(
-                f"{self._url} gave {came - at} bytes of {name}, of {wanted - at} that it said"
+                f"{self._url} returned {came - at} bytes of {name}; expected {wanted - at}"
             )
         return size
 
@@ -147,7 +150,7 @@ class ObjectStore(FileStore):
             for page in obstore.list(self._store, chunk_size=_AT_ONCE):
                 yield from (found["path"] for found in page)
         except (BaseError, OSError) as error:
-            raise self._error("does not tell what it has", error) from error
+            raise self._error("failed to list its objects", error) from error
 
     def delete(self, names: Iterable[str]) -> None:
         waiting = iter(names)
@@ -176,7 +179,7 @@ class ObjectStore(FileStore):
                 for name in names:
                     self._delete([name])
         except (BaseError, OSError) as error:
-            raise self._error(f"does not remove {names[0]}", error) from error
+            raise self._error(f"failed to delete {names[0]}", error) from error
 
     def _error(self, what: str, error: Exception) -> StoreError:
         return StoreError(f"{self._url} {what}: {_reason(error)}")
@@ -192,5 +195,5 @@ def _reason(error: Exception) -> str:
     line = re.sub(r", max_retries: \d+, retry_timeout: \S+ ", "", text.split("\n", 1)[0])
     first = f"{type(error).__name__}: {line}"
     if any(host in text for host in _METADATA_SERVICES):
-        return f"no credentials are in the environment, nor does the machine have any of its own ({first})"
+        return f"no credentials are in the environment, and the machine has no role ({first})"
     return first

@@ -27,9 +27,9 @@ class NoPlaceError(StoreError):
 
     def __init__(self, need: str) -> None:
         super().__init__(
-            f"{need}, and machines share no place for data between stages: start the server with --data-dir"
-            " s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://), or with a folder that all of them have under"
-            " the same path"
+            f"{need}, but the machines share no storage for data between stages: start"
+            " the server with --data-dir s3://BUCKET/PREFIX (or gs://, az://, abfss://,"
+            " hdfs://), or with a folder that all machines have under the same path"
         )
 
 

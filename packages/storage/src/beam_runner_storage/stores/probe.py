@@ -36,7 +36,7 @@ def mark(spec: StoreSpec) -> None:
             spec.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (spec.folder / MARK).touch()
         except OSError as error:
-            raise StoreError(f"the folder {spec.folder} can't be made: {error.strerror}") from error
+            raise StoreError(f"Can't create the folder {spec.folder}: {error.strerror}") from error
     elif spec.keeps:
         probe(spec)
         spec.open(_PATIENCE_SECONDS).create(MARK, b"")
@@ -60,12 +60,12 @@ def _try(store: FileStore) -> None:
         store.put(name, source)
         store.fetch(name, target)
         if target.read_bytes() != source.read_bytes():
-            raise StoreError("the store of data gives back something else than it was given")
+            raise StoreError("the data store returns other data than was written")
         if name not in store.names():
-            raise StoreError("the store of data does not list what it was given")
+            raise StoreError("the data store doesn't list a written file")
         store.delete([name])
         if name in store.names():
-            raise StoreError("the store of data still lists what was removed")
+            raise StoreError("the data store still lists a deleted file")
 
 
 def probe_creation(spec: StoreSpec) -> None:
@@ -92,6 +92,7 @@ def _try_creation(store: FileStore, name: str, url: str) -> None:
     firsts = [file for file, is_first in zip(files, made, strict=True) if is_first]
     if len(firsts) > 1 or store.create(name, files[0]) or store.read(name) not in (firsts or files):
         raise StoreError(
-            f"{url} lets several servers make the same file: it takes no notice of If-None-Match, or of what stands for"
-            " that with it, so two servers could both go on with a job. Give --state-dir a store that does, or a folder"
+            f"{url} lets several servers create the same file: the store ignores"
+            " If-None-Match, or its equivalent, so two servers could run the same job."
+            " Set --state-dir to another store, or to a folder"
         )

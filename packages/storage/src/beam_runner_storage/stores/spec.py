@@ -85,7 +85,8 @@ class StoreSpec:
         except ImportError as error:
             extra = "hdfs" if is_hdfs else "stores"
             raise StoreError(
-                f"{self.url} needs {error.name}: pip install 'beam-runner-storage[{extra}]', here and where executors run"
+                f"{self.url} needs {error.name}: run pip install"
+                f" 'beam-runner-storage[{extra}]' on this machine and on executors"
             ) from error
 
 
@@ -107,12 +108,15 @@ def parse_data_dir(text: str) -> StoreSpec:
     if parts.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise ValueError(
-            f"{parts.scheme}:// is no store of data that is known here: {known}, or a path"
+            f"{parts.scheme}:// isn't a supported data store; expected {known}, or a path"
         )
     form = _FORMS.get(parts.scheme, f"{parts.scheme}://BUCKET/PREFIX")
     # Don't repeat the URL in the error, because it contains a secret.
     if parts.password is not None:
-        raise ValueError(f"{form} has no password in it: credentials are those of each machine")
+        raise ValueError(
+            f"remove the password from the URL; expected {form}: each"
+            " machine has its own credentials"
+        )
     if bool(parts.netloc) is (parts.scheme == "file") or parts.query or parts.fragment:
-        raise ValueError(f"{text.partition('?')[0]} is not of the form {form}, and no more")
+        raise ValueError(f"{text.partition('?')[0]} doesn't have the form {form}")
     return StoreSpec(text.rstrip("/"))

@@ -78,24 +78,26 @@ class StagedFiles:
             self._ownership.check()
             self._store.put(name, file)
         except (LogFailed, StoreError) as error:
-            raise Unavailable(f"a file that was staged can't be kept: {error}") from error
+            raise Unavailable(f"Can't store a staged file: {error}") from error
         return name
 
     def fetch(self, name: str, target: Path) -> None:
         try:
             self._store.fetch(name, target)
         except StoreError as error:
-            raise Unavailable(f"a file that was staged can't be had: {error}") from error
+            raise Unavailable(f"Can't read a staged file: {error}") from error
 
     def names(self) -> Mapping[str, str]:
         try:
             return {name: name.partition("/")[0] for name in self._store.names()}
         except StoreError as error:
-            raise Unavailable(f"files that were staged can't be had: {error}") from error
+            raise Unavailable(f"Can't list staged files: {error}") from error
 
     def delete(self, names: Iterable[str]) -> None:
         try:
             self._ownership.check()
             self._store.delete(names)
         except (LogFailed, StoreError) as error:
-            _LOGGER.warning("files that were staged stay until the next server starts: %s", error)
+            _LOGGER.warning(
+                "Can't remove staged files before the next start of a server: %s", error
+            )

@@ -63,7 +63,7 @@ def take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
         except _Gone as error:
             path.unlink(missing_ok=True)
             reason = str(error)
-    raise LogFailed(f"it lacks {reason}")
+    raise LogFailed(f"the stored log lacks {reason}")
 
 
 def _take_over(store: FileStore, writer: bytes, path: Path) -> TakenOver:
@@ -121,7 +121,7 @@ def _fetch(store: FileStore, base: Base, path: Path) -> None:
         raise _Gone(base.name) from None
     if checksum_of(path) != base.checksum:
         path.unlink()
-        raise LogFailed(f"{base.name} is damaged: it has another checksum")
+        raise LogFailed(f"{base.name} is damaged: the checksum doesn't match")
 
 
 def checksum_of(path: Path) -> int:

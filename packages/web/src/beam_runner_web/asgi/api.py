@@ -50,7 +50,7 @@ class Api:
     def _part(self, request: Request) -> Response:
         part = _PARTS.get(request.path_params["part"])
         if part is None:
-            return self.error(404, f"no such part; there are {', '.join(_PARTS)}")
+            return self.error(404, f"unknown part; expected one of {', '.join(_PARTS)}")
         found = part(self._pages.view(request.path_params["job_id"]), request)
         return _json({request.path_params["part"]: plain(found)})
 
@@ -69,14 +69,14 @@ class Api:
         try:
             self._pages.watches.client.jobs()
         except JobApiError as error:
-            return PlainTextResponse(f"the job server does not answer: {error}\n", 503)
+            return PlainTextResponse(f"the job server doesn't respond: {error}\n", 503)
         return PlainTextResponse("ok\n")
 
     def _prometheus(self, request: Request) -> Response:
         lines = lines_of(self._pages.watches.client)
         counts = Counter(line.state for line in lines)
         text = [
-            "# HELP beam_jobs Jobs that the server knows, by state.",
+            "# HELP beam_jobs Number of jobs on the server, by state.",
             "# TYPE beam_jobs gauge",
             *(f'beam_jobs{{state="{s.name.lower()}"}} {counts[s]}' for s in JobState),
         ]
@@ -164,27 +164,32 @@ def _json(value: Any, status: int = 200) -> Response:
 
 
 _OF_STAGES = (
-    ("backlog_bytes", "gauge", "What waits for the stage and is in no bundle.", "backlog_bytes"),
+    (
+        "backlog_bytes",
+        "gauge",
+        "Size of the stage's waiting input that is in no bundle.",
+        "backlog_bytes",
+    ),
     (
         "open_bundles",
         "gauge",
-        "Bundles of the stage that run or wait for their turn.",
+        "Number of the stage's bundles that run or wait.",
         "open_bundles",
     ),
-    ("paused_bundles", "gauge", "Bundles that failed and run again after a pause.", "paused"),
-    ("input_watermark_ms", "gauge", "The stage's input watermark.", "input_watermark"),
-    ("output_watermark_ms", "gauge", "The stage's output watermark.", "output_watermark"),
-    ("commit_lag_ms", "gauge", "Age of the oldest bundle not committed.", "commit_lag"),
-    ("bundles_total", "counter", "Bundles of the stage that were committed.", "committed"),
-    ("retried_bundles_total", "counter", "Bundles that were given out again.", "retried"),
-    ("dropped_values_total", "counter", "Values that came too late.", "dropped"),
+    ("paused_bundles", "gauge", "Number of failed bundles that wait for a retry.", "paused"),
+    ("input_watermark_ms", "gauge", "Input watermark of the stage.", "input_watermark"),
+    ("output_watermark_ms", "gauge", "Output watermark of the stage.", "output_watermark"),
+    ("commit_lag_ms", "gauge", "Age of the oldest uncommitted bundle.", "commit_lag"),
+    ("bundles_total", "counter", "Number of the stage's committed bundles.", "committed"),
+    ("retried_bundles_total", "counter", "Number of retries of bundles.", "retried"),
+    ("dropped_values_total", "counter", "Number of values that were dropped as late.", "dropped"),
 )
 
 
 def _exposition(views: Iterable[JobView]) -> Iterator[str]:
     """Returns metrics of jobs in Prometheus' text format."""
     found = list(views)
-    yield "# HELP beam_step_elements_total Elements that came out of the step."
+    yield "# HELP beam_step_elements_total Number of elements that the step emitted."
     yield "# TYPE beam_step_elements_total counter"
     for view in found:
         for key, figures in view.figures.steps.items():

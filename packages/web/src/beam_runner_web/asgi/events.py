@@ -57,7 +57,7 @@ class Events:
         job_id = request.path_params["job_id"]
         page = request.query_params.get("page", "")
         if page not in JOB_PAGES:
-            return PlainTextResponse("There is no such page.", 404)
+            return PlainTextResponse("The page doesn't exist.", 404)
 
         def render() -> _Rendered:
             values = self._pages.job(job_id, page, request.query_params)
@@ -74,7 +74,9 @@ class Events:
             parts, _, over = await self._in_thread(render)
             return JSONResponse({"parts": parts, "over": over})
         if self._open >= MOST_STREAMS:
-            return PlainTextResponse("Too many live pages are open; reload this one.", 503)
+            return PlainTextResponse(
+                "Too many live pages are open; close some of them, and reload this page.", 503
+            )
         return StreamingResponse(
             self._follow(render), media_type="text/event-stream", headers=_HEADERS
         )

@@ -69,20 +69,23 @@ class RequestGuard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if _name(host) not in self._hosts:
-            text = f"This server does not answer to the name {_name(host)!r}; start it with --web-allowed-host."
+            text = (
+                f"This server doesn't accept the host name {_name(host)!r}; start"
+                " the server with --web-allowed-host."
+            )
             return PlainTextResponse(text, 421)
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if scope["method"] not in _SAFE_METHODS:
             if not _same_origin(headers, host):
-                return PlainTextResponse("Refused: the request comes from another site.", 403)
+                return PlainTextResponse("Rejected: the request comes from another site.", 403)
             if self._read_only and path != "/login":
                 return PlainTextResponse(
-                    "Refused: this server only shows jobs (--web-read-only).", 403
+                    "Rejected: this server is read-only (--web-read-only).", 403
                 )
         if self._token and not path.startswith(_OPEN_PATHS) and not self._knows_token(headers):
             if path.startswith(("/api/", "/metrics")) or scope["method"] not in _SAFE_METHODS:
                 answer = {"www-authenticate": "Bearer"}
-                return PlainTextResponse("A token is needed.", 401, answer)
+                return PlainTextResponse("This server requires a token.", 401, answer)
             return Response(
                 status_code=303, headers={"location": f"{scope.get('root_path', '')}/login"}
             )

@@ -7,7 +7,7 @@ from beam_runner_web.watch.watching import grown
 
 from .facts import Facts
 
-_NOTHING_SPECIAL = "no step waits, fails or holds the others up"
+_NOTHING_SPECIAL = "no step waits, fails or delays other steps"
 _MOST_NAMES = 2
 
 
@@ -42,7 +42,7 @@ def _of_stream(facts: Facts) -> str:
     rates = [
         rate for key in snapshot.tree.sources if (rate := snapshot.rate(grown(key))) is not None
     ]
-    told = [f"{number(sum(rates))} elements come in per second"] if rates else []
+    told = [f"{number(sum(rates))} elements arrive per second"] if rates else []
     if known:
         late = max(0.0, snapshot.taken - min(known) / 1000)
         told.append(f"no step is more than {duration(max(1.0, late))} behind")

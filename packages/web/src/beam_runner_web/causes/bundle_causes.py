@@ -16,8 +16,9 @@ from .facts import Cause, CauseKind, Facts, Weight
 _OLD_BUNDLE_MS = 10_000
 _STRAGGLES = 5
 _UNSEEN = (
-    "The SDK harness has not told what its threads do. Python's and Go's do where they run in processes and docker, those "
-    "of newer Python SDKs also in the program that submitted its job with LOOPBACK. py-spy dump of its process shows it, too"
+    "The SDK harness doesn't report the stacks of its threads. The Python and Go SDKs"
+    " report them in processes and Docker, and newer Python SDKs also with LOOPBACK."
+    " py-spy dump prints the stacks of a Python process, too"
 )
 
 
@@ -51,7 +52,7 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[Observed
     name = facts.names(steps) or " + ".join(one.steps)
     many = "one bundle" if len(bundles) == 1 else f"{number(len(bundles))} bundles"
     length = duration(one.seconds) if len(bundles) == 1 else f"up to {duration(one.seconds)}"
-    worked = f"has worked on {many} for {length}"
+    worked = f"has processed {many} for {length}"
     again = f", attempt {one.attempt}" if one.attempt > 1 else ""
     process = f"process {one.pid} on {one.host}{again}"
     usual = stage.bundle_msecs.mean / 1000 if stage and stage.bundle_msecs else 0.0
@@ -61,23 +62,26 @@ def _of_bundles(facts: Facts, stage: StageFigures | None, bundles: list[Observed
         still = _no_further(facts, one, process)
         text = f"{name} {worked}, {still}"
         if grouped:
-            text += f"; others took {duration(usual)}: a key with far more values would do that"
+            text += (
+                f"; other bundles took {duration(usual)}: a hot key, with far more"
+                " values than other keys, is a possible cause"
+            )
         unseen = one.where is BundlePlace.HARNESS and not facts.snapshot.threads
         more = _UNSEEN if unseen else ""
         return Cause(CauseKind.STANDING_BUNDLE, Weight.WARN, text, "stacks", step, more)
     if straggles:
-        text = f"{name} {worked}, where one takes {duration(usual)} on average ({process})"
+        text = f"{name} {worked}; a bundle takes {duration(usual)} on average ({process})"
         if grouped:
-            text += ": a key with far more values than others would do that"
+            text += ": a hot key, with far more values than other keys, is a possible cause"
         return Cause(CauseKind.LONG_BUNDLE, Weight.WARN, text, "stacks", step)
-    text = f"{name} is at work on {many}, for {length} ({process}): see what its code does"
+    text = f"{name} processes {many}, for {length} ({process}): look at the stack of its code"
     return Cause(CauseKind.LONG_BUNDLE, Weight.NOTE, text, "stacks", step)
 
 
 def _no_further(facts: Facts, one: ObservedBundle, process: str) -> str:
     """Returns for how long a bundle has made no progress, and in which step."""
     for_all = abs(one.seconds - one.still) < STILL_SECONDS
-    still = "without coming any further" if for_all else f"no further for {duration(one.still)}"
+    still = "without any progress" if for_all else f"no progress for {duration(one.still)}"
     thread = thread_of(one, facts.snapshot.threads)
     frame = thread.own[0] if thread else None
     if thread and thread.sdk and thread.pid:
@@ -98,7 +102,7 @@ def _old_bundles(facts: Facts) -> Iterator[Cause]:
         yield Cause(
             CauseKind.LONG_BUNDLE,
             Weight.WARN,
-            f"{facts.name(stage)} has worked on one bundle for {age}",
+            f"{facts.name(stage)} has processed one bundle for {age}",
             facts.card(stage),
             facts.step(stage),
         )

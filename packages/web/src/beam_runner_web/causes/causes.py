@@ -25,8 +25,9 @@ _HOT_SHARE = 0.5
 _HOT_WALL_MS = 10_000
 _GROWING_SECONDS = 30.0
 _WHY_LOST = (
-    "Something ended the process: the kernel where memory was short, code in C that crashed, or its "
-    "machine. The step whose bundles were tried again is the one that ran in it"
+    "A process exited unexpectedly. Possible causes are the kernel if memory was"
+    " short, a crash in C code, or a failure of the machine. The step with retried"
+    " bundles ran in the process"
 )
 _WHY: Mapping[str, str] = {FailureCause.LOST_PROCESS: _WHY_LOST}
 """Possible explanations by the cause of a failure."""
@@ -43,24 +44,26 @@ def causes_of(facts: Facts) -> tuple[Cause, ...]:
 def _all_is_well(facts: Facts) -> str:
     match facts.snapshot.state:
         case JobState.DONE:
-            return "The job has done all its work."
+            return "The job has finished."
         case JobState.DRAINED:
             return (
-                "The job was drained: its sources were ended, and what they had given was processed. "
-                "Beam's Python client reports any end but DONE as an error; this one is none."
+                "The job was drained: its sources stopped, and the job processed all"
+                " their data. Beam's Python client reports any final state except DONE"
+                " as an error; DRAINED isn't an error."
             )
         case JobState.CANCELLED:
             return "The job was cancelled."
         case JobState.CANCELLING:
-            return "The job is being cancelled: what runs is stopped."
+            return "The job is being cancelled: the server stops its bundles."
         case JobState.DRAINING:
             return (
-                f"The job is being drained: what its sources gave is processed; {at_work(facts)}."
+                "The job is being drained: it processes the remaining data of its"
+                f" sources; {at_work(facts)}."
             )
         case JobState.RUNNING:
-            return f"Nothing stands out: {at_work(facts)}."
+            return f"No problems: {at_work(facts)}."
         case _:
-            return "The job has not begun to run yet."
+            return "The job hasn't started yet."
 
 
 def _away(facts: Facts) -> Iterator[Cause]:
@@ -68,8 +71,8 @@ def _away(facts: Facts) -> Iterator[Cause]:
         yield Cause(
             CauseKind.SERVER_AWAY,
             Weight.BAD,
-            "The job server does not answer: this page shows what was last known, and goes on when "
-            "it is back.",
+            "The job server doesn't respond: this page shows the last known state, and"
+            " continues when the server responds again.",
             more=facts.snapshot.away,
         )
 
@@ -78,7 +81,7 @@ def _failed(facts: Facts) -> Iterator[Cause]:
     if facts.snapshot.state is not JobState.FAILED:
         return
     if not facts.failures:
-        text = "The job failed, and the server does not tell why."
+        text = "The job failed, and the server doesn't report a reason."
         yield Cause(CauseKind.FAILED, Weight.BAD, text, "logs")
         return
     group = facts.failures[0]
@@ -108,8 +111,8 @@ def _errors_so_far(facts: Facts) -> Iterator[Cause]:
     groups = [one for one in facts.failures if not (one.retried and one.failure.step in told)]
     for group in groups[:3]:
         times = f"{number(group.count)} times" if group.count > 1 else "once"
-        again = ", and what it stopped was tried again," if group.retried else ""
-        what = f"An error came {times}{again}"
+        again = ", and the server retried the failed work," if group.retried else ""
+        what = f"An error occurred {times}{again}"
         cause = _failure(facts, group, CauseKind.ERROR, what)
         yield attrs.evolve(cause, weight=Weight.WARN)
 
@@ -124,8 +127,9 @@ def _drain_waits(facts: Facts) -> Iterator[Cause]:
     if stages:
         names = " and ".join(dict.fromkeys(facts.name(stage) for stage in stages[:2]))
         text = (
-            f"The drain waits for {names}: what runs there goes on until it returns or claims what is next, and "
-            "comes no further; if it never does, cancel the job"
+            f"The drain waits for {names}: a bundle runs until its code returns or"
+            " claims its next position, and makes no progress; if it never does, cancel"
+            " the job"
         )
         yield Cause(CauseKind.DRAIN, Weight.WARN, text, "end", facts.step(stages[0]))
 
@@ -146,8 +150,8 @@ def _backlog_grows(facts: Facts) -> Iterator[Cause]:
             yield Cause(
                 CauseKind.BACKLOG,
                 Weight.WARN,
-                f"{facts.name(stage)} does not keep up: {size(now)} wait for it, "
-                f"{size(before[stage.id])} half a minute ago",
+                f"{facts.name(stage)} doesn't keep up: {size(now)} wait for it; it was"
+                f" {size(before[stage.id])} half a minute ago",
                 facts.card(stage),
                 facts.step(stage),
             )
@@ -161,7 +165,7 @@ def _retried(facts: Facts) -> Iterator[Cause]:
     for stage in facts.snapshot.figures.stages:
         if stage.retried and not told.intersection(stage.steps):
             times = "once" if stage.retried == 1 else f"{number(stage.retried)} times"
-            text = f"Bundles of {facts.name(stage)} had to be tried again {times}"
+            text = f"Bundles of {facts.name(stage)} were retried {times}"
             card, step = facts.card(stage), facts.step(stage)
             yield Cause(CauseKind.RETRIED, Weight.WARN, text, card, step)
 

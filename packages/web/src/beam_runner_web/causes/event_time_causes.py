@@ -46,14 +46,14 @@ def _of_stage(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Cause
         return _untold(facts, stage) if is_source else None
     own = 0.0 if ahead is None or is_source else (_given(facts, stage, ahead) - mark) / 1000
     oldest = (stage.commit_lag or 0) / 1000
-    behind = f"what comes out of it is {duration(lag)} behind"
+    behind = f"its output is {duration(lag)} behind"
     step = facts.step(stage)
     if max(own, oldest) > lag / 2:
         text = f"{facts.name(stage)} holds event time back: {behind}"
         if oldest >= min(own, _SLOW_SECONDS):
             many = stage.open_bundles or 1
             ran = f"its oldest bundle has run for {duration(oldest)}"
-            text = f"{facts.name(stage)} does not keep up: {behind}, and {ran}"
+            text = f"{facts.name(stage)} doesn't keep up: {behind}, and {ran}"
             text += f" ({many} are not done)" if many > 1 else ""
         return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), step)
     return _of_source(facts, stage, mark, lag) if is_source else None
@@ -75,7 +75,10 @@ def _untold(facts: Facts, stage: StageFigures) -> Cause | None:
     source = _source(facts, stage)
     if not source or stage.waits or (facts.snapshot.seconds or 0) < _STANDS_SECONDS:
         return None
-    text = f"{facts.snapshot.tree.steps[source].name} has told of no event time yet: no window after it can close"
+    text = (
+        f"{facts.snapshot.tree.steps[source].name} has not reported a watermark yet:"
+        " windows after it can't close"
+    )
     return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), source)
 
 
@@ -88,25 +91,24 @@ def _of_source(facts: Facts, stage: StageFigures, mark: int, lag: float) -> Caus
     points = [(point[0], point[1]) for point in points_of(facts.snapshot, stage.id)]
     before = next((p for p in reversed(points) if p[0] <= now - _TREND_SECONDS), None)
     moved = None if before is None else (mark - before[1]) / 1000 / (now - before[0])
-    behind = f"what comes out of it is {duration(lag)} behind"
+    behind = f"its output is {duration(lag)} behind"
     if moved is not None and moved > _AS_TIME_GOES:
         left = duration(lag / (moved - 1))
-        text = (
-            f"{facts.name(stage)} catches up: {behind}, and at this pace it is up to date in {left}"
-        )
+        text = f"{facts.name(stage)} catches up: {behind}, and at this rate it needs {left}"
         return Cause(CauseKind.LATE, Weight.NOTE, text, facts.card(stage), facts.step(stage))
     if _busy(facts, stage):
-        comes = ", and comes no nearer" if moved is not None else ""
-        text = f"{facts.name(stage)} does not keep up with its source: {behind}{comes}"
+        comes = ", and doesn't catch up" if moved is not None else ""
+        text = f"{facts.name(stage)} doesn't keep up with its source: {behind}{comes}"
         return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), facts.step(stage))
     since = next((time for time, at in points if at == mark), now)
     name = facts.snapshot.tree.steps[source].name
     if now - since >= _STANDS_SECONDS:
         text = (
-            f"{name} holds event time back: it has stood at {clock(mark / 1000)} UTC for {duration(now - since)}, "
-            f"{duration(lag)} behind, and no later window after it can close"
+            f"{name} holds event time back: its watermark has been {clock(mark / 1000)}"
+            f" UTC for {duration(now - since)}, {duration(lag)} behind, and later"
+            " windows after it can't close"
         )
-        more = "A source that has nothing to give must say how far event time has come, by its watermark"
+        more = "A source without data must still advance its watermark"
         return Cause(CauseKind.LATE, Weight.WARN, text, facts.card(stage), source, more)
     return Cause(
         CauseKind.LATE, Weight.NOTE, f"{name} is late: {behind}", facts.card(stage), source
@@ -138,10 +140,13 @@ def _dropped(facts: Facts) -> Iterator[Cause]:
             step = facts.grouping(stage) or stage.steps[0]
             values = "a value" if stage.dropped == 1 else f"{number(stage.dropped)} values"
             text = (
-                f"{names[step].name} has dropped {values}: too late, after their windows had closed, or after the "
-                "last firing of their trigger"
+                f"{names[step].name} has dropped {values} as late, after their windows"
+                " had closed, or after the last firing of their trigger"
             )
-            more = "A longer allowed lateness keeps windows open; a trigger fires again within Repeatedly"
+            more = (
+                "A longer allowed lateness keeps windows open longer; a trigger"
+                " inside Repeatedly fires again"
+            )
             yield Cause(CauseKind.DROPPED, Weight.WARN, text, facts.card(stage), step, more)
 
 
@@ -163,7 +168,10 @@ def _gathers(facts: Facts) -> Iterator[Cause]:
             name = snapshot.tree.steps[key].name
             windows = " ".join(collections[one].windows for one in given if one in collections)
             open_ = "its trigger has not fired" if "trigger" in windows else "no window has closed"
-            text = f"{name} gathers values, and has given no group yet: {open_} so far ({windows})"
+            text = (
+                f"{name} collects values, and has not emitted a group yet: {open_}"
+                f" so far ({windows})"
+            )
             yield Cause(CauseKind.GATHERS, Weight.NOTE, text, facts.card(stage), key)
 
 

@@ -18,7 +18,10 @@ _OFTEN = 4
 """The number of failed attempts after which a bundle counts as more than a temporary problem."""
 _MOST_STEPS = 3
 _LONGEST = 600
-_OTHERS = "Other keys and steps go on; windows that wait for its watermark don't fire meanwhile"
+_OTHERS = (
+    "Other keys and steps continue; windows that wait for its watermark don't"
+    " fire until a retry succeeds"
+)
 
 
 def failing_steps(facts: Facts) -> frozenset[str]:

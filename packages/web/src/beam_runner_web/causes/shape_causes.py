@@ -40,8 +40,8 @@ def _idle(facts: Facts) -> Iterator[Cause]:
     if snapshot.taken - since >= _IDLE_SECONDS:
         length = duration(snapshot.taken - since)
         text = (
-            f"Nothing has come in for {length} or longer: the sources have nothing to give, and all that "
-            "they gave is processed"
+            f"No input has arrived for {length} or longer: the sources have no data,"
+            " and all earlier data is processed"
         )
         yield Cause(CauseKind.IDLE, Weight.GOOD, text)
 
@@ -61,9 +61,9 @@ def _small_bundles(facts: Facts) -> Iterator[Cause]:
         if each > _FEW_ELEMENTS or around < _MOST or times.sum / 1000 < _BUSY_SHARE * seconds:
             continue
         text = (
-            f"{facts.name(stage)} gets its work in very small bundles: {number(each)} elements in each, "
-            f"{number(times.count)} bundles so far; {percent(around)} of their time went into beginning and "
-            "committing them"
+            f"{facts.name(stage)} has very small bundles: {number(each)} elements in"
+            f" each, {number(times.count)} bundles so far; their start and commit took"
+            f" {percent(around)} of their time"
         )
         card, step = facts.card(stage), facts.step(stage)
         yield Cause(CauseKind.SMALL_BUNDLES, Weight.WARN, text, card, step)

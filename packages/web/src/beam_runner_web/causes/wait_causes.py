@@ -18,15 +18,16 @@ from .facts import Cause, Facts, Weight
 _LITTLE_BYTES = 1_000
 _LONG_SECONDS = 300.0
 _LONGEST = 600
-KEEPS = "The job keeps all that is committed, and goes on by itself when the cause is gone"
+KEEPS = "The job keeps all committed work, and continues automatically when the cause is gone"
 _PLACES = (
-    "A place is a core of the cluster, or of this machine. Other jobs may hold them all, or no "
-    "executor has come yet"
+    "A slot is a core of the cluster, or of this machine. Other jobs may use all"
+    " slots, or no executor has started yet"
 )
 _LINE = (
-    "py-spy dump --pid {wait.pid} on {wait.host} shows the line. If that never ends, end the job"
+    "py-spy dump --pid {wait.pid} on {wait.host} shows the current line. If this code"
+    " never returns, cancel the job"
 )
-_PRINTS = "What it prints is in the job's log"
+_PRINTS = "The output of the process is in the job's log"
 
 
 def _is_never(facts: Facts, execution: Execution, wait: Wait) -> bool:
@@ -112,7 +113,7 @@ def waits_of_stages(facts: Facts) -> Iterator[Cause]:
     yield from {cause.text: cause for cause in causes}.values()
     if news and not at_once and execution.still:
         said = render_waits(news, now=execution.now)
-        text = f"Nothing has been committed for {duration(execution.still)}: {said}"
+        text = f"The job has committed nothing for {duration(execution.still)}: {said}"
         row = _TABLE[news[0].kind]
         yield Cause(news[0].kind, Weight.WARN, one_line(text, _LONGEST), row.page or "logs")
 

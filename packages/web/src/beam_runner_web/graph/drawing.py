@@ -127,7 +127,7 @@ def _lifted(source: Sequence[str], target: Sequence[str]) -> tuple[str, Edge]:
         if one != other:
             return parent, (one, other)
         parent = one
-    raise AssertionError("an edge begins and ends at steps of which neither is in the other")
+    raise AssertionError("an edge must connect two steps that don't contain each other")
 
 
 def _line(source: Box, target: Box, passing: Sequence[tuple[float, float, float]]) -> Line:

@@ -74,8 +74,8 @@ class ElementDecoder:
         """
         if not 0 <= chunk.first <= chunk.first + chunk.selected_count <= chunk.count:
             raise HarnessError(
-                f"A chunk of {chunk.count} elements cannot be read from number {chunk.first} to "
-                f"{chunk.last}"
+                f"Can't read elements {chunk.first} to {chunk.last} of a chunk of"
+                f" {chunk.count} elements"
             )
         data = b"".join((chunk.data, _PADDING))
         stream = coder_impl.create_InputStream(data)

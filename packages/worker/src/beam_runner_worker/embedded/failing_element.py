@@ -70,11 +70,11 @@ def _found(frames: list[FrameType], told: WindowedValue | None) -> str:
         inside.frames.insert(0, frame)
     if not inside.is_encoding:
         return text or ""
-    result = shown(inside.results[0]) if inside.results else "what came of it"
+    result = shown(inside.results[0]) if inside.results else "its output"
     if text:
-        result = f"of it came {result}, which" if inside.results else result
-        return f"{text} ({result} cannot be encoded)"
-    return f"{result} (cannot be encoded)" if inside.results else ""
+        result = f"its output {result}" if inside.results else result
+        return f"{text} (can't encode {result})"
+    return f"{result} (can't be encoded)" if inside.results else ""
 
 
 def _shown_by(frame: FrameType, inside: Inside, told: WindowedValue | None) -> str | None:

@@ -112,7 +112,7 @@ def _kept(at: Locals, inside: Inside) -> str:
     for frame in inside.frames:
         if frame.f_code.co_qualname == "StoredCell._encoded":
             state = frame.f_locals["self"].cell.state_id
-            return f"{key} (what its state {state!r} is to hold cannot be encoded)"
+            return f"{key} (can't encode a value for its state {state!r})"
     return key
 
 
@@ -129,7 +129,7 @@ def _group(at: Locals, inside: Inside) -> str:
     if not inside.is_decoding:
         return inside.show(at["element"])
     key, values = format_bytes(at["key"]), format_bytes(bytes(at["values"]))
-    return f"the key {key} with the values {values} (encoded; cannot be decoded)"
+    return f"the key {key} with the values {values} (encoded; can't be decoded)"
 
 
 def _chunk(at: Locals, inside: Inside) -> str:
@@ -138,7 +138,8 @@ def _chunk(at: Locals, inside: Inside) -> str:
     encoded = at["self"].last_claimed(at["chunk"])
     if inside.is_decoding:
         return (
-            f"{format_bytes(encoded)} (encoded, with its time, windows and pane; cannot be decoded)"
+            f"{format_bytes(encoded)} (encoded, with its timestamp, windows and pane;"
+            " can't be decoded)"
         )
     return inside.show(at["self"].decode(encoded).value)
 

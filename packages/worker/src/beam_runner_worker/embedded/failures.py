@@ -42,7 +42,7 @@ def describe(error: BaseException) -> str:
     try:
         message = " ".join(str(error).split("\n"))
     except Exception as raised:
-        message = f"(its text cannot be made: {type(raised).__name__})"
+        message = f"(str() of the exception failed: {type(raised).__name__})"
     return f"{name}: {message}" if message else name
 
 

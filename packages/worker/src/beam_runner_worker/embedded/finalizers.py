@@ -93,7 +93,7 @@ class StageFinalizers:
 
 def _warn(bundle_id: str, callbacks: list[Callback]) -> None:
     _LOGGER.warning(
-        "Bundle %s was not finalized in time: %d finalization callbacks of %s are dropped",
+        "Bundle %s was not finalized in time: dropped %d finalization callbacks of %s",
         bundle_id,
         len(callbacks),
         sorted({callback.transform for callback in callbacks}),

@@ -75,8 +75,8 @@ class EmbeddedHarness:
             try:
                 stage.tear_down()
             except Exception:
-                _LOGGER.exception("A stage could not be torn down")
+                _LOGGER.exception("Can't tear down a stage")
         try:
             self._setup.close()
         except Exception:
-            _LOGGER.exception("The embedded harness could not be closed")
+            _LOGGER.exception("Can't close the embedded harness")

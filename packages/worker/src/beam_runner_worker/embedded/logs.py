@@ -65,7 +65,9 @@ class LogSinkHandler(logging.Handler):
                     LogRecord(
                         severity=Severity.WARN,
                         time_ms=batch[-1].time_ms,
-                        message=f"{dropped} log records were dropped: they came too fast",
+                        message=(
+                            f"{dropped} log records were dropped, because the rate was too high"
+                        ),
                         location=__name__,
                     )
                 )
@@ -87,7 +89,7 @@ class LogSinkHandler(logging.Handler):
         try:
             self._sink.log(batch)
         except Exception:
-            print("The host did not take log records:", file=sys.stderr)
+            print("Can't send log records to the host:", file=sys.stderr)
             traceback.print_exc()
         finally:
             self._in_sink.active = False
@@ -106,7 +108,7 @@ class LogSinkHandler(logging.Handler):
         try:
             message = record.getMessage()
         except Exception:
-            message = f"Could not format {record.msg!r} with {record.args!r}"
+            message = f"Can't format {record.msg!r} with {record.args!r}"
         trace = ""
         if record.exc_info and record.exc_info[0] is not None:
             trace = "".join(traceback.format_exception(*record.exc_info))

@@ -66,7 +66,9 @@ class MainModule(types.ModuleType):
             while found is None:
                 pickled = next(self._left, None)
                 if pickled is None:
-                    raise AttributeError(f"no function of the job brings the class {name!r} along")
+                    raise AttributeError(
+                        f"the class {name!r} isn't part of any function of the job"
+                    )
                 _load(pickled)
                 found = _unpickled(name)
             setattr(self, name, found)
@@ -80,7 +82,7 @@ class MainModule(types.ModuleType):
             return cast("type", cloudpickle.loads(pickled))
         except Exception as error:
             raise AttributeError(
-                f"the class {name!r} of the pipeline's main module can't be loaded here: {error}"
+                f"Can't load the class {name!r} of the pipeline's main module: {error}"
             ) from error
 
 
@@ -113,4 +115,4 @@ def _load(pickled: bytes) -> None:
         pickler.loads(pickled)
     except Exception:
         # Ignore the error: the stage that needs the function reports it.
-        _LOGGER.debug("A function could not be loaded", exc_info=True)
+        _LOGGER.debug("Can't load a function", exc_info=True)

@@ -127,8 +127,9 @@ class ProcessSetup:
         except Exception as error:
             raise BundleError(
                 f"the main session of job {job.job_name}",
-                f"{with_advice(describe(error))} (a package that the main module of the pipeline imports may "
-                "be missing or have another version here)",
+                f"{with_advice(describe(error))} (check that the packages which the"
+                " pipeline's main module imports are installed on the workers, in the"
+                " same versions)",
                 traceback.format_exc(),
             ) from error
 
@@ -141,7 +142,7 @@ class ProcessSetup:
         except ValueError as error:
             raise BundleError(
                 f"the classes of the main module of job {job.job_name}",
-                f"the staged file {file.name} can't be read: {error}",
+                f"Can't read the staged file {file.name}: {error}",
                 traceback.format_exc(),
             ) from error
 
@@ -163,12 +164,12 @@ def _write_artifact(artifact: Artifact, artifacts: ArtifactReader, directory: st
                 file.write(piece)
     except KeyError as error:
         raise HarnessError(
-            f"The staged file {artifact.staged_name!r} ({artifact.sha256}) is not there"
+            f"The staged file {artifact.staged_name!r} ({artifact.sha256}) is missing"
         ) from error
     if digest.hexdigest() != artifact.sha256:
         raise HarnessError(
-            f"The staged file {artifact.staged_name!r} came with another content than announced: "
-            f"sha256 {digest.hexdigest()} instead of {artifact.sha256}"
+            f"The staged file {artifact.staged_name!r} has unexpected content: sha256"
+            f" {digest.hexdigest()}; expected {artifact.sha256}"
         )
 
 

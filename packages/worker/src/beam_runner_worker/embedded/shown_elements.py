@@ -16,7 +16,7 @@ def shown(element: Any) -> str:
     try:
         text = " ".join(_Short().repr(element).splitlines())
     except Exception as error:
-        text = f"{type(element).__name__} (its text cannot be made: {type(error).__name__})"
+        text = f"{type(element).__name__} (repr() of the element failed: {type(error).__name__})"
     return truncate_text(text, _MOST_CHARACTERS)
 
 

@@ -85,7 +85,7 @@ class MultimapView:
         return values
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A multimap side input cannot be pickled; copy what you need out of it")
+        raise TypeError("A multimap side input can't be pickled; copy the needed values first")
 
 
 def _decode(impl: coder_impl.CoderImpl, data: bytes | ValuePieces) -> tuple[Iterable[Any], int]:
@@ -181,6 +181,6 @@ class SideInputMap:
             key_impl = coder.key_coder().get_impl()
             return MultimapView(self._reader, place, key_impl, coder.value_coder().get_impl())
         raise HarnessError(
-            f"{self._transform_id} reads its side input {self._tag} by the unknown access pattern "
-            f"{pattern}"
+            f"{self._transform_id} reads its side input {self._tag} with the unknown"
+            f" access pattern {pattern}"
         )

@@ -121,7 +121,9 @@ class Source(operations.Operation):
             if not is_of_user_code(error):
                 raise
             step = self.targets[0].name_context.step_name
-            _LOGGER.warning("The restriction tracker of %s gave no progress", step, exc_info=True)
+            _LOGGER.warning(
+                "The restriction tracker of %s returned no progress", step, exc_info=True
+            )
             return None
 
     @property

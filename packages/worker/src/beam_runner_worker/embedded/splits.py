@@ -68,8 +68,9 @@ def residual_element(
     """
     if op not in source.targets:
         raise HarnessError(
-            f"{op.name_context.step_name} leaves over part of an element, but it cannot be resumed: "
-            "the elements that it processes are not those that come into the stage"
+            f"{op.name_context.step_name} returned an unprocessed part of an element,"
+            " which can't be resumed, because the step doesn't read the input of the"
+            " stage"
         )
     delay, watermark = residual.deferred_timestamp, residual.current_watermark
     return ResidualElement(
@@ -111,5 +112,5 @@ def _split_current(source: Source, held: Held, keep: float) -> BundleSplit | Non
         held.stop = held.claimed
         step = str(source.targets[0].name_context.step_name)
         trace = "".join(traceback.format_exception(error))
-        source.failed_split = BundleError(step, f"{describe(error)} (in a split)", trace)
+        source.failed_split = BundleError(step, f"{describe(error)} (during a split)", trace)
         return None

@@ -69,9 +69,7 @@ class StateHandler(CachingStateHandler):
         """
         if self._user_state is None:
             with self.errors:
-                raise HarnessError(
-                    f"Stage {self._stage_name} was given no state for its stateful DoFn"
-                )
+                raise HarnessError(f"Stage {self._stage_name} has no state for its stateful DoFn")
         return self._user_state
 
     def show(self, user_state: UserState | None) -> None:
@@ -117,8 +115,8 @@ class StateHandler(CachingStateHandler):
         asked = getattr(state_key, kind) if kind else state_key
         with self.errors:
             raise HarnessError(
-                f"{getattr(asked, 'transform_id', '') or self._stage_name} asked for state of the "
-                f"kind {kind}, which the embedded harness does not serve"
+                f"{getattr(asked, 'transform_id', '') or self._stage_name} requested"
+                f" state of the kind {kind}, which the embedded harness doesn't support"
             )
 
     @contextlib.contextmanager

@@ -207,7 +207,9 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
         timestamp, data = value
         sort_key = timestamp.micros
         if not _FIRST_SORT_KEY <= sort_key < _AFTER_SORT_KEYS:
-            raise ValueError(f"the timestamp {timestamp} is out of the range of an ordered list")
+            raise ValueError(
+                f"the timestamp {timestamp} is outside of the range of an ordered list"
+            )
         stored = self._stored
         stored.state.ordered_insert(stored.cell, sort_key, stored.impl.encode_nested(data))
 
@@ -270,4 +272,4 @@ def kind_of_cell(
     for kind, cell in _SIMPLE_KINDS.items():
         if isinstance(spec, kind):
             return cell
-    raise HarnessError(f"The embedded harness does not know {type(spec).__name__} ({spec.name})")
+    raise HarnessError(f"The embedded harness doesn't support {type(spec).__name__} ({spec.name})")

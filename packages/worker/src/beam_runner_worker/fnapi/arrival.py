@@ -65,15 +65,17 @@ class Arrival:
         match self.verdict:
             case Verdict.STOOD_STILL:
                 return (
-                    f"the SDK did not connect: its {called} has not, in the {start.elapsed:.0f} s since its "
-                    f"start, and for {start.stood:.0f} s of these it neither ran nor waited for a core or a disk "
-                    f"(limit: {limits.still:g} s)"
+                    f"the SDK did not connect: its {called} has not connected within"
+                    f" {start.elapsed:.0f} s, and for {start.stood:.0f} s of that time"
+                    " it neither ran nor waited for a core or a disk (limit:"
+                    f" {limits.still:g} s)"
                 )
             case Verdict.ENDLESS:
-                did = f"its {called} was at work" if start.seen else f"there may be a {called}"
+                did = f"its {called} was active" if start.seen else f"a {called} may exist"
                 return (
-                    f"the SDK did not connect within {limits.most:g} seconds, though {did}: it "
-                    "is taken for one that never will; if it only takes so long, run less at once on the machine"
+                    f"the SDK did not connect within {limits.most:g} seconds, although"
+                    f" {did}: the runner assumes that the SDK will never connect; if the"
+                    " start is only slow, run fewer processes at once on the machine"
                 )
         return f"the SDK did not connect within {limits.unseen:g} seconds"
 
@@ -82,9 +84,9 @@ class Arrival:
         called, whereabouts = self._launcher.called, self._launcher.whereabouts
         if start.seen:
             return (
-                f"{began}, for {start.stood:.0f} s of which nothing was seen of its {called} running or "
-                "waiting for a core or a disk"
+                f"{began}, and for {start.stood:.0f} s its {called} neither ran nor"
+                " waited for a core or a disk"
             )
         return "; ".join(
-            filter(None, (f"{began}; what its {called} does is not seen", whereabouts))
+            filter(None, (f"{began}; the activity of its {called} isn't visible", whereabouts))
         )

@@ -78,19 +78,25 @@ def _continue_as(
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=f"python -m {_MODULE}",
-        description="Boots a Python SDK harness for a PROCESS environment.",
+        description="Starts a Python SDK harness for a PROCESS environment.",
         allow_abbrev=False,
     )
     parser.add_argument("--id", required=True, help="the worker's name")
-    parser.add_argument("--provision_endpoint", required=True, help="asked for everything else")
+    parser.add_argument(
+        "--provision_endpoint",
+        required=True,
+        help="address of the provision service, which provides all other settings",
+    )
     for service in ("logging", "artifact", "control"):
         parser.add_argument(
-            f"--{service}_endpoint", default="", help="used if the provision service names none"
+            f"--{service}_endpoint",
+            default="",
+            help="address to use if the provision service returns none",
         )
     parser.add_argument(
         "--semi_persist_dir",
         default=os.environ.get("SEMI_PERSISTENT_DIRECTORY", ""),
-        help="where artifacts are put; if not given, a temporary directory, removed at the end",
+        help="folder for artifacts (default: a temporary folder, which is removed at exit)",
     )
     # The program passes this flag to itself when it continues in a virtual environment.
     for flag in ("prepared", "temporary"):

@@ -67,7 +67,7 @@ class BundleStores:
             elif is_user_state(request.state_key):
                 fail(HarnessError(reason))
             if not (unsupported or is_user_state(request.state_key)):
-                reason = f"reading {_what(request.state_key)} failed: {reason}"
+                reason = f"Can't read {_what(request.state_key)}: {reason}"
             return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
 
     def _serve(self, request: beam_fn_api_pb2.StateRequest) -> beam_fn_api_pb2.StateResponse:
@@ -98,7 +98,7 @@ class BundleStores:
     def _given_cells(self, key: beam_fn_api_pb2.StateKey) -> UserStateCells:
         if self._cells is None:
             raise UnsupportedState(
-                f"there is no {key.WhichOneof('type')}, for the stage was run without user state"
+                f"the stage runs without user state, so {key.WhichOneof('type')} doesn't exist"
             )
         return self._cells
 
@@ -111,8 +111,8 @@ class BundleStores:
         """
         if self._state is None:
             raise HarnessError(
-                f"the SDK set a timer of the transform {timer.transform_id!r}, but the stage was "
-                "run without user state"
+                f"the SDK set a timer of the transform {timer.transform_id!r}, but the"
+                " stage runs without user state"
             )
         try:
             with self._turn:

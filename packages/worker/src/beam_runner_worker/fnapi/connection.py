@@ -290,10 +290,10 @@ class SdkConnection:
             with self._changed:
                 self._answers.pop(request.instruction_id, None)
             raise HarnessError(
-                f"no answer to {kind} within {limit:g} seconds; {self.describe()}"
+                f"the SDK did not respond to {kind} within {limit:g} seconds; {self.describe()}"
             ) from None
         if response.error:
-            raise SdkRefused(f"the SDK refused {kind}: {response.error}")
+            raise SdkRefused(f"the SDK rejected {kind}: {response.error}")
         return response
 
     # Shutdown.

@@ -63,8 +63,7 @@ def compile_edge(
     coder = coders[coder_id]
     if coder.spec.urn != urns.WINDOWED_VALUE:
         raise UnknownCoder(
-            f"the edge {where!r} has the coder {coder.spec.urn!r}; "
-            f"only {urns.WINDOWED_VALUE!r} can be read"
+            f"the edge {where!r} has the coder {coder.spec.urn!r}; expected {urns.WINDOWED_VALUE!r}"
         )
     element_id, window_id = coder.component_coder_ids
     element = coders[element_id]
@@ -77,7 +76,9 @@ def compile_edge(
         delimited = all(is_delimited(coders[each]) for each in element.component_coder_ids)
         return EdgeCoder(skip, window, key, value, delimited)
     except UnknownCoder as error:
-        raise UnknownCoder(f"the elements of the edge {where!r} can't be cut: {error}") from None
+        raise UnknownCoder(
+            f"Can't split the data of edge {where!r} into elements: {error}"
+        ) from None
 
 
 def skip_elements(coder: EdgeCoder, data: bytes, position: int, count: int) -> int:
@@ -96,7 +97,7 @@ def skip_elements(coder: EdgeCoder, data: bytes, position: int, count: int) -> i
     except IndexError:
         position = len(data) + 1
     if position > len(data):
-        raise ValueError(f"a chunk of {len(data)} bytes has fewer elements than it says")
+        raise ValueError(f"a chunk of {len(data)} bytes has fewer elements than its header states")
     return position
 
 

@@ -132,7 +132,9 @@ def _open_port(
         raise ValueError(f"the stage {descriptor.id!r} has no transform {transform_id!r}")
     spec = descriptor.transforms[transform_id].spec
     if spec.urn != urn:
-        raise ValueError(f"the transform {transform_id!r} is {spec.urn!r} instead of {urn!r}")
+        raise ValueError(
+            f"the transform {transform_id!r} has the URN {spec.urn!r}; expected {urn!r}"
+        )
     port = beam_fn_api_pb2.RemoteGrpcPort.FromString(spec.payload)
     port.api_service_descriptor.CopyFrom(endpoints_pb2.ApiServiceDescriptor(url=endpoint))
     spec.payload = port.SerializeToString()

@@ -52,14 +52,15 @@ class DockerWorker(OwnProcess):
         self._started = False
         if not self._image:
             raise UnsupportedEnvironment(
-                f"the environment {environment_id!r} is a docker container without an image; name "
-                "one as --environment_config"
+                f"the environment {environment_id!r} is a docker container without an"
+                " image; set the image as --environment_config"
             )
         if shutil.which(_DOCKER) is None:
             raise UnsupportedEnvironment(
-                f"the environment {environment_id!r} asks for the docker image {self._image!r}, "
-                f"but there is no command 'docker' on {socket.gethostname()}; install docker, or "
-                "name an environment_type of LOOPBACK, EXTERNAL or PROCESS"
+                f"the environment {environment_id!r} needs the docker image"
+                f" {self._image!r}, but the command 'docker' isn't installed on"
+                f" {socket.gethostname()}; install docker, or set --environment_type to"
+                " LOOPBACK, EXTERNAL or PROCESS"
             )
 
     def activity(self) -> None:
@@ -80,7 +81,7 @@ class DockerWorker(OwnProcess):
                 shlex.join(self._removal),
             )
         except OSError as error:
-            raise HarnessError(f"docker does not start: {error}") from error
+            raise HarnessError(f"Can't start docker: {error}") from error
 
     def stop(self) -> None:
         """Ends and removes the container."""

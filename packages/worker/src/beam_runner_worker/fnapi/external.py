@@ -28,8 +28,8 @@ from beam_runner_worker.fnapi.starting import HarnessActivity
 _CALL_SECONDS = 30.0
 _STOP_SECONDS = 15.0
 _GONE = (
-    "with LOOPBACK the pool is the program that submitted the job: "
-    "that has ended, or runs on another machine than this worker"
+    "with LOOPBACK, the pool is the program that submitted the job; that program has"
+    " exited, or runs on another machine than this worker"
 )
 _THREAD_TEARDOWN_SECONDS = 0.05
 _WAITING_SHARE = 0.5
@@ -96,7 +96,7 @@ class ExternalWorker:
         except grpc.RpcError as failure:
             error = _text(failure)
             if failure.code() is grpc.StatusCode.UNAVAILABLE:
-                kind, error = PoolUnreachable, f"it is not to be reached; {_GONE}: {error}"
+                kind, error = PoolUnreachable, f"can't connect to it; {_GONE}: {error}"
         if error:
             # Beam's own pool sends a traceback, whose last line is the error.
             *trace, last = error.strip().splitlines()
@@ -113,7 +113,7 @@ class ExternalWorker:
     def failure(self, limit: float = 0.0) -> str | None:
         """Returns why the pool can't be reached; pools don't report workers that died."""
         gone = None if self._watch is None else self._watch.gone(limit)
-        return gone and f"the worker pool at {self._pool} does not answer any more: {_GONE}: {gone}"
+        return gone and (f"the worker pool at {self._pool} doesn't respond: {_GONE}: {gone}")
 
     @property
     def called(self) -> str:
@@ -139,7 +139,10 @@ class ExternalWorker:
     @property
     def whereabouts(self) -> str:
         """A phrase that refers to the pool, whose own log may have more information."""
-        return f"the worker pool at {self._pool} has started it, and its log may say more"
+        return (
+            f"the worker pool at {self._pool} started the worker, and the pool's log"
+            " can contain the reason"
+        )
 
     def look(self, connection: SdkConnection) -> None:
         """Checks whether the worker is a thread of the pool's process."""

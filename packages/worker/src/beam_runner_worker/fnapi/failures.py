@@ -62,7 +62,7 @@ def bundle_failed(
 
 
 def _summary(text: str) -> str:
-    lines = text.strip().splitlines() or ["the SDK reported an error without saying which"]
+    lines = text.strip().splitlines() or ["the SDK reported an error without a message"]
     line = lines[0]
     if any(_PYTHON_FRAME.match(each) for each in lines):
         line = _python_exception(lines)
@@ -115,7 +115,7 @@ def _elements(bundle: SdkBundle) -> str:
             if first < given
             else (f"the element {given} of the bundle's input")
         )
-    return f"{format_bytes(data)} (encoded, with its time, windows and pane)"
+    return f"{format_bytes(data)} (encoded, with its timestamp, windows and pane)"
 
 
 def _timers(bundle: SdkBundle) -> str:

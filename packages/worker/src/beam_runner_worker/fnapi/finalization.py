@@ -65,7 +65,9 @@ class Finalizations:
             try:
                 waiting.connection.ask(_request(instruction_id), _FINALIZE_SECONDS)
             except HarnessError as error:
-                self._warn(f"the bundle {bundle_id!r} was committed, but not finalized: {error}")
+                self._warn(
+                    f"the bundle {bundle_id!r} was committed, but its finalization failed: {error}"
+                )
 
 
 def _request(instruction_id: str) -> beam_fn_api_pb2.InstructionRequest:

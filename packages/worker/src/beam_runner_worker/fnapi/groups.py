@@ -69,7 +69,8 @@ def encode_groups(
 def _sendable(values: GroupValues) -> bytes | memoryview:
     if len(values) > _MOST_BYTES:
         raise ValueError(
-            f"the values of a key take {len(values)} bytes, and this SDK can only be sent "
-            f"{_MOST_BYTES} at once: it does not declare state-backed iterables as a capability"
+            f"the values of a key take {len(values)} bytes; the maximum is"
+            f" {_MOST_BYTES} for this SDK, which doesn't have the capability of"
+            " state-backed iterables"
         )
     return joined(values)

@@ -171,10 +171,12 @@ class FnApiHarness:
     def _not_prepared(self, connection: SdkConnection, trace: str) -> BundleError:
         last = [line for line in connection.last_lines if line.strip()]
         errors = [line for line in last if line.startswith("ERROR")]
-        told = (errors or last or ["it says nothing more"])[-1]
+        told = (errors or last or ["no log output"])[-1]
         why = connection.missing_module() or told
         return BundleError(
-            f"the environment {self._environment_id}", f"it can't be prepared: {why}", trace
+            f"the environment {self._environment_id}",
+            f"Can't prepare the environment: {why}",
+            trace,
         )
 
     def _started(self) -> _RunningSdk:

@@ -48,7 +48,7 @@ class LargeGroups:
         """
         values = self._groups.get(name)
         if values is None:
-            raise LookupError(f"the SDK was given no group {name!r} in this bundle")
+            raise LookupError(f"the bundle has no group {name!r}")
         number = int(token) if token else 0
         if isinstance(values, (bytes, memoryview)):
             return bytes(values), b""

@@ -131,8 +131,8 @@ def launcher_for(
             return DockerWorker(environment_id, environment.payload, worker_id, prints)
         case urn:
             raise UnsupportedEnvironment(
-                f"the environment {environment_id!r} is of the kind {urn!r}, which this runner does "
-                "not know; name an environment_type of LOOPBACK, EXTERNAL, PROCESS or DOCKER"
+                f"the environment {environment_id!r} has the unknown kind {urn!r}; set"
+                " --environment_type to LOOPBACK, EXTERNAL, PROCESS or DOCKER"
             )
 
 

@@ -96,7 +96,7 @@ def _pieces(
         yield chunk.data, chunk.count
     elif chunk.selected_count > 0:
         if coder is None:
-            raise ValueError("a chunk of elements came to an input of groups")
+            raise ValueError("an input of groups received a chunk of elements")
         data = bytes(chunk.data)
         begin = skip_elements(coder, data, 0, chunk.first)
         end = skip_elements(coder, data, begin, chunk.selected_count)

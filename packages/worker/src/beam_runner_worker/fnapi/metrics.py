@@ -71,7 +71,7 @@ class ShortIds:
         answer = self._ask(request).monitoring_infos.monitoring_info
         for short_id in short_ids:
             if short_id not in answer:
-                raise HarnessError(f"the SDK does not know its own short id {short_id!r}")
+                raise HarnessError(f"the SDK doesn't know its short id {short_id!r}")
             self._known[short_id] = _full(answer[short_id])
 
 
@@ -104,6 +104,7 @@ class LastingMetrics:
             elif info.type not in self._named:
                 self._named.add(info.type)
                 self._warn(
-                    f"the metric {info.urn} {dict(info.labels)} is left out, and all others of its "
-                    f"type: values of the type {info.type!r} cannot be added up here"
+                    f"the metric {info.urn} {dict(info.labels)} is ignored, like all"
+                    " metrics of its type: the runner can't combine values of the type"
+                    f" {info.type!r}"
                 )

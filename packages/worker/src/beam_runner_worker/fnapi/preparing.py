@@ -81,7 +81,7 @@ def python_with_packages(directory: Path) -> Path | None:
             return None
         return python_with(packages, cache_folder(), lambda line: print(line, flush=True))
     except (CannotInstall, FileNotFoundError) as error:
-        print(f"The packages of the job can't be installed: {error}", file=sys.stderr, flush=True)
+        print(f"Can't install the packages of the job: {error}", file=sys.stderr, flush=True)
         sys.exit(CANNOT_PREPARE)
 
 
@@ -116,11 +116,11 @@ def _staged_name(artifact: beam_runner_api_pb2.ArtifactInformation, number: int)
     if artifact.role_urn == urns.ROLE_PIP_REQUIREMENTS_FILE:
         return f"{OTHER_REQUIREMENTS}{number}.txt"
     if artifact.role_urn != urns.ROLE_STAGING_TO:
-        raise ValueError(f"an artifact has the role {artifact.role_urn!r}, which is unknown here")
+        raise ValueError(f"an artifact has the unknown role {artifact.role_urn!r}")
     role = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(artifact.role_payload)
     name: str = role.staged_name
     if not name or os.path.basename(name) != name or name in (".", ".."):
-        raise ValueError(f"{name!r} is no name for a staged file")
+        raise ValueError(f"{name!r} isn't a valid name for a staged file")
     return name
 
 

@@ -38,7 +38,7 @@ class OwnProcess:
     def failure(self, limit: float = 0.0) -> str | None:
         """Returns a sentence with the exit code of a process that has exited, or exits within the limit."""
         code = self._process.wait(limit)
-        return None if code is None else f"its {self.called} ended with exit code {code}"
+        return None if code is None else f"its {self.called} exited with code {code}"
 
     def waits(self, connection: SdkConnection) -> None:
         """Returns None, because nothing is known."""
@@ -99,8 +99,8 @@ class ProcessWorker(OwnProcess):
         """
         if shutil.which(self._command[0]) is None:
             raise HarnessError(
-                f"the command {self._command[0]!r} of the environment {self._environment_id!r} is "
-                "no executable file on this machine"
+                f"the command {self._command[0]!r} of the environment"
+                f" {self._environment_id!r} isn't an executable file on this machine"
             )
         self._directory = tempfile.mkdtemp(prefix="beam-sdk-")
         env = {
@@ -147,7 +147,7 @@ def command_of(environment_id: str, payload: bytes) -> tuple[tuple[str, ...], di
         )
     if not parsed.command:
         raise UnsupportedEnvironment(
-            f"the environment {environment_id!r} is a process without a command; give one "
-            'as --environment_config=\'{"command": "/path/to/boot"}\''
+            f"the environment {environment_id!r} is a process without a command; set"
+            f' the command as --environment_config=\'{{"command": "/path/to/boot"}}\''
         )
     return (parsed.command,), dict(parsed.env)

@@ -89,12 +89,12 @@ class ArtifactService(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceService
         wanted = request.artifact
         sha256 = self._by_type.get((wanted.type_urn, wanted.type_payload))
         if sha256 is None:
-            refuse(context, grpc.StatusCode.NOT_FOUND, "no such artifact belongs to the job")
+            refuse(context, grpc.StatusCode.NOT_FOUND, "the job has no such artifact")
         try:
             for piece in self._reader.read(sha256):
                 yield beam_artifact_api_pb2.GetArtifactResponse(data=piece)
         except KeyError:
-            refuse(context, grpc.StatusCode.NOT_FOUND, f"the artifact {sha256} is gone")
+            refuse(context, grpc.StatusCode.NOT_FOUND, f"the artifact {sha256} is missing")
 
 
 def _artifact_proto(artifact: Artifact) -> beam_runner_api_pb2.ArtifactInformation:

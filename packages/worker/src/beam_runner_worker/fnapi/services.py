@@ -74,7 +74,7 @@ class Workers:
         found = (c for c in connections if c.bundle(instruction_id) is not None)
         connection = next(found, None)
         if connection is None:
-            reason = f"no worker id, and no bundle {instruction_id!r} is running"
+            reason = f"the call has no worker id, and no bundle {instruction_id!r} is running"
             refuse(context, grpc.StatusCode.PERMISSION_DENIED, reason)
         return connection
 
@@ -89,7 +89,7 @@ def _open(workers: Workers, context: grpc.ServicerContext, name: str) -> SdkConn
     connection = workers.caller(context)
     agent = str(dict(context.invocation_metadata()).get("user-agent", ""))
     if not connection.stream_opened(name, context.peer(), agent):
-        refuse(context, grpc.StatusCode.ALREADY_EXISTS, f"no second {name} stream is allowed")
+        refuse(context, grpc.StatusCode.ALREADY_EXISTS, f"the worker already has a {name} stream")
     return connection
 
 
@@ -114,7 +114,10 @@ def _read_aside(
         ended()
 
     def broke(error: BaseException) -> None:
-        connection.lose(f"its {name} stream is read no further: {type(error).__name__}: {error}")
+        connection.lose(
+            f"the server stopped reading the {name} stream of the SDK:"
+            f" {type(error).__name__}: {error}"
+        )
 
     start_essential(read, f"fnapi-{name}", broke)
 

@@ -81,7 +81,7 @@ class SideInputPages:
         kind = key.WhichOneof("type") or "unknown"
         if kind not in _READERS:
             raise UnsupportedState(
-                f"state requests of the kind {kind!r} are not supported by this runner"
+                f"this runner doesn't support state requests of the kind {kind!r}"
             )
         read, part = _READERS[kind]
         place = getattr(key, kind)

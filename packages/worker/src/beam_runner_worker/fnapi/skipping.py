@@ -40,7 +40,7 @@ def compile_skip(coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder])
     if urn in _LEAVES:
         return _LEAVES[urn]
     if urn not in _COMPOSITES:
-        raise UnknownCoder(f"the coder {urn!r} gives no sign where a value ends")
+        raise UnknownCoder(f"the coder {urn!r} doesn't expose the end of a value")
     return _COMPOSITES[urn]([compile_skip(each, coders) for each in coder.component_coder_ids])
 
 

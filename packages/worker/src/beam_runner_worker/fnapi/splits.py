@@ -33,8 +33,8 @@ def residual(
     application = delayed.application
     if application.transform_id not in heads:
         raise HarnessError(
-            f"the SDK deferred input of {application.transform_id!r}, which does not read the "
-            "input of its stage, so that it can't be resumed"
+            f"the SDK deferred input of {application.transform_id!r}, which doesn't"
+            " read the input of its stage; the input can't be resumed"
         )
     delay = delayed.requested_time_delay
     watermarks = [
@@ -76,14 +76,14 @@ def bundle_split(
     if channel is None:
         if response.residual_roots or response.channel_splits:
             raise HarnessError(
-                f"the SDK split a bundle of the stage {plan.spec.title!r} without saying where"
+                f"the SDK split a bundle of the stage {plan.spec.title!r} without a split point"
             )
         return None
     if not response.residual_roots and channel.first_residual_element >= end:
         return None
     if points and (response.residual_roots or channel.first_residual_element not in points):
         raise HarnessError(
-            f"the SDK split a bundle of the stage {plan.spec.title!r} where it must not be split"
+            f"the SDK split a bundle of the stage {plan.spec.title!r} at a forbidden point"
         )
     return BundleSplit(
         last_primary=channel.last_primary_element,
@@ -154,9 +154,9 @@ class Splitter:
             self._closed = True
             if self._answer is not None and (self._take() is not None or self._answer is not None):
                 raise HarnessError(
-                    f"the SDK was asked to split a bundle of the stage {self._plan.spec.title!r} "
-                    f"and did not answer within {_SPLIT_SECONDS:g} seconds, so that nobody knows "
-                    "what it has left undone"
+                    "the SDK did not respond to the split request for a bundle of the"
+                    f" stage {self._plan.spec.title!r} within {_SPLIT_SECONDS:g}"
+                    " seconds, so the unprocessed part of the bundle is unknown"
                 )
 
     def _request(self, keep: float, elements: int) -> beam_fn_api_pb2.InstructionRequest:
@@ -197,4 +197,4 @@ class Splitter:
         """Handles an error: nothing was split. SDKs also answer with an error if the bundle has ended."""
         if self._bundle.response is None and not self._warned:
             self._warned = True
-            self._warn(f"a bundle of the stage {self._plan.spec.title!r} can't be split: {error}")
+            self._warn(f"Can't split a bundle of the stage {self._plan.spec.title!r}: {error}")

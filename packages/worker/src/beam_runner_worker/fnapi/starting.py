@@ -17,10 +17,10 @@ import attrs
 class Verdict(enum.Enum):
     """The judgement of a started harness; all values except the first give it up."""
 
-    MAY_COME = "it may still come"
-    STOOD_STILL = "its processes are there, and it has done nothing for its limit"
-    UNSEEN = "its limit is over, and nobody knows what it does"
-    ENDLESS = "it has had more time than any start takes"
+    MAY_COME = "the harness can still connect"
+    STOOD_STILL = "the processes of the harness exist, but were inactive for the limit"
+    UNSEEN = "the limit is over, and the activity of the harness isn't visible"
+    ENDLESS = "the harness had more time than any start takes"
 
 
 @attrs.frozen

@@ -65,8 +65,8 @@ def prepare_stateful(
             continue
         if transform_id not in heads:
             raise ValueError(
-                f"the stateful transform {transform.unique_name!r} does not read the input of its "
-                "stage, so that its keys are not known"
+                f"the stateful transform {transform.unique_name!r} doesn't read the"
+                " input of its stage, so the runner can't read its keys"
             )
         key_id, window_id = _key_and_window(descriptor, edge_coder_id, transform.unique_name)
         specs |= {(transform_id, name): spec for name, spec in payload.state_specs.items()}
@@ -104,7 +104,7 @@ def _use_timer_coder(
             compile_skip(key_id, descriptor.coders), compile_skip(window_id, descriptor.coders)
         )
     except UnknownCoder as error:
-        raise UnknownCoder(f"the timers of {transform_id!r} can't be read: {error}") from None
+        raise UnknownCoder(f"Can't read the timers of {transform_id!r}: {error}") from None
     coder_id = f"{transform_id}/timers"
     added = descriptor.coders[coder_id]
     added.spec.urn = coder_urns.TIMER

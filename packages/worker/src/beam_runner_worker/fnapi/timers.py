@@ -117,8 +117,8 @@ class TimerReader:
             yield timer
         if is_last and family in self._rests:
             raise HarnessError(
-                f"the timers that the SDK set for {family[1]!r} of the transform {family[0]!r} in "
-                f"the stage {self._stage_name!r} end within a timer"
+                f"the timers that the SDK set for {family[1]!r} of the transform"
+                f" {family[0]!r} in the stage {self._stage_name!r} are truncated"
             )
 
 
@@ -139,7 +139,7 @@ def _decode(family: FamilyId, coder: TimerCoder, data: bytes, begin: int) -> tup
         position += 2 * INSTANT_BYTES
         end = skip_pane(data, position)
         if end > len(data):
-            raise TruncatedData("the data ends within a timer")
+            raise TruncatedData("the data of a timer is truncated")
     timer = StageTimer(
         transform_id=family[0],
         family=family[1],

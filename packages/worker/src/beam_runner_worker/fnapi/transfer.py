@@ -85,8 +85,8 @@ class Transfer:
         stop = self._bundle.stop
         if self._cut_short and (stop is None or self._bundle.elements < stop):
             raise HarnessError(
-                f"the SDK ended a bundle of the stage {self._plan.spec.title!r} before it had been "
-                "given all of its input"
+                f"the SDK finished a bundle of the stage {self._plan.spec.title!r}"
+                " before it had received all input"
             )
         return not self._cut_short
 
@@ -155,8 +155,8 @@ class Transfer:
         if part.is_last:
             if cutter.rest:
                 raise HarnessError(
-                    f"the data that the SDK sent for {part.transform_id!r} in the stage "
-                    f"{name!r} ends within an element"
+                    f"the data that the SDK sent for {part.transform_id!r} in the stage"
+                    f" {name!r} is truncated within an element"
                 )
             self._open.discard(part.transform_id)
 

@@ -105,7 +105,9 @@ class _MapKeys:
         return coders.skip(cell, "key")
 
     def append(self, state: UserState, cell: StateCell, place: Any, data: bytes) -> None:
-        raise UnsupportedState(f"the multimap {cell.state_id!r} was asked to append keys alone")
+        raise UnsupportedState(
+            f"the SDK appended keys without values to the multimap {cell.state_id!r}"
+        )
 
     def clear(self, state: UserState, cell: StateCell, place: Any) -> None:
         state.clear(cell)
@@ -151,9 +153,10 @@ class _MapEntries(_MapKeys):
         skip = coders.skip(cell, part)
         if skip is None:
             raise UnsupportedState(
-                f"the entries of the multimap {cell.state_id!r} can't be read at once, for the "
-                f"coder of its {part}s gives no sign where one ends; read its keys and the values "
-                "of each instead, or give it a coder of the model"
+                f"Can't read the entries of the multimap {cell.state_id!r} at once,"
+                f" because the coder of its {part}s doesn't expose the end of a value;"
+                " read the keys first and then the values of each key, or use a coder"
+                " of the Beam model"
             )
         return skip
 

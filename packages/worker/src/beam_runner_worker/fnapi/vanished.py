@@ -45,8 +45,9 @@ class VanishedBundle:
             self._seen += 1
         if self._seen >= _TIMES and self._bundle.response is None:
             why = (
-                "the SDK has given up the bundle without saying why: most likely the text of an "
-                "exception can't be encoded; the log of the SDK's process may have it"
+                "the SDK stopped processing the bundle without an error; a probable"
+                " cause is an exception whose text can't be encoded; look in the log of"
+                " the SDK's process"
             )
             self._bundle.fail(BundleError(self._stage_name, why, ""))
 

@@ -89,7 +89,7 @@ def cache_folder() -> Path:
         if _is_this_users(found) and os.access(folder, os.W_OK):
             return folder
     raise CannotInstall(
-        f"there is no folder to install packages in; name one by the variable {CACHE_VARIABLE}"
+        f"no folder to install packages in; set the variable {CACHE_VARIABLE} to a folder"
     )
 
 
@@ -131,14 +131,14 @@ def _inherited() -> list[Path]:
 
 
 def _make(place: Path, packages: StagedPackages, say: Callable[[str], None]) -> None:
-    say(f"making a virtual environment for the packages of the job in {place}")
+    say(f"creating a virtual environment for the packages of the job in {place}")
     shutil.rmtree(place, ignore_errors=True)
     try:
         builder = venv.EnvBuilder(symlinks=True, with_pip=importlib.util.find_spec("pip") is None)
         builder.create(place)
         _inherit(place)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise CannotInstall(f"no virtual environment can be made in {place}: {error}") from error
+        raise CannotInstall(f"Can't create a virtual environment in {place}: {error}") from error
     # A killed pip leaves temporary files behind, which are removed with the unfinished environment.
     temporary = place / "tmp"
     temporary.mkdir()
@@ -179,7 +179,7 @@ def _install(
         for line in alone.stdout.decode("utf-8", "replace").splitlines():
             say(line)
         return
-    say("not all that is needed was staged, pip asks its package index")
+    say("some dependencies are not staged; pip requests them from its package index")
     asking = subprocess.Popen(
         (*pip, *arguments),
         env=env,
@@ -192,7 +192,7 @@ def _install(
         for raw in asking.stdout:
             say(raw.decode("utf-8", "replace").rstrip())
     if asking.returncode != 0:
-        raise CannotInstall(f"pip ended with exit code {asking.returncode}")
+        raise CannotInstall(f"pip exited with code {asking.returncode}")
 
 
 def _remove_unused(folder: Path) -> None:
