@@ -28,7 +28,7 @@ for name in sorted(sent.fields):
 
 
 @pytest.mark.timeout(120)
-def test_beams_own_client_sends_them(tmp_path: Path) -> None:
+def test_beam_client_sends_job_options(tmp_path: Path) -> None:
     served = Server(
         ServerSettings(job_port=0, state_dir=tmp_path / "state", platform=PlainProcesses(1))
     )

@@ -38,7 +38,7 @@ def die_within(folder: Path) -> None:
     assert ended.returncode == 9
 
 
-def test_the_third_start_is_refused(tmp_path: Path) -> None:
+def test_third_start_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     die_within(folder)
     die_within(folder)
@@ -50,7 +50,7 @@ def test_the_third_start_is_refused(tmp_path: Path) -> None:
     assert not refused.value.unsupported
 
 
-def test_a_start_that_succeeds_counts_anew(tmp_path: Path) -> None:
+def test_successful_start_resets_count(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     die_within(folder)
     with counted_start(folder):
@@ -61,14 +61,14 @@ def test_a_start_that_succeeds_counts_anew(tmp_path: Path) -> None:
         pass
 
 
-def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_start_leaves_no_count(tmp_path: Path) -> None:
     with pytest.raises(KeyError), counted_start(tmp_path / "job"):
         raise KeyError
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("text", ["", "many"])
-def test_a_count_that_can_not_be_read_is_none(tmp_path: Path, text: str) -> None:
+def test_unreadable_start_count_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "starts").write_text(text)
     with counted_start(tmp_path):
         pass
@@ -93,7 +93,7 @@ def executor_of(
     return executor
 
 
-def test_jobs_are_translated_and_restored_within_a_counted_start(
+def test_jobs_are_translated_and_restored_within_counted_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
@@ -116,7 +116,7 @@ STORE = NeighbourUnavailable("the data store at s3://b", "no answer")
     "error", [FULL, STORE, JournalUnavailable(STORE)], ids=["disk", "store", "journal"]
 )
 @pytest.mark.parametrize("resumed", [True, False])
-def test_start_neighbour_is_away_job_of_an_earlier_server_can_be_started_later(
+def test_start_with_unavailable_neighbour_leaves_job_startable_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, resumed: bool
 ) -> None:
     def ledger(*_: Any) -> None:
@@ -129,7 +129,7 @@ def test_start_neighbour_is_away_job_of_an_earlier_server_can_be_started_later(
     assert not list(tmp_path.iterdir()), "the start isn't counted"
 
 
-def test_start_other_errors_of_an_earlier_servers_job_are_raised_as_they_are(
+def test_start_raises_other_errors_of_restored_job_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ledger(*_: Any) -> None:
