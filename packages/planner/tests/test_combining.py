@@ -72,7 +72,7 @@ def urns_of(plan: JobPlan) -> list[str]:
         (Sessions(10), END, False, True),
     ],
 )
-def test_combine_of_kind_of_input_is_lifted_where_allowed(
+def test_combine_is_lifted_for_each_input_kind_if_allowed(
     window_fn: WindowFn, combiner: Any, stream: bool, lifted: bool, packed: bool, optimized: str
 ) -> None:
     def build(p: beam.Pipeline) -> None:
@@ -97,7 +97,7 @@ def packed_sessions(p: beam.Pipeline) -> None:
     pairs(p, True) | beam.WindowInto(Sessions(10)) | Packed()
 
 
-def test_lifted_combine_whose_groups_are_read_twice_is_refused_by_name() -> None:
+def test_lifted_combine_with_groups_read_twice_is_refused_by_name() -> None:
     proto = samples.built(packed_sessions)
     transforms = proto.components.transforms
     merge = next(

@@ -58,7 +58,7 @@ def flatten_of(*window_fns: WindowFn) -> _protos.Pipeline:
         ),
     ],
 )
-def test_flatten_of_windows_with_other_coders_is_refused_by_name(
+def test_flatten_of_windows_with_different_coders_is_refused_by_name(
     window_fns: tuple[WindowFn, ...], text: str
 ) -> None:
     with pytest.raises(UnsupportedPipeline, match=text):

@@ -39,9 +39,7 @@ def in_a_ring(p: beam.Pipeline) -> None:
     "flags", [samples.EMBEDDED, samples.EXTERNAL], ids=["embedded", "external"]
 )
 @pytest.mark.parametrize("build", [crossed, in_a_ring])
-def test_each_stage_comes_after_those_it_reads(
-    build: samples.Build, flags: tuple[str, ...]
-) -> None:
+def test_stages_follow_stages_they_read(build: samples.Build, flags: tuple[str, ...]) -> None:
     plan = samples.plan_of(build, *flags)
     done: set[str] = set()
     for stage in plan.stages.values():
@@ -52,7 +50,7 @@ def test_each_stage_comes_after_those_it_reads(
         done.add(stage.stage_id)
 
 
-def test_the_rest_is_fused_as_ever() -> None:
+def test_transforms_without_conflict_are_fused_as_usual() -> None:
     ends = [stage.spec.name for stage in samples.plan_of(crossed).stages.values()]
     assert any("of right" in name and "left on" in name for name in ends)
 
@@ -106,7 +104,7 @@ def depth(stage: StagePlan) -> int:
     return max(of.values())
 
 
-def test_long_chains_are_cut() -> None:
+def test_long_chains_are_split() -> None:
     shapes = Shapes()
     end = shapes.end
     for _ in range(1000):
@@ -155,7 +153,7 @@ def in_parallel(count: int) -> Shapes:
 
 
 @pytest.mark.parametrize("of_size", [flattens, in_parallel])
-def test_cost_grows_with_size(of_size: Callable[[int], Shapes]) -> None:
+def test_fusion_cost_grows_linearly(of_size: Callable[[int], Shapes]) -> None:
     def cost(count: int) -> float:
         job = samples.job_of(of_size(count).proto)
         began = time.thread_time()
@@ -168,14 +166,14 @@ def test_cost_grows_with_size(of_size: Callable[[int], Shapes]) -> None:
     assert cost(1000) < 40 * max(small, 0.01)
 
 
-def test_what_doubles_again_and_again_is_written_as_often_as_it_takes() -> None:
+def test_repeated_doubling_materializes_limited_number_of_outputs() -> None:
     plan = doublings(40).plan()
     assert sum(len(stage.outputs) for stage in plan.stages.values()) < 40 * 32
     few = doublings(3).plan()
     assert max(len(stage.outputs) for stage in few.stages.values()) == 2**3
 
 
-def test_composites_of_any_depth() -> None:
+def test_composites_of_any_depth_are_fused() -> None:
     shapes = Shapes()
     roots = list(shapes.proto.root_transform_ids)
     transforms = shapes.proto.components.transforms
@@ -191,7 +189,7 @@ def test_composites_of_any_depth() -> None:
     assert sys.getrecursionlimit() == limit
 
 
-def test_steps_of_one_name_are_told_apart() -> None:
+def test_steps_with_same_name_get_different_names() -> None:
     shapes = Shapes()
     for _ in range(2):
         added = shapes.add(transform_urns.PAR_DO, shapes.end)
@@ -200,14 +198,14 @@ def test_steps_of_one_name_are_told_apart() -> None:
     assert {"same", "same_1"} <= set(names)
 
 
-def test_inputs_of_a_flatten_are_recoded_by_what_every_sdk_has() -> None:
+def test_flatten_inputs_are_transcoded_by_transform_every_sdk_supports() -> None:
     stages = fuse(samples.built(samples.flatten_of_kinds, *samples.EXTERNAL), embedded=False).stages
     recoded = {t.spec.urn for s in stages for t in s.transforms if "/Transcode/" in t.unique_name}
     assert recoded == {transform_urns.FLATTEN}
 
 
 @pytest.mark.parametrize("sdk", ["python", "go"])
-def test_a_combine_that_is_not_lifted_runs_in_the_way_that_its_sdk_knows(sdk: str) -> None:
+def test_unlifted_combine_uses_urn_its_sdk_supports(sdk: str) -> None:
     proto = _protos.Pipeline()
     proto.CopyFrom(samples.built(samples.counted_sums, *samples.EXTERNAL))
     if sdk == "go":

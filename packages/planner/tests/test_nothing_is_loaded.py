@@ -100,7 +100,7 @@ def combines_beside_each_other(p: beam.Pipeline) -> None:
 
 @pytest.mark.parametrize("way", packings(Path("/")))
 @both_ways
-def test_no_code_of_a_client_runs_here(tmp_path: Path, way: str, flags: tuple[str, ...]) -> None:
+def test_translation_runs_no_client_code(tmp_path: Path, way: str, flags: tuple[str, ...]) -> None:
     trace = tmp_path / "ran"
     bomb = packings(trace)[way]
     planted = 0
@@ -115,20 +115,20 @@ def test_no_code_of_a_client_runs_here(tmp_path: Path, way: str, flags: tuple[st
 
 
 @pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
-def test_nothing_is_unpickled(build: samples.Build) -> None:
+def test_translation_unpickles_no_payload(build: samples.Build) -> None:
     proto = samples.built(build)
     with nothing_unpickled():
         assert translate(samples.job_of(proto)).context.job_id == "job-1"
 
 
-def test_bombs_go_off_where_they_are_loaded(tmp_path: Path) -> None:
+def test_pickled_bomb_runs_if_unpickled(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="pathlib"), nothing_unpickled():
         pickle.loads(packings(tmp_path / "ran")["bare"])
     assert (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("compress", [zlib.compress, bz2.compress])
-def test_what_is_packed_is_looked_into_within_bounds(compress: Any) -> None:
+def test_packed_payloads_are_inspected_within_limits(compress: Any) -> None:
     name = b"AsSingleton"
     assert contains(base64.b64encode(compress(b"x" * 1000 + name)), name)
     assert not contains(base64.b64encode(compress(b"x" * 1000)), name)
