@@ -102,7 +102,7 @@ def job_of(web: TestClient) -> str:
     return str(web.get("/api/v1/jobs").json()["jobs"][-1]["id"])
 
 
-def test_a_job_is_shown_from_its_start_to_its_end(endpoint: str, web: TestClient) -> None:
+def test_job_of_other_server_is_shown_from_start_to_end(endpoint: str, web: TestClient) -> None:
     GO.clear()
     result = submit(endpoint, "a", "b")
     page = web.get("/").text
@@ -119,7 +119,7 @@ def test_a_job_is_shown_from_its_start_to_its_end(endpoint: str, web: TestClient
     assert "words" in web.get(f"/jobs/{job}/metrics").text
 
 
-def test_a_failed_job_says_why(endpoint: str, web: TestClient) -> None:
+def test_failed_job_of_other_server_shows_reason(endpoint: str, web: TestClient) -> None:
     GO.set()
     result = submit(endpoint, "bad")
     with pytest.raises(RuntimeError):
@@ -130,7 +130,7 @@ def test_a_failed_job_says_why(endpoint: str, web: TestClient) -> None:
     assert "ValueError" in errors and Path(__file__).name in errors
 
 
-def test_a_cancel_is_passed_on_and_a_drain_refused_with_the_servers_word(
+def test_other_server_receives_cancel_and_its_drain_error_is_shown(
     endpoint: str, web: TestClient
 ) -> None:
     GO.clear()

@@ -74,7 +74,7 @@ def sentences(
 
 
 @pytest.mark.parametrize("read", [MAX_TIMESTAMP, -MAX_TIMESTAMP], ids=["all", "put off"])
-def test_an_idle_source_that_holds_event_time_is_told(read: int) -> None:
+def test_idle_source_that_holds_event_time_is_reported(read: int) -> None:
     said = sentences((40, source(3_600, read=read)), (0, source(3_600, read=read)))
     assert said[0] == (
         "WARN Topic holds event time back: it has stood at 2027-01-15 07:00:00 UTC for 40 s, 1 h behind, "
@@ -82,25 +82,25 @@ def test_an_idle_source_that_holds_event_time_is_told(read: int) -> None:
     )
 
 
-def test_a_source_that_has_stood_for_a_moment_is_no_warning() -> None:
+def test_briefly_idle_source_is_no_warning() -> None:
     said = sentences((10, source(60)), (0, source(60)))
     assert said[0].startswith("GOOD Nothing stands out")
     assert said[1] == "NOTE Topic is late: what comes out of it is 1 min behind"
 
 
-def test_a_source_without_event_time_is_told() -> None:
+def test_source_without_event_time_is_reported() -> None:
     said = sentences((0, source(None, bundles_committed=5)))
     assert said == ["WARN Topic has told of no event time yet: no window after it can close"]
 
 
-def test_a_slow_step_behind_its_source_is_told_as_what_does_not_keep_up() -> None:
+def test_slow_step_after_source_is_reported_as_not_keeping_up() -> None:
     said = sentences((20, source(610, 10_000)), (0, source(600, 28_000)))
     assert said[0] == (
         "WARN Parse does not keep up with its source: what comes out of it is 10 min behind, and comes no nearer"
     )
 
 
-def test_a_stream_that_catches_up_is_told_when_it_will_have() -> None:
+def test_stream_that_catches_up_is_reported_with_estimate() -> None:
     said = sentences((20, source(640, 10_000)), (0, source(600, 28_000)))
     assert said[0].startswith("GOOD Nothing stands out")
     assert said[1] == (
@@ -109,7 +109,7 @@ def test_a_stream_that_catches_up_is_told_when_it_will_have() -> None:
 
 
 @pytest.mark.parametrize(("behind", "told"), [(19, False), (40, True)])
-def test_a_step_that_holds_event_time_is_told(behind: int, told: bool) -> None:
+def test_step_that_holds_event_time_is_reported(behind: int, told: bool) -> None:
     now = int(NOW * 1000)
     given = {"input_watermark": now, "output_watermark": now - 1000 * behind}
     said = sentences((0, JobMetrics(tuple(stage("c", "Count", *one) for one in given.items()))))
@@ -117,7 +117,7 @@ def test_a_step_that_holds_event_time_is_told(behind: int, told: bool) -> None:
     assert (said == [wanted]) == told
 
 
-def test_a_slow_step_is_told_though_its_input_waits_with_it() -> None:
+def test_slow_step_with_waiting_input_is_reported() -> None:
     at_source, behind = int((NOW - 2) * 1000), int((NOW - 170) * 1000)
     slow = {"input_watermark": behind, "output_watermark": behind}
     slow |= {"commit_lag": 33_000, "open_bundles": 15}
@@ -133,7 +133,7 @@ def test_a_slow_step_is_told_though_its_input_waits_with_it() -> None:
     )
 
 
-def test_a_step_after_two_sources_is_not_blamed_for_the_one_that_stands() -> None:
+def test_step_after_two_sources_is_not_blamed_for_idle_source() -> None:
     marks = {"t": 1_200, "u": 2, "w": 1_200}
     names = {"t": "Topic + Parse", "u": "Parse", "w": "Write"}  # Parse joins them, in both stages
     given = [
@@ -146,7 +146,7 @@ def test_a_step_after_two_sources_is_not_blamed_for_the_one_that_stands() -> Non
     assert not [text for text in found if "Write" in text]
 
 
-def test_event_time_of_bounded_data_is_nobodys_concern() -> None:
+def test_event_time_of_bounded_data_is_not_reported() -> None:
     said = sentences((40, source(3_600)), (0, source(3_600)), unbounded=False)
     assert [text for text in said if "behind" in text] == []
 
@@ -158,7 +158,7 @@ def grouped(*more: MetricCell, name: str = "Write") -> JobMetrics:
     return JobMetrics((*(stage("w", name, *one) for one in given.items()), *more))
 
 
-def test_what_comes_before_a_source_has_told_event_time_is_not_the_step_after_it() -> None:
+def test_step_after_source_without_event_time_is_not_blamed() -> None:
     given = {"input_watermark": -MAX_TIMESTAMP, "output_watermark": -MAX_TIMESTAMP}
     after = JobMetrics(tuple(stage("p", "Parse", *one) for one in given.items()))
     assert sentences((0, after)) == [
@@ -166,7 +166,7 @@ def test_what_comes_before_a_source_has_told_event_time_is_not_the_step_after_it
     ]
 
 
-def test_values_that_came_too_late_are_told_of_the_grouping() -> None:
+def test_late_values_are_reported_for_their_grouping() -> None:
     dropped = stage("w", "Write", "dropped_values", 12)
     said = sentences((0, grouped(count("counts", 1), dropped)))
     assert said == [
@@ -177,7 +177,7 @@ def test_values_that_came_too_late_are_told_of_the_grouping() -> None:
 
 @pytest.mark.parametrize(("taken", "given", "told"), [(9, 0, True), (9, 1, False), (0, 0, False)])
 @pytest.mark.parametrize("lifted", [False, True])
-def test_a_grouping_whose_windows_are_all_open_is_told(
+def test_grouping_with_all_windows_open_is_reported(
     taken: int, given: int, told: bool, lifted: bool
 ) -> None:
     counts = (count("parsed", taken), *([count("counts", given)] if given else []))
