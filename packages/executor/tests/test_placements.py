@@ -57,7 +57,7 @@ def place(
 
 
 @pytest.mark.timeout(400)
-def test_it_says_what_it_is_and_how_many_lanes_there_may_be(place: PlacedJobs) -> None:
+def test_placement_reports_its_cores_and_slots(place: PlacedJobs) -> None:
     assert place.placement.is_alive
     assert place.placement.is_on_this_machine
     assert place.placement.cores == CORES
@@ -67,7 +67,7 @@ def test_it_says_what_it_is_and_how_many_lanes_there_may_be(place: PlacedJobs) -
 
 
 @pytest.mark.timeout(400)
-def test_lanes_of_a_job_are_served_side_by_side_and_then_again(place: PlacedJobs) -> None:
+def test_lanes_of_job_run_in_parallel_and_are_reused(place: PlacedJobs) -> None:
     job = place.job("side-by-side")
     first, second = job.open(0), job.open(1)
     assert os.getpid() != first.hello.pid != second.hello.pid != os.getpid()
@@ -79,7 +79,7 @@ def test_lanes_of_a_job_are_served_side_by_side_and_then_again(place: PlacedJobs
 
 
 @pytest.mark.timeout(400)
-def test_many_lanes_that_start_at_once_have_a_process_each(place: PlacedJobs) -> None:
+def test_lanes_started_at_once_have_separate_processes(place: PlacedJobs) -> None:
     job = place.job("many")
     for lane in range(MANY):
         job.start(lane)
@@ -90,7 +90,7 @@ def test_many_lanes_that_start_at_once_have_a_process_each(place: PlacedJobs) ->
 
 
 @pytest.mark.timeout(400)
-def test_jobs_never_share_a_process(place: PlacedJobs) -> None:
+def test_jobs_share_no_process(place: PlacedJobs) -> None:
     one, other = place.job("one"), place.job("other")
     link = one.open(0)
     one.close(0, link)
@@ -98,7 +98,7 @@ def test_jobs_never_share_a_process(place: PlacedJobs) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_a_lane_whose_process_is_lost_is_tried_again(place: PlacedJobs) -> None:
+def test_lane_with_lost_process_is_retried(place: PlacedJobs) -> None:
     job = place.job("lost")
     lost = job.open(0)
     os.kill(lost.hello.pid, signal.SIGKILL)
@@ -109,7 +109,7 @@ def test_a_lane_whose_process_is_lost_is_tried_again(place: PlacedJobs) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_one_that_is_always_lost_is_given_up_with_a_reason(place: PlacedJobs) -> None:
+def test_lane_lost_repeatedly_fails_with_reason(place: PlacedJobs) -> None:
     job = place.job("always-lost")
     job.start(0)
     for _ in range(4):
@@ -120,7 +120,7 @@ def test_one_that_is_always_lost_is_given_up_with_a_reason(place: PlacedJobs) ->
 
 
 @pytest.mark.timeout(400)
-def test_cancelling_ends_the_lanes_of_one_job(place: PlacedJobs) -> None:
+def test_cancel_ends_lanes_of_one_job(place: PlacedJobs) -> None:
     job, other = place.job("cancelled"), place.job("goes-on")
     links, stays = [job.open(0), job.open(1)], other.open(0)
     job.placed.cancel()
@@ -132,5 +132,5 @@ def test_cancelling_ends_the_lanes_of_one_job(place: PlacedJobs) -> None:
     other.close(0, stays)
 
 
-def test_nobody_stands_by_under_a_number_that_nobody_gave(place: PlacedJobs) -> None:
+def test_standby_task_with_unknown_number_is_dismissed(place: PlacedJobs) -> None:
     assert place.placement.order(10**6) == StandDown()

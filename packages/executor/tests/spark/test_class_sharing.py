@@ -18,7 +18,7 @@ def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_file_that_is_there_is_used() -> None:
+def test_shared_class_file_is_used_if_present() -> None:
     assert to_share("") == ""
     shared_classes().touch()
     assert f"-XX:SharedArchiveFile={shared_classes()}" in to_share("-Xmx1g")
@@ -27,12 +27,14 @@ def test_a_file_that_is_there_is_used() -> None:
 @pytest.mark.parametrize(
     "theirs", ["-XX:SharedArchiveFile=/a", "-Xshare:off", to_make(Path("/somewhere"))]
 )
-def test_what_users_say_of_such_files_stands(theirs: str) -> None:
+def test_shared_class_options_of_user_take_precedence(theirs: str) -> None:
     shared_classes().touch()
     assert to_share(theirs) == ""
 
 
-def test_it_is_of_one_java_and_one_spark(spark_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_class_file_is_specific_to_java_and_spark(
+    spark_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = shared_classes()
     assert before.parent == spark_home / "spark" / "jars"
     monkeypatch.setenv("JAVA_HOME", str(spark_home / "another"))

@@ -66,19 +66,19 @@ def database(job: TableJob) -> Database:
 ALL = [(1, "a"), (2, None), (3, "ü")]
 
 
-def test_rows_are_there_and_what_helped_is_not(job: TableJob, database: Database) -> None:
+def test_database_write_leaves_rows_and_no_helper_table(job: TableJob, database: Database) -> None:
     job.write(database.target(), ROWS.slice(0, 1), ROWS.slice(1))
     assert database.rows() == ALL
     assert database.tables() == {"words", WRITES}
 
 
-def test_nothing_is_seen_before_it_is_published(job: TableJob, database: Database) -> None:
+def test_database_rows_are_invisible_until_publication(job: TableJob, database: Database) -> None:
     database.run("CREATE TABLE words (id BIGINT, text VARCHAR(9))")
     job.done(urns.STAGE, database.target().to_payload(), job.given(ROWS))
     assert database.rows() == []
 
 
-def test_a_publication_that_nobody_heard_of_is_not_made_again(
+def test_database_publication_with_lost_reply_is_not_repeated(
     job: TableJob, database: Database
 ) -> None:
     to = database.target().to_payload()
@@ -88,9 +88,7 @@ def test_a_publication_that_nobody_heard_of_is_not_made_again(
     assert database.rows() == ALL
 
 
-def test_of_a_task_that_was_killed_after_its_commit_one_attempt_counts(
-    job: TableJob, database: Database
-) -> None:
+def test_database_task_killed_after_commit_counts_once(job: TableJob, database: Database) -> None:
     to = database.target().to_payload()
     staged = job.done(urns.STAGE, to, job.given(ROWS))
     (table,) = database.tables()
@@ -102,7 +100,7 @@ def test_of_a_task_that_was_killed_after_its_commit_one_attempt_counts(
     assert database.rows() == ALL
 
 
-def test_what_is_there_already(job: TableJob, database: Database) -> None:
+def test_database_write_mode_handles_existing_table(job: TableJob, database: Database) -> None:
     job.write(database.target("error"), ROWS)
     broke = job.run(urns.STAGE, database.target("error").to_payload(), job.given(ROWS))
     assert "there is something at words already" in broke.failure.summary
@@ -114,13 +112,13 @@ def test_what_is_there_already(job: TableJob, database: Database) -> None:
     assert database.rows() == ALL[1:]
 
 
-def test_columns_are_found_in_any_case_and_any_order(job: TableJob, database: Database) -> None:
+def test_database_columns_match_in_any_case_and_order(job: TableJob, database: Database) -> None:
     database.run("CREATE TABLE words (text VARCHAR(9), id BIGINT, more INT)")
     job.write(database.target(), ROWS)
     assert database.rows() == sorted(((text, i, None) for i, text in ALL), key=str)
 
 
-def test_a_column_that_is_missing_is_told_before_anything_is_written(
+def test_missing_database_column_is_reported_before_write(
     job: TableJob, database: Database
 ) -> None:
     database.run("CREATE TABLE words (id BIGINT)")
@@ -130,7 +128,7 @@ def test_a_column_that_is_missing_is_told_before_anything_is_written(
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_what_the_database_refuses_is_told_and_leaves_all_as_it_was(
+def test_database_error_is_reported_and_leaves_table_unchanged(
     job: TableJob, database: Database, mode: str
 ) -> None:
     database.run("CREATE TABLE words (id BIGINT CHECK (id < 3), text VARCHAR(9))")
@@ -145,13 +143,13 @@ def test_what_the_database_refuses_is_told_and_leaves_all_as_it_was(
     assert database.rows() == ALL
 
 
-def test_no_rows_are_a_table_without_any(job: TableJob, database: Database) -> None:
+def test_database_write_without_rows_creates_empty_table(job: TableJob, database: Database) -> None:
     job.write(database.target(), ROWS.slice(0, 0))
     assert database.rows() == []
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_job_that_has_ended_meanwhile_commits_nothing(
+def test_database_write_of_finished_job_commits_no_rows(
     job: TableJob, database: Database, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job.write(database.target("error"), ROWS.slice(2))

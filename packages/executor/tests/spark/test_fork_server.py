@@ -74,7 +74,7 @@ def start(spark: subprocess.Popen[str], what: str) -> dict[str, object]:
 
 
 @pytest.mark.timeout(120)
-def test_daemons_are_forked_from_one_which_ends_with_spark(
+def test_daemons_are_forked_from_server_that_exits_with_spark(
     spark: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     first, second = start(spark, "stays"), start(spark, "stays")
@@ -117,7 +117,7 @@ for number, line in enumerate(sys.stdin):
 
 
 @pytest.mark.timeout(120)
-def test_daemons_of_a_job_server_are_forked_from_its_own(tmp_path: Path) -> None:
+def test_daemons_of_job_server_are_forked_from_its_own_fork_server(tmp_path: Path) -> None:
     daemon = f"{TELLING_DAEMON}\nfork_server.stand_for_daemon(lambda: None, run_daemon)"
     with subprocess.Popen(
         [sys.executable, "-c", JOB_SERVER, daemon],
@@ -144,7 +144,7 @@ def test_daemons_of_a_job_server_are_forked_from_its_own(tmp_path: Path) -> None
 
 
 @pytest.mark.timeout(120)
-def test_what_stands_for_a_daemon_ends_with_it_and_ends_it(spark: subprocess.Popen[str]) -> None:
+def test_stand_in_and_daemon_exit_together(spark: subprocess.Popen[str]) -> None:
     ended = start(spark, "ends")
     before = set(_children(spark.pid))
     stays = start(spark, "stays")
@@ -155,7 +155,7 @@ def test_what_stands_for_a_daemon_ends_with_it_and_ends_it(spark: subprocess.Pop
     wait_until_gone(stand_in)
 
 
-def test_a_daemon_that_has_ended_by_now_was_made_all_the_same() -> None:
+def test_daemon_that_exited_early_is_reported_as_started() -> None:
     with subprocess.Popen(["true"]) as daemon:
         daemon.wait()
     ended = fork_server.end_of(daemon.pid)
@@ -180,7 +180,7 @@ print(daemon.wait())
 """
 
 
-def test_a_daemon_that_just_begins_is_ended_too() -> None:
+def test_daemon_that_is_starting_is_terminated() -> None:
     command = [sys.executable, "-c", ASKED_TO_END_WHILE_IT_BEGINS]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
@@ -188,7 +188,7 @@ def test_a_daemon_that_just_begins_is_ended_too() -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_fork_server_that_was_killed_is_made_again(spark: subprocess.Popen[str]) -> None:
+def test_killed_fork_server_is_started_again(spark: subprocess.Popen[str]) -> None:
     first = start(spark, "stays")
     os.kill(int(str(first["parent"])), signal.SIGKILL)
     second = start(spark, "stays")

@@ -139,7 +139,7 @@ def stream(spark: RunningSpark, pools: WorkerPools, slot: Slot, tmp_path: Path) 
     assert not spark.session.streams.active
 
 
-def test_a_turn_goes_on_where_the_last_one_has_stopped(stream: Stream) -> None:
+def test_micro_batch_resumes_at_position_of_last_micro_batch(stream: Stream) -> None:
     stream.arrives("one", 1, 2)
     stream.arrives("two", 3)
     done = stream.turn()
@@ -155,7 +155,7 @@ def test_a_turn_goes_on_where_the_last_one_has_stopped(stream: Stream) -> None:
     assert stream.ids(stream.turn()) == [4]
 
 
-def test_another_attempt_reads_the_same(stream: Stream) -> None:
+def test_micro_batch_repeated_reads_same_rows(stream: Stream) -> None:
     for number in range(3):
         stream.arrives(f"file {number}", number)
     stream.turn()
@@ -169,7 +169,7 @@ def test_another_attempt_reads_the_same(stream: Stream) -> None:
     assert len(names) == 2
 
 
-def test_a_long_stream_gives_each_file_once_and_has_a_short_position(stream: Stream) -> None:
+def test_long_stream_reads_each_file_once_with_short_position(stream: Stream) -> None:
     found: list[int] = []
     for number in range(24):
         stream.arrives(f"file {number:02}", number)
@@ -179,7 +179,7 @@ def test_a_long_stream_gives_each_file_once_and_has_a_short_position(stream: Str
     assert len(stream.position.files) < 18
 
 
-def test_a_position_that_is_large_is_a_file(
+def test_large_stream_position_is_written_to_file(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(written, "INLINE_BYTES", 100)
@@ -190,7 +190,7 @@ def test_a_position_that_is_large_is_a_file(
     assert stream.ids(stream.turn()) == [2]
 
 
-def test_rows_have_times_and_the_watermark_follows_the_latest(stream: Stream) -> None:
+def test_rows_have_timestamps_and_watermark_follows_latest(stream: Stream) -> None:
     stream.turn()
     assert stream.left is not None and stream.left.watermark is None
     stream.arrives("one", 12, 40)
@@ -204,7 +204,7 @@ def test_rows_have_times_and_the_watermark_follows_the_latest(stream: Stream) ->
     assert stream.left.data.facts.min_timestamp == MIN_TIMESTAMP
 
 
-def test_rows_without_times_have_that_of_their_turn(stream: Stream) -> None:
+def test_rows_without_timestamps_get_start_of_micro_batch(stream: Stream) -> None:
     stream.source = attrs.evolve(stream.source, timestamp="")
     stream.arrives("one", 12)
     done = stream.turn()
@@ -213,7 +213,7 @@ def test_rows_without_times_have_that_of_their_turn(stream: Stream) -> None:
     assert stream.left is not None and stream.left.watermark == NOW + 2
 
 
-def test_columns_and_rows_are_picked(stream: Stream) -> None:
+def test_columns_and_rows_are_selected(stream: Stream) -> None:
     stream.source = attrs.evolve(stream.source, columns=("at",), where="id > 2")
     stream.arrives("one", 1, 2, 3)
     inputs = [Input(output.data) for output in stream.turn().outputs]
@@ -221,7 +221,7 @@ def test_columns_and_rows_are_picked(stream: Stream) -> None:
     assert (batch.schema.names, batch.num_rows) == (["at"], 1)
 
 
-def test_rows_that_have_no_time_are_told(stream: Stream) -> None:
+def test_rows_with_null_timestamp_are_reported(stream: Stream) -> None:
     stream.arrives("one", 1, 2, 3, seconds=lambda number: None if number > 1 else number)
     reply = stream.attempt()
     assert isinstance(reply, BundleBroke) and reply.failure is not None
@@ -240,7 +240,7 @@ def test_rows_that_have_no_time_are_told(stream: Stream) -> None:
         ({"where": "nothing = 1"}, "nothing"),
     ],
 )
-def test_what_is_wrong_with_a_stream_is_told(stream: Stream, more: Any, said: str) -> None:
+def test_invalid_stream_is_reported(stream: Stream, more: Any, said: str) -> None:
     stream.source = attrs.evolve(stream.source, **more)
     reply = stream.attempt()
     assert isinstance(reply, BundleBroke) and reply.failure is not None, reply
@@ -248,7 +248,7 @@ def test_what_is_wrong_with_a_stream_is_told(stream: Stream, more: Any, said: st
     assert "\tat " not in reply.failure.text
 
 
-def test_a_drain_leaves_nothing_of_it(stream: Stream) -> None:
+def test_drain_removes_stream_files(stream: Stream) -> None:
     stream.arrives("one", 1)
     stream.turn()
     stream.arrives("two", 2)
@@ -257,7 +257,7 @@ def test_a_drain_leaves_nothing_of_it(stream: Stream) -> None:
     assert (reply.done.outputs, reply.done.residuals) == ((), ())
 
 
-def test_a_turn_ends_when_its_job_does(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_micro_batch_ends_with_its_job(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark may have nothing running that could be cancelled."""
     stream.arrives("one", 1)
 
@@ -272,7 +272,7 @@ def test_a_turn_ends_when_its_job_does(stream: Stream, monkeypatch: pytest.Monke
     assert "the job ends" in reply.reason
 
 
-def test_a_turn_that_breaks_is_told_by_what_broke_it(
+def test_failing_micro_batch_reports_its_error(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream.arrives("one", 1)
