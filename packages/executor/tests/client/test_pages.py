@@ -66,7 +66,7 @@ class Options(SparkSession.Builder):
         return dict(self._options)
 
 
-def test_server_choice_matches_documented_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documentation_examples_build_their_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beam_spark_executor, "BeamSparkRunner", Built)
     monkeypatch.setattr(Built, "pipelines", [])
     # Another test's session would be asked for the columns of tables that are in examples alone.
