@@ -78,7 +78,7 @@ def kinds() -> Iterator[pytest.ParameterSet]:
 
 
 @pytest.mark.parametrize(("run", "kind"), list(kinds()))
-def test_an_element_that_is_too_large(run, kind: str) -> None:
+def test_element_above_limit_is_refused(run, kind: str) -> None:
     run(pipeline(ALLOWED, kind))
     with pytest.raises(BundleError, match=r"4\d{6} bytes.* up to 1048576: put out") as failed:
         run(pipeline(TOO_LARGE, kind))
@@ -96,7 +96,7 @@ class Keep(beam.DoFn):
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_an_element_in_state_that_is_too_large(count: int) -> None:
+def test_state_element_above_limit_is_refused(count: int) -> None:
     def keep(size: int) -> None:
         stage = StatefulStage(Keep(), tuple[str, bytes])
         stage.run(stage.elements(*[("k", b"x" * size)] * count), Settle())
@@ -110,7 +110,7 @@ def test_an_element_in_state_that_is_too_large(count: int) -> None:
     assert failed.value.transform == "Stateful"
 
 
-def test_a_large_element_is_refused_before_it_is_copied() -> None:
+def test_element_above_limit_is_refused_before_copy() -> None:
     """Beside the element and its encoding, whose buffer doubles as it grows, there is no more."""
     size = 64 * LIMIT
     tracemalloc.start()

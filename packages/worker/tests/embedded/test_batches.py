@@ -17,7 +17,7 @@ class Batch(OfNumbers):
         yield [number + len(batch) * 0 + 1 for number in batch]
 
 
-def test_batched_dofn() -> None:
+def test_batched_dofn_gets_batches() -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Create(range(100)) | beam.Reshuffle().with_output_types(int)
     assert_that(numbers | beam.ParDo(Batch()), equal_to(list(range(1, 101))))

@@ -48,7 +48,7 @@ def claim_all(claims: Claims, count: int, seen: list[int], work: float = 0.0) ->
         left = claims.more()
 
 
-def test_numbers_go_on_from_chunk_to_chunk() -> None:
+def test_element_numbers_continue_across_chunks() -> None:
     claims, seen = Claims(), []
     claim_all(claims, 3, seen)
     claim_all(claims, 0, seen)
@@ -59,7 +59,7 @@ def test_numbers_go_on_from_chunk_to_chunk() -> None:
     assert claims.claimed == 0
 
 
-def test_a_loop_goes_on_after_it_was_held() -> None:
+def test_held_loop_continues_after_release() -> None:
     claims, seen = Claims(), []
     left = claims.announce(5)
     seen.append(next(left))
@@ -74,7 +74,7 @@ def test_a_loop_goes_on_after_it_was_held() -> None:
 
 
 @pytest.mark.parametrize("stop", [1, 3, 5, 7, 9])
-def test_a_stop_in_this_chunk_or_a_later_one(stop: int) -> None:
+def test_stop_in_current_or_later_chunk_ends_loop(stop: int) -> None:
     claims, seen = Claims(), []
     left = claims.announce(5)
     seen.append(next(left))
@@ -90,7 +90,7 @@ def test_a_stop_in_this_chunk_or_a_later_one(stop: int) -> None:
     assert claims.stopped
 
 
-def test_nothing_can_be_given_away_at_the_end() -> None:
+def test_finished_claims_cannot_be_given_away() -> None:
     claims, seen = Claims(), []
     claim_all(claims, 3, seen)
     assert not claims.stopped
@@ -100,7 +100,7 @@ def test_nothing_can_be_given_away_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_splits_race_with_the_loop(seed: int) -> None:
+def test_concurrent_splits_lose_no_element(seed: int) -> None:
     choose = random.Random(seed)
     claims = Claims()
     seen: list[int] = []

@@ -46,7 +46,7 @@ def run(do_fn: beam.DoFn) -> tuple[MiniRunner, list[Any]]:
     return runner, [residual for _, result in runner.results for residual in result.residuals]
 
 
-def test_what_is_deferred_is_resumed_where_it_stopped() -> None:
+def test_deferred_restriction_resumes_at_its_position() -> None:
     start = time.monotonic()
     runner, residuals = run(Deferring(Duration.of(0.5)))
     assert calls == [0, 1, 2, 3, 4]
@@ -59,7 +59,7 @@ def test_what_is_deferred_is_resumed_where_it_stopped() -> None:
 
 
 @pytest.mark.parametrize("delay", [None, Duration.of(0), Timestamp(1)])
-def test_no_delay(delay: Duration | Timestamp | None) -> None:
+def test_deferral_without_delay_resumes_at_once(delay: Duration | Timestamp | None) -> None:
     _, residuals = run(Deferring(delay))
     assert calls == [0, 1, 2, 3, 4]
     assert [residual.delay_ms for residual in residuals] == [0] * 4
@@ -91,6 +91,6 @@ class WithWatermark(beam.DoFn):
         (MIN_TIMESTAMP.micros, MIN_TIMESTAMP.micros // 1000),
     ],
 )
-def test_the_watermark_is_rounded_down(micros: int, millis: int) -> None:
+def test_deferred_watermark_is_rounded_down(micros: int, millis: int) -> None:
     _, residuals = run(WithWatermark(micros))
     assert [residual.watermark for residual in residuals] == [millis] * 4

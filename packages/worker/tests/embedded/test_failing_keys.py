@@ -73,7 +73,7 @@ class KeepingMore(Keeping):
         (4, "('b', 4)"),
     ],
 )
-def test_keys_and_timers(fn: type[beam.DoFn], command: int, element: str) -> None:
+def test_failure_names_key_and_timer(fn: type[beam.DoFn], command: int, element: str) -> None:
     stage = StatefulStage(fn())
 
     def timers() -> InputChunk:
@@ -87,7 +87,7 @@ def test_keys_and_timers(fn: type[beam.DoFn], command: int, element: str) -> Non
         assert failed.value.transform == "Stateful"
 
 
-def test_a_key_of_a_timer_that_cannot_be_decoded() -> None:
+def test_undecodable_timer_key_fails_bundle() -> None:
     stage = StatefulStage(Keeping())
     stage.run(stage.elements(("b", 0)))
     (set_before,) = stage.cells.timers

@@ -49,6 +49,6 @@ def _most_faults() -> int:
     return max(map(_faults, DEPTHS))
 
 
-def test_calls_take_no_memory_anew_however_deep_they_are() -> None:
+def test_nested_calls_cause_no_page_faults() -> None:
     assert in_one_piece(_most_faults) < CALLS / 10
     assert _most_faults() >= CALLS

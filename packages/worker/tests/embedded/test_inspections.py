@@ -86,7 +86,7 @@ def told_by(fn: beam.DoFn) -> Any:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_the_answers_are_beams(make: Any) -> None:
+def test_cached_signatures_equal_signatures_of_beam(make: Any) -> None:
     fn = make()
     expected = told_by(fn)
     with inspected_once():
@@ -96,7 +96,7 @@ def test_the_answers_are_beams(make: Any) -> None:
         assert told_by(Windowed()) != told_by(Plain())
 
 
-def test_nobody_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signature_of_function_is_inspected_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     usual = core.get_function_args_defaults
 
@@ -114,7 +114,7 @@ def test_nobody_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not {"setup", "start_bundle", "with_input_types"} & set(asked)
 
 
-def test_what_a_method_takes_is_asked_anew_the_next_time() -> None:
+def test_method_signature_is_inspected_again_in_next_block() -> None:
     fn: Any = Plain()
     with inspected_once():
         assert common.DoFnSignature(fn).process_method.defaults == [2]
@@ -123,7 +123,7 @@ def test_what_a_method_takes_is_asked_anew_the_next_time() -> None:
         assert len(common.DoFnSignature(fn).process_method.defaults) == 2
 
 
-def test_beam_is_as_before_afterwards() -> None:
+def test_beam_is_restored_after_block() -> None:
     before = core.get_function_arguments, userstate.get_dofn_specs
     with pytest.raises(AttributeError, match="no_such"), inspected_once():
         core.get_function_arguments(Plain(), "no_such")

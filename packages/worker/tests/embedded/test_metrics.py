@@ -49,7 +49,7 @@ class Measure(beam.DoFn):
         yield element
 
 
-def test_user_metrics_are_of_one_bundle_alone() -> None:
+def test_user_metrics_cover_one_bundle() -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Impulse() | beam.FlatMap(lambda _: range(1, 5))
     numbers | "Measure" >> beam.ParDo(Measure())
@@ -78,7 +78,7 @@ def test_user_metrics_are_of_one_bundle_alone() -> None:
     harness.close()
 
 
-def test_element_counts_of_every_pcollection() -> None:
+def test_element_counts_cover_every_pcollection() -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Create(range(7)) | "Twice" >> beam.FlatMap(lambda i: [(i % 2, i)] * 2)
     numbers | beam.GroupByKey() | "Sum" >> beam.MapTuple(lambda k, vs: sum(vs))
@@ -130,7 +130,7 @@ def sleep(seconds: float) -> float:
     return seconds
 
 
-def test_execution_times_of_a_bundle() -> None:
+def test_execution_times_cover_one_bundle() -> None:
     """Each transform is named by the first bundle, and later when it took time."""
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Impulse() | "Times" >> beam.FlatMap(lambda _: [0.2, 0.2])
@@ -166,7 +166,7 @@ def test_execution_times_of_a_bundle() -> None:
     harness.close()
 
 
-def test_elements_are_sampled_if_somebody_wants_them() -> None:
+def test_elements_are_sampled_on_request() -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Impulse() | beam.FlatMap(lambda _: range(5)).with_output_types(int)
     _ = numbers | "Square" >> beam.Map(lambda i: i * i).with_output_types(int)
@@ -219,7 +219,7 @@ def wait_in_the_middle(element: int) -> int:
     return element
 
 
-def test_progress_while_a_bundle_runs() -> None:
+def test_progress_is_reported_while_bundle_runs() -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Impulse() | beam.FlatMap(lambda _: range(5))
     numbers | beam.Map(wait_in_the_middle) | "Key" >> beam.Map(lambda i: (i, i)) | beam.GroupByKey()
@@ -244,7 +244,7 @@ def test_progress_while_a_bundle_runs() -> None:
 
 
 @pytest.mark.parametrize("bundles", [1, 3])
-def test_counters_over_bundles(bundles: int) -> None:
+def test_counters_add_up_across_bundles(bundles: int) -> None:
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Create(range(30)) | beam.Reshuffle()
     numbers | beam.ParDo(Measure())

@@ -56,7 +56,7 @@ class ToldMore(Told):
 
 
 @pytest.mark.parametrize("fn", [Told, ToldMore])
-def test_each_element_gets_what_belongs_to_it(fn: type[beam.DoFn]) -> None:
+def test_stateful_elements_get_state_of_their_key_and_window(fn: type[beam.DoFn]) -> None:
     stage = StatefulStage(fn())
     pairs = [("a", 1), ("a", 2), ("b", 3), ("a", 4)]
     found = stage.run(
@@ -95,7 +95,7 @@ class Clocks(beam.DoFn):
         yield list(bag.read())
 
 
-def test_a_timer_holds_the_time_of_the_element_that_set_it() -> None:
+def test_timer_hold_equals_timestamp_of_setting_element() -> None:
     stage = StatefulStage(Clocks())
     stage.run(*(stage.elements(("k", at), ("j", at), micros=at * SECOND) for at in (1, 2)))
     assert [(t.fire_at, t.hold) for t in stage.cells.timers] == [(1000, 1000)] * 2 + [
@@ -104,7 +104,7 @@ def test_a_timer_holds_the_time_of_the_element_that_set_it() -> None:
     assert len({timer.key for timer in stage.cells.timers}) == 2
 
 
-def test_elements_do_not_wait_for_others() -> None:
+def test_stateful_elements_are_emitted_immediately() -> None:
     stage = StatefulStage(Clocks())
     changing = [stage.elements(("k", 1), micros=number * SECOND) for number in range(20)]
     alike = stage.elements(*[("k", 1)] * 30, micros=SECOND)
@@ -117,7 +117,7 @@ def test_elements_do_not_wait_for_others() -> None:
 
 
 @pytest.mark.usefixtures("still")
-def test_what_belongs_to_a_key_is_looked_up_once_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_of_key_is_looked_up_once_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     find = stateful_par_do._argument
 
@@ -151,7 +151,7 @@ class Buffering(beam.DoFn):
             held.clear()
 
 
-def test_what_is_put_out_may_be_what_the_state_holds() -> None:
+def test_state_object_can_be_emitted() -> None:
     stage = StatefulStage(Buffering())
     found = stage.run(stage.elements(*((str(n // 2), n) for n in range(200))))
     assert [element.value for element in found] == [
@@ -165,7 +165,7 @@ class Failing(Told):
             raise KeyError("in a run")
 
 
-def test_what_user_code_raises_names_the_transform() -> None:
+def test_stateful_user_error_names_transform() -> None:
     stage = StatefulStage(Failing())
     pairs = [("k", number) for number in range(50)]
     with pytest.raises(BundleError, match=r"in a run.*\[while running 'Stateful'\]") as failed:

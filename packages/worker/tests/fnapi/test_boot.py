@@ -12,14 +12,14 @@ print([name for name in ("apache_beam", "grpc") if name in sys.modules])
 """
 
 
-def test_nothing_of_beam_is_there_before_the_worker_has_its_name() -> None:
+def test_boot_imports_beam_only_after_worker_has_its_name() -> None:
     told = subprocess.run(
         [sys.executable, "-c", LOADED], capture_output=True, text=True, check=True
     )
     assert told.stdout.strip() == "[]"
 
 
-def test_all_that_is_offered_can_be_had() -> None:
+def test_public_names_of_fnapi_can_be_imported() -> None:
     from beam_runner_worker import fnapi
 
     for name in fnapi.__all__:

@@ -66,7 +66,7 @@ def test_user_code_finds_its_packages(tmp_path: Path) -> None:
     assert "making a virtual environment" in logs.messages
 
 
-def test_packages_that_cannot_be_installed_fail_the_bundle(tmp_path: Path) -> None:
+def test_uninstallable_packages_fail_bundle(tmp_path: Path) -> None:
     """For good: nobody has to try it again elsewhere."""
     requirements = tmp_path / "requirements.txt"
     requirements.write_text("there-is-no-such-package\n")

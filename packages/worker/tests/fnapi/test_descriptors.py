@@ -53,7 +53,7 @@ def without_prefixes(spec: HarnessStage) -> HarnessStage:
     return attrs.evolve(spec, descriptor=descriptor.SerializeToString())
 
 
-def test_what_is_split_off_comes_by_the_coder_of_the_edge(serve, tmp_path):
+def test_residuals_use_coder_of_edge(serve, tmp_path):
     desk = Desk(tmp_path).hold("50:10")
     last = LastStage(in_named_windows(desk), serve)
     spec = attrs.evolve(without_prefixes(last.spec), stage_id="stripped")
@@ -73,7 +73,7 @@ def test_what_is_split_off_comes_by_the_coder_of_the_edge(serve, tmp_path):
     assert desk.notes() == expected
 
 
-def test_only_input_with_restrictions_is_encoded_as_its_edge():
+def test_input_with_restrictions_uses_coder_of_edge():
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: x) | beam.Reshuffle() | beam.Map(len)
     for spec in TinyHost(p).specs:

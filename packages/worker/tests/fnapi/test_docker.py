@@ -67,7 +67,7 @@ def containers(folder: Path) -> list[int]:
     return [int(path.read_text()) for path in folder.glob("beam-*")]
 
 
-def test_a_container_runs_a_pipeline_and_is_removed(commands: Path) -> None:
+def test_container_runs_pipeline_and_is_removed(commands: Path) -> None:
     install(commands, DOCKER.replace("COMMAND", repr(BOOT)))
     p = new_pipeline()
     p | beam.Create([1, 2, 3]) | beam.Map(lambda n: print(f"the container says {n}", flush=True))
@@ -89,7 +89,7 @@ def test_a_container_runs_a_pipeline_and_is_removed(commands: Path) -> None:
     assert "the container says 2" in logs.messages
 
 
-def test_what_docker_complains_of_is_told(commands: Path) -> None:
+def test_docker_errors_are_reported(commands: Path) -> None:
     install(commands, "#!/bin/sh\necho no daemon is running >&2; exit 125\n")
     p = new_pipeline()
     p | beam.Create([1]) | beam.Map(print)
@@ -102,13 +102,13 @@ def test_what_docker_complains_of_is_told(commands: Path) -> None:
         server.close()
 
 
-def test_no_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_docker_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UnsupportedEnvironment, match=rf"'env'.*{IMAGE}.*no command 'docker'"):
         DockerWorker("env", docker().payload, "w", print)
 
 
-def test_a_container_is_removed_when_its_runner_is_killed(commands: Path) -> None:
+def test_container_is_removed_after_kill_of_runner(commands: Path) -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     install(commands, DOCKER.replace("COMMAND", repr(sleep)))
     runner = subprocess.Popen(

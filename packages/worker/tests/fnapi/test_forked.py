@@ -46,7 +46,7 @@ PROGRAM = """
 """
 
 
-def test_two_forked_processes_run_pipelines(boot: Path, tmp_path: Path):
+def test_forked_processes_run_pipelines(boot: Path, tmp_path: Path):
     program = tmp_path / "program.py"
     tests = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
     program.write_text(textwrap.dedent(PROGRAM.format(tests=tests, boot=str(boot))))

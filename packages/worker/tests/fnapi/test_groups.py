@@ -39,7 +39,7 @@ def values(numbers: list[int]) -> bytes:
     return b"".join(nested(coders.VarIntCoder(), number) for number in numbers)
 
 
-def test_groups_in_windows_of_their_own():
+def test_groups_have_separate_windows():
     windows = beam_coders.IntervalWindowCoder()
     places = [window.IntervalWindow(-10, 5), window.IntervalWindow(0, 60)]
     chunk = GroupChunk(
@@ -61,7 +61,7 @@ class _Pane(coders.Coder):
         return coder_impl.PaneInfoCoderImpl()
 
 
-def test_many_groups_in_one_window_make_several_pieces():
+def test_many_groups_in_one_window_become_several_pieces():
     count = 5000
     numbers = list(range(200))
     chunk = GroupChunk(

@@ -24,9 +24,7 @@ pytestmark = [
     ],
     ids=["sleeps", "has a child", "has ended", "does not hear"],
 )
-def test_nothing_is_left_where_orphans_come_to_the_one_that_has_started_it(
-    command: str, ends: bool
-) -> None:
+def test_guarded_process_leaves_no_orphan_in_subreaper(command: str, ends: bool) -> None:
     """As in worker processes, which are subreapers: whoever loses its parent beneath one is its child."""
     program = textwrap.dedent(f"""
         import ctypes, os, subprocess

@@ -62,7 +62,7 @@ class CountsElements(beam.DoFn):
         self.desk.come_to(element.decode())
 
 
-def test_metrics_and_elements_of_a_running_bundle(serve, tmp_path):
+def test_metrics_and_elements_of_running_bundle_are_returned(serve, tmp_path):
     desk = Desk(tmp_path).hold(2)
     p = new_pipeline()
     p | beam.Impulse() | "Count" >> beam.ParDo(CountsElements(desk))
@@ -81,7 +81,7 @@ def test_metrics_and_elements_of_a_running_bundle(serve, tmp_path):
     assert last.stage.progress() is None
 
 
-def test_nothing_is_processed_before_the_first_element_is(serve, tmp_path):
+def test_progress_before_first_element_is_zero(serve, tmp_path):
     desk = Desk(tmp_path).hold(0)
     last = visiting([0, 1], desk, serve)
     bundle = last.run(last.inputs)
@@ -91,7 +91,7 @@ def test_nothing_is_processed_before_the_first_element_is(serve, tmp_path):
     bundle.result()
 
 
-def test_the_element_under_way_counts_in_part(serve, tmp_path):
+def test_current_element_counts_in_part(serve, tmp_path):
     desk = Desk(tmp_path).hold("40:10")
     last = counting_to([5, 40], Counts(desk), serve)
     bundle = last.run(last.inputs)

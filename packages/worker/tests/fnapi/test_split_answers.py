@@ -67,7 +67,7 @@ def stubborn(desk: Desk) -> beam.DoFn:
     return Stubborn()
 
 
-def test_a_late_answer_goes_to_the_next_call(serve, tmp_path, monkeypatch):
+def test_late_split_response_goes_to_next_call(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(splits, "_SPLIT_SECONDS", 0.3)
     desk = Desk(tmp_path).hold("50:10", "split")
     last = counting_to([50], stubborn(desk), serve)
@@ -87,7 +87,7 @@ def test_a_late_answer_goes_to_the_next_call(serve, tmp_path, monkeypatch):
     assert [each for each in desk.notes() if each != "split"] == [f"50:{i}" for i in range(50)]
 
 
-def test_a_bundle_whose_split_nobody_was_told_of_fails(serve, tmp_path, monkeypatch):
+def test_bundle_with_unreported_split_fails(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(splits, "_SPLIT_SECONDS", 0.3)
     desk = Desk(tmp_path).hold("50:10", "split")
     last = counting_to([50], stubborn(desk), serve)
@@ -103,7 +103,7 @@ def test_a_bundle_whose_split_nobody_was_told_of_fails(serve, tmp_path, monkeypa
     assert len(desk.notes()) == 50
 
 
-def test_a_tracker_that_cannot_split_is_warned_of_once(serve, tmp_path):
+def test_unsplittable_tracker_is_logged_once(serve, tmp_path):
     desk = Desk(tmp_path).hold("50:10")
     (tmp_path / "fail").touch()
     last = counting_to([50], stubborn(desk), serve)
@@ -119,7 +119,7 @@ def test_a_tracker_that_cannot_split_is_warned_of_once(serve, tmp_path):
     assert len([each for each in desk.notes() if each != "split"]) == 50
 
 
-def test_a_harness_that_is_lost_during_a_split_ends_bundle_and_split(
+def test_lost_harness_ends_bundle_and_split(
     boot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The tracker would never answer; nobody waits for it."""
@@ -153,7 +153,7 @@ def test_a_harness_that_is_lost_during_a_split_ends_bundle_and_split(
         servers[0].close()
 
 
-def test_an_answer_that_cannot_be_used_is_refused():
+def test_unusable_split_response_is_refused():
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: x)
     plan = plan_stage(TinyHost(p).specs[0], "nowhere")
@@ -180,7 +180,7 @@ def test_an_answer_that_cannot_be_used_is_refused():
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_a_split_that_names_no_transform_is_one_of_the_only_channel(within: bool):
+def test_split_without_transform_applies_to_only_channel(within: bool):
     """As the Java SDK answers: what it has given away would be lost without a word."""
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: x)
@@ -196,7 +196,7 @@ def test_a_split_that_names_no_transform_is_one_of_the_only_channel(within: bool
         splits.bundle_split(response, plan, 5)
 
 
-def test_residuals_are_told_in_whole_milliseconds():
+def test_residual_delays_are_reported_in_milliseconds():
     delayed = beam_fn_api_pb2.DelayedBundleApplication()
     delayed.application.transform_id = "head"
     assert splits.residual(delayed, {"head"}).watermark is None

@@ -64,7 +64,7 @@ class Bags(Steps):
         self.note(key, *bag.read())
 
 
-def test_sdks_that_do_not_name_themselves_on_their_state_stream(serve, tmp_path, monkeypatch):
+def test_sdks_without_identity_on_state_stream_are_served(serve, tmp_path, monkeypatch):
     """As Python's before 2.63."""
 
     def nameless(state: sdk_worker.GrpcStateHandlerFactory, **arguments: Any) -> None:
@@ -78,7 +78,7 @@ def test_sdks_that_do_not_name_themselves_on_their_state_stream(serve, tmp_path,
     assert desk.notes() == ["a 1", "b 7", "a 1 300"]
 
 
-def test_bags(serve, tmp_path):
+def test_bag_state_is_stored(serve, tmp_path):
     desk = Desk(tmp_path)
     steps = [("a", 1), ("b", 7), ("a", 300), ("a", "clear"), ("a", 3), ("b", "read")]
     host = run(Bags(desk), steps, serve)
@@ -103,7 +103,7 @@ class Lists(Steps):
         self.note(key, *(f"{time.micros // 1_000_000}{value}" for time, value in found))
 
 
-def test_ordered_lists(serve, tmp_path):
+def test_ordered_list_state_is_stored(serve, tmp_path):
     """In several bundles, so that most of it goes to the host and comes back."""
     desk = Desk(tmp_path)
     steps = [
@@ -167,7 +167,7 @@ class NamesKeys(Bags):
 @pytest.mark.parametrize(
     "windows", [window.FixedWindows(60), NamedWindows()], ids=["fixed", "of its own coder"]
 )
-def test_cells_are_those_of_the_rows_of_a_keyed_edge(serve, tmp_path, windows):
+def test_state_cells_equal_rows_of_keyed_edge(serve, tmp_path, windows):
     desk = Desk(tmp_path)
     p = new_pipeline()
     pairs = (
@@ -211,7 +211,7 @@ class Hoards(Steps):
                     self.note(key, sum(1 for _ in values.read()), sum(map(int, values.read())))
 
 
-def test_long_bags_come_in_pages_and_can_be_read_again(serve, tmp_path):
+def test_long_bags_are_paged_and_can_be_read_again(serve, tmp_path):
     desk = Desk(tmp_path)
     host = run(Hoards(desk), [("a", 5000), ("a", 0)], serve, one_by_one=True)
     assert desk.notes() == [f"a 5000 {sum(range(5000))}"] * 4
@@ -251,7 +251,7 @@ class Careless(Steps):
         bag.add(1)
 
 
-def test_trouble_with_state_is_the_host_s_own_and_leaves_the_harness_usable(serve, tmp_path):
+def test_state_error_is_host_error_and_leaves_harness_usable(serve, tmp_path):
     desk = Desk(tmp_path)
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: ("a", 1)) | "Steps" >> beam.ParDo(Careless(desk))
@@ -272,7 +272,7 @@ def test_trouble_with_state_is_the_host_s_own_and_leaves_the_harness_usable(serv
     assert sorted(desk.notes()) == sorted(["found", "nothing", "found"] * 2)
 
 
-def test_trouble_of_user_code_is_told_as_such(serve, tmp_path):
+def test_user_code_error_is_reported_with_transform(serve, tmp_path):
     with pytest.raises(BundleError, match="own trouble") as caught:
         run(Careless(Desk(tmp_path)), [("a", 13)], serve)
     assert caught.value.transform == "Steps"

@@ -147,7 +147,7 @@ def counted(infos: Iterable[MonitoringInfo], name: str) -> int:
     return decode_varint(info.payload, 0)[0]
 
 
-def test_a_timer_fires_once_with_its_time_and_state(serve, tmp_path):
+def test_timer_fires_once_with_its_timestamp_and_state(serve, tmp_path):
     desk = Desk(tmp_path)
     host = ring([("a", ("event", "", 20)), ("b", ("event", "", 10))], desk, serve)
     assert desk.notes() == ["b event at 10", "a event at 20"]
@@ -167,7 +167,7 @@ def test_a_timer_fires_once_with_its_time_and_state(serve, tmp_path):
     assert {cell.key for cell in host.state.bags} == {first.key, second.key}
 
 
-def test_the_last_setting_counts_and_cleared_timers_do_not_fire(serve, tmp_path):
+def test_last_timer_setting_counts_and_cleared_timers_do_not_fire(serve, tmp_path):
     desk = Desk(tmp_path)
     steps = [
         ("a", ("event", "x", 12)),
@@ -187,7 +187,7 @@ def test_the_last_setting_counts_and_cleared_timers_do_not_fire(serve, tmp_path)
     assert all(timer.hold is None and not timer.pane for timer in cleared)
 
 
-def test_processing_time_timers_hold_the_time_of_their_element(serve, tmp_path):
+def test_processing_time_timers_hold_timestamp_of_their_element(serve, tmp_path):
     desk = Desk(tmp_path)
     host = ring([("a", ("wall", "", 1_700_000_000))], desk, serve)
     assert desk.notes() == ["a wall at 1700000000", "a eventafter at 1700000001"]
@@ -196,7 +196,7 @@ def test_processing_time_timers_hold_the_time_of_their_element(serve, tmp_path):
     assert (second.fire_at, second.hold) == (1_700_000_001_000, 1_700_000_001_000)
 
 
-def test_a_bundle_that_settles_is_one_bundle_for_the_host(serve, tmp_path):
+def test_bundle_with_settle_markers_is_one_bundle_for_host(serve, tmp_path):
     """Each time it settles begins a bundle of the SDK; what all of them say comes together."""
     desk = Desk(tmp_path)
     host = prepared([("a", ("event", "loop", 20)), ("b", ("event", "", 11))], desk)
@@ -245,7 +245,7 @@ def ready(host: StatefulHost, serve: Any) -> tuple[Any, Any]:
     raise AssertionError("no stateful stage")
 
 
-def test_nothing_is_asked_for_before_it_has_settled(serve, tmp_path):
+def test_segment_is_requested_only_after_previous_settle(serve, tmp_path):
     desk = Desk(tmp_path)
     host = prepared([("a", ("event", "loop", 20)), ("b", ("event", "", 11))], desk)
     stage, spec = ready(host, serve)
@@ -254,7 +254,7 @@ def test_nothing_is_asked_for_before_it_has_settled(serve, tmp_path):
     assert state.seen == [(2, 0), (2, 1), (3, 2), (4, 3), (4, 4)]
 
 
-def test_progress_counts_on_and_nothing_is_split(serve, tmp_path):
+def test_settled_bundle_accumulates_progress_and_is_not_split(serve, tmp_path):
     desk = Desk(tmp_path).hold("a event at 20")
     host = prepared([("a", ("event", "", 20)), ("b", ("event", "", 11))], desk)
     stage, spec = ready(host, serve)
@@ -271,7 +271,7 @@ def test_progress_counts_on_and_nothing_is_split(serve, tmp_path):
     assert desk.notes() == ["b event at 11", "a event at 20"]
 
 
-def test_several_timers_fire_in_their_order_with_elements_before_them(serve, tmp_path):
+def test_timers_fire_in_order_with_preceding_elements(serve, tmp_path):
     desk = Desk(tmp_path)
     host = prepared([("a", ("event", "", 20))], desk)
     stage, spec = ready(host, serve)
@@ -296,7 +296,7 @@ def test_several_timers_fire_in_their_order_with_elements_before_them(serve, tmp
     assert len(state.changes) == 2
 
 
-def test_a_timer_that_fails_names_its_transform(serve, tmp_path):
+def test_failing_timer_names_its_transform(serve, tmp_path):
     steps = [("a", ("event", "fails", 20)), ("a", ("event", "", 10))]
     host = prepared(steps, Desk(tmp_path))
     stage, spec = ready(host, serve)
