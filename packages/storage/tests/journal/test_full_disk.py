@@ -63,9 +63,7 @@ def appended(journal: Journal, entries: list[bytes]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_entries_that_are_appended_until_the_disk_takes_them_are_there_once(
-    tmp_path: Path, seed: int
-) -> None:
+def test_entries_retried_on_full_disk_are_stored_once(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     with closing(Store(tmp_path, durable=False)) as store:
         disk = Disk(store, lambda: chance.choice(["", "", "begin", "commit", "answer"]))
@@ -91,7 +89,7 @@ def test_entries_that_are_appended_until_the_disk_takes_them_are_there_once(
         assert store.journal("job").recover() == Recovered(state, tuple(expected))
 
 
-def test_other_entries_after_an_append_that_was_committed_with_an_error_are_refused(
+def test_different_entries_after_append_with_lost_reply_are_refused(
     tmp_path: Path,
 ) -> None:
     with closing(Store(tmp_path, durable=False)) as store:
@@ -107,7 +105,7 @@ def test_other_entries_after_an_append_that_was_committed_with_an_error_are_refu
         assert journal.recover().entries == (b"1", b"2", b"3")
 
 
-def test_full_database_is_unavailable_until_there_is_room(tmp_path: Path) -> None:
+def test_full_database_is_unavailable_until_disk_has_room(tmp_path: Path) -> None:
     with closing(Store(tmp_path, durable=False)) as store:
         journal = store.journal("job")
         journal.append([b"first"])

@@ -43,9 +43,7 @@ def told(spec: StoreSpec, patience: float = 1.0) -> str:
 
 
 @pytest.mark.parametrize("patience", [0.5, 2.0])
-def test_a_namenode_that_is_away_is_asked_for_as_long_as_it_was_said(
-    nobody: str, patience: float
-) -> None:
+def test_unreachable_namenode_is_retried_until_limit(nobody: str, patience: float) -> None:
     began = time.monotonic()
     said = told(StoreSpec(f"hdfs://{nobody}/data"), patience)
     assert time.monotonic() - began > patience / 2
@@ -54,17 +52,17 @@ def test_a_namenode_that_is_away_is_asked_for_as_long_as_it_was_said(
     assert "the one for clients" in said
 
 
-def test_who_never_answers_is_not_waited_for_without_end(listening: str) -> None:
+def test_silent_namenode_times_out(listening: str) -> None:
     said = told(StoreSpec(f"hdfs://{listening}/data"))
     assert "did not answer within 1 s; either no namenode is up there" in said
 
 
-def test_the_probe_tells_what_it_could_not_write(nobody: str) -> None:
+def test_failed_probe_reports_file_it_could_not_write(nobody: str) -> None:
     with pytest.raises(StoreError, match="does not take .*Connection refused"):
         probe(StoreSpec(f"hdfs://{nobody}/data"))
 
 
-def test_a_name_service_that_nobody_knows_is_told_with_where_it_was_looked_for(
+def test_unknown_name_service_is_reported_with_searched_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
@@ -75,12 +73,12 @@ def test_a_name_service_that_nobody_knows_is_told_with_where_it_was_looked_for(
     assert "(it is not set)" in told(StoreSpec("hdfs://production/data"))
 
 
-def test_mounts_that_nobody_knows_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_mounts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     assert "linkFallback" in told(StoreSpec("viewfs://production/data"))
 
 
-def test_settings_that_can_not_be_read_are_told(
+def test_unreadable_hadoop_settings_are_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
@@ -127,7 +125,7 @@ RPC = 'RPCError("org.apache.hadoop.{}", "{}\\n\\tat org.apache.hadoop.X.y(X.java
     ],
     ids=lambda it: "",
 )
-def test_what_is_refused_is_told_in_a_line_with_what_to_do(
+def test_hdfs_refusal_is_reported_in_one_line_with_fix(
     error: Exception, says: str, passes: bool
 ) -> None:
     found = refusal(error)

@@ -50,7 +50,9 @@ def is_fetched(store: FileStore, target: Path) -> bool:
     return True
 
 
-def test_large_file_is_put_part_by_part_after_a_failure(far: SlowStore, tmp_path: Path) -> None:
+def test_large_file_upload_resumes_part_by_part_after_failure(
+    far: SlowStore, tmp_path: Path
+) -> None:
     store = StoreSpec(f"s3://{BUCKET}/jobs").open(patience=LIMIT)
     source = tmp_path / "source"
     source.write_bytes(os.urandom(24 * MEGABYTE))
@@ -60,7 +62,7 @@ def test_large_file_is_put_part_by_part_after_a_failure(far: SlowStore, tmp_path
     assert far.objects[f"/{BUCKET}/jobs/file"] == source.read_bytes()
 
 
-def test_large_file_is_fetched_as_long_as_pieces_come(far: SlowStore, tmp_path: Path) -> None:
+def test_large_file_is_fetched_while_data_arrives(far: SlowStore, tmp_path: Path) -> None:
     contents = far.objects[f"/{BUCKET}/jobs/file"] = os.urandom(24 * MEGABYTE)
     store = StoreSpec(f"s3://{BUCKET}/jobs").open(patience=LIMIT)
     assert any(is_fetched(store, tmp_path / "target") for _ in range(TRIES))
