@@ -49,7 +49,7 @@ def wait_for_merge(folder: Path, seconds: float = 60) -> str:
     return found
 
 
-def test_commits_without_threads_merge_at_once_and_name_all_that_is_new(tmp_path: Path) -> None:
+def test_commits_without_threads_merge_at_once_and_name_new_segments(tmp_path: Path) -> None:
     segments: Segments = ()
     merged = False
     for number in range(20):
@@ -74,7 +74,7 @@ def eight_commits(stores: ShardStores, folder: Path) -> Segments:
     return segments
 
 
-def test_a_large_merge_is_adopted_by_a_later_commit(tmp_path: Path) -> None:
+def test_large_merge_is_adopted_by_later_commit(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
     assert len(segments) == NEIGHBOURS
@@ -87,7 +87,7 @@ def test_a_large_merge_is_adopted_by_a_later_commit(tmp_path: Path) -> None:
     assert values(store) == {b"%d" % n: n for n in (*range(NEIGHBOURS), 99)}
 
 
-def test_commits_go_on_while_it_is_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_continue_during_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
     monkeypatch.setattr(merges.StateMerge, "run", lambda merge, name: begun.append((merge, name)))
     stores = ShardStores(tmp_path, OWN)
@@ -108,7 +108,7 @@ def test_commits_go_on_while_it_is_merged(tmp_path: Path, monkeypatch: pytest.Mo
     assert values(store) == {b"%d" % n: n for n in (*range(NEIGHBOURS), *range(20, 24), 30)}
 
 
-def test_a_merge_of_what_another_process_has_merged_is_dropped(tmp_path: Path) -> None:
+def test_merge_of_segments_merged_by_another_process_is_dropped(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
     name = wait_for_merge(tmp_path)
@@ -124,7 +124,7 @@ def test_a_merge_of_what_another_process_has_merged_is_dropped(tmp_path: Path) -
     assert len(values(store)) == NEIGHBOURS + 2
 
 
-def test_a_store_that_is_closed_leaves_no_merge(tmp_path: Path) -> None:
+def test_closed_store_leaves_no_merge(tmp_path: Path) -> None:
     stores = ShardStores(tmp_path, OWN)
     segments = eight_commits(stores, tmp_path)
     wait_for_merge(tmp_path)
@@ -132,7 +132,7 @@ def test_a_store_that_is_closed_leaves_no_merge(tmp_path: Path) -> None:
     assert files(tmp_path) == {segment.path for segment in segments}
 
 
-def test_a_merge_that_fails_changes_nothing(
+def test_failed_merge_changes_no_segment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
