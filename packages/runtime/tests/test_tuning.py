@@ -20,7 +20,7 @@ def shown(name: str, value: float) -> str:
     return f"{value:,g}{unit}"
 
 
-def test_the_page_has_every_number() -> None:
+def test_tuning_page_lists_every_number() -> None:
     said = dict(re.findall(r"^ {8}(\w+): (.*)$", str(Tuning.__doc__), re.MULTILINE))
     table = [
         f"| `{field.name}` | {shown(field.name, getattr(TUNING, field.name))} | {said[field.name]} |"

@@ -60,7 +60,7 @@ CUT, REST = b"0-5", b"5-9"
         "none",
     ],
 )
-def test_primaries_in_windows_that_are_done_are_uncut(
+def test_primaries_in_finished_windows_are_uncut(
     primaries: Iterable[tuple[bytes, int]], residuals: Iterable[tuple[bytes, int]], uncut: list[int]
 ) -> None:
     kept = tuple(encoded(*one) for one in primaries)

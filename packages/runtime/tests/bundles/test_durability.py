@@ -93,7 +93,7 @@ def check(folder: Path, reply: BundleReply) -> None:
         assert list(open_segment(folder, segment).entries())
 
 
-def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
+def test_committed_reply_survives_power_cut(disk: Disk, tmp_path: Path) -> None:
     files = CommittedFiles(FileCache(disk.folder, durable=True), {})
     first = reply_of(disk.folder, "1-1-1")
     files.sync([first])
@@ -105,7 +105,7 @@ def test_a_reply_survives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
     check(disk.after_a_power_cut(tmp_path / "much later"), second)
 
 
-def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
+def test_committed_files_are_not_synced_again(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     assert reply.state is not None
     files = CommittedFiles(FileCache(disk.folder, durable=True), {})
@@ -118,19 +118,19 @@ def test_what_was_committed_before_is_not_written_again(disk: Disk) -> None:
     assert disk.syncs == 2
 
 
-def test_nothing_is_waited_for_where_that_is_not_wanted(disk: Disk) -> None:
+def test_volatile_store_syncs_no_file(disk: Disk) -> None:
     CommittedFiles(FileCache(disk.folder, durable=False), {}).sync([reply_of(disk.folder, "1-1-1")])
     assert disk.syncs == 0
 
 
-def test_a_file_that_can_not_be_written_is_told(disk: Disk) -> None:
+def test_file_that_cannot_be_written_is_reported(disk: Disk) -> None:
     reply = reply_of(disk.folder, "1-1-1")
     shutil.rmtree(disk.folder)
     with pytest.raises(OSError, match="No such file"):
         CommittedFiles(FileCache(disk.folder, durable=True), {}).sync([reply])
 
 
-def test_where_there_is_no_place_the_stage_is_to_blame_that_needs_one(tmp_path: Path) -> None:
+def test_missing_data_store_fails_stage_that_needs_store(tmp_path: Path) -> None:
     plan = plan_of([stage("one"), stage("two")])
     (tmp_path / "job").mkdir()
     cache = FileCache(tmp_path / "job", MachineFiles(NO_STORE.open(), tmp_path))
@@ -178,7 +178,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 @pytest.mark.parametrize(
     ("error", "neighbour"), [(STORE, "the data store at s3://b"), (FULL, "the disk of ")]
 )
-def test_reply_neighbour_stays_away_is_a_failure_that_names_the_neighbour(
+def test_reply_fails_with_name_of_neighbour_that_stays_away(
     tmp_path: Path, error: Exception, neighbour: str
 ) -> None:
     reply = reply_of(tmp_path, "1-1-1")
@@ -189,7 +189,7 @@ def test_reply_neighbour_stays_away_is_a_failure_that_names_the_neighbour(
     assert decode_message(encode_message(broken)) == broken
 
 
-def test_reply_neighbour_is_away_for_a_moment_is_sent_later(tmp_path: Path) -> None:
+def test_reply_is_sent_after_short_outage_of_neighbour(tmp_path: Path) -> None:
     told: list[NeighbourAwaited] = []
     wait = NeighbourWait(told.append, 60.0, lambda: True, tmp_path)
     away = Away(tmp_path, FULL, STORE)

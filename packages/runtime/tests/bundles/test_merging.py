@@ -74,7 +74,9 @@ KINDS: dict[WindowCoder, list[Window]] = {
 @pytest.mark.parametrize("coder", KINDS)
 @pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("pane", [NO_FIRING, PaneInfo(timing=PaneTiming.LATE, index=300)])
-def test_each_key_gets_its_answer(coder: WindowCoder, counted: bool, pane: PaneInfo) -> None:
+def test_merging_request_returns_answer_per_key(
+    coder: WindowCoder, counted: bool, pane: PaneInfo
+) -> None:
     windows = KINDS[coder]
     assert all(len(encode_window(window)) == 9 for window in windows)
     sdk = Sdk(counted, pane)
@@ -88,7 +90,7 @@ def test_each_key_gets_its_answer(coder: WindowCoder, counted: bool, pane: PaneI
     assert len(set(sdk.bundles)) == 2
 
 
-def test_many_keys_are_one_bundle() -> None:
+def test_merging_request_sends_many_keys_in_one_bundle() -> None:
     windows = KINDS[WindowCoder.CUSTOM]
     sdk = Sdk(counted=True, pane=NO_FIRING)
     merger = SdkMerger(sdk, "write", WindowCoder.CUSTOM)  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ def order(number: int = 7, *values: bytes) -> RunBundle:
     return RunBundle(bundle, f"1-{number}-1")
 
 
-def test_bundles_are_answered_in_order(serve: Serve) -> None:
+def test_process_replies_to_bundles_in_order(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     for number in range(3):
         served.tell(order(number))
@@ -56,7 +56,7 @@ def test_bundles_are_answered_in_order(serve: Serve) -> None:
     assert [reply.done.bundle for reply in replies] == [0, 1, 2]
 
 
-def test_the_lane_is_left_when_it_is_closed(serve: Serve) -> None:
+def test_process_leaves_closed_lane(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     served.tell(order())
     served.tell(CloseLane())
@@ -72,7 +72,7 @@ def test_the_lane_is_left_when_it_is_closed(serve: Serve) -> None:
         (HarnessError("no SDK came"), None, "HarnessError: no SDK came"),
     ],
 )
-def test_a_stage_that_can_not_be_built(
+def test_process_reports_stage_that_cannot_be_built(
     serve: Serve, error: Exception, failure: UserFailure | None, reason: str
 ) -> None:
     """Whether user code is to blame, such as a main session that does not load, or not."""
@@ -113,7 +113,7 @@ def running(serve: Serve, **more: Any) -> tuple[Served, Slow]:
     return served, harness
 
 
-def test_a_split_is_told_before_the_bundle_is(serve: Serve) -> None:
+def test_process_reports_split_before_its_bundle(serve: Serve) -> None:
     """What was given away must be known before what is left is committed."""
     served, harness = running(serve, splits=[BundleSplit(0, 1)])
     served.tell(SplitRequest(Attempt(7, 1), 0.5))
@@ -127,7 +127,7 @@ def test_a_split_is_told_before_the_bundle_is(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("attempt", [Attempt(7, 2), Attempt(8, 1)])
-def test_only_the_bundle_that_runs_is_split(serve: Serve, attempt: Attempt) -> None:
+def test_process_splits_running_bundle_only(serve: Serve, attempt: Attempt) -> None:
     served, harness = running(serve, splits=[BundleSplit(0, 1)])
     harness.split_now.set()
     served.tell(SplitRequest(attempt, 0.5))
@@ -138,7 +138,7 @@ def test_only_the_bundle_that_runs_is_split(serve: Serve, attempt: Attempt) -> N
 
 
 @pytest.mark.parametrize("embedded", [False, True], ids=["in another's process", "here"])
-def test_a_bundle_that_is_given_up_goes_no_further_where_nobody_may_kill_it(
+def test_abandoned_bundle_stops_if_process_must_not_be_killed(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, embedded: bool
 ) -> None:
     monkeypatch.setattr(LocalBundle, "embedded", embedded)
@@ -153,7 +153,7 @@ def test_a_bundle_that_is_given_up_goes_no_further_where_nobody_may_kill_it(
 
 
 @pytest.mark.parametrize("command", [LeaveLoop(), GiveUp()])
-def test_a_loop_that_is_to_be_left_before_it_has_begun_runs_nothing(
+def test_loop_left_before_its_start_runs_no_bundle(
     serve: Serve, tmp_path: Path, command: FromServer
 ) -> None:
     """The files that it begins with may take seconds to come, and nobody asks for its end twice."""
@@ -179,7 +179,7 @@ def test_a_loop_that_is_to_be_left_before_it_has_begun_runs_nothing(
     rig.stop()
 
 
-def test_a_split_that_comes_too_late_gives_nothing_away(serve: Serve) -> None:
+def test_late_split_gives_away_no_input(serve: Serve) -> None:
     served = serve(FakeHarness(nothing, splits=[BundleSplit(0, 1)]))
     served.tell(order())
     assert isinstance(served.channel.next(), BundleReply)
@@ -187,7 +187,7 @@ def test_a_split_that_comes_too_late_gives_nothing_away(serve: Serve) -> None:
     assert served.channel.next().done.residuals == ()
 
 
-def test_a_split_that_breaks_does_not_stop_the_process(serve: Serve) -> None:
+def test_failing_split_does_not_stop_process(serve: Serve) -> None:
     @attrs.define(eq=False)
     class Lost(Slow):
         def split(self, keep: float, elements: int) -> Any:
@@ -205,7 +205,7 @@ def test_a_split_that_breaks_does_not_stop_the_process(serve: Serve) -> None:
     assert served.channel.next() == Closed((("stage", 1),))
 
 
-def test_callbacks_run_for_committed_bundles_once(serve: Serve) -> None:
+def test_callbacks_run_once_for_committed_bundles(serve: Serve) -> None:
     served = serve(FakeHarness(nothing, finalizes=True))
     for number in (1, 2):
         served.tell(order(number))
@@ -218,7 +218,7 @@ def test_callbacks_run_for_committed_bundles_once(serve: Serve) -> None:
     assert served.harness.finalized == ["1-2-1", "1-1-1"]
 
 
-def test_only_so_many_callbacks_are_kept(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callback_store_has_limited_size(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(awaiting_commit, "MOST_KEPT", 2)
     served = serve(FakeHarness(nothing, finalizes=True))
     for number in range(4):
@@ -230,7 +230,7 @@ def test_only_so_many_callbacks_are_kept(serve: Serve, monkeypatch: pytest.Monke
     assert served.harness.finalized == ["1-2-1", "1-3-1"]
 
 
-def test_the_teardown_waits_for_the_bundle(serve: Serve) -> None:
+def test_teardown_waits_for_running_bundle(serve: Serve) -> None:
     served, harness = running(serve)
     served.tell(EndJob())
     threading.Event().wait(0.1)
@@ -243,7 +243,7 @@ def test_the_teardown_waits_for_the_bundle(serve: Serve) -> None:
     assert served.environment.closed == 1
 
 
-def test_a_process_that_has_torn_down_stays_until_the_end_of_the_job(serve: Serve) -> None:
+def test_process_after_teardown_stays_until_end_of_job(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     served.tell(order())
     served.channel.next()
@@ -254,7 +254,7 @@ def test_a_process_that_has_torn_down_stays_until_the_end_of_the_job(serve: Serv
     assert served.environment.closed == 1
 
 
-def test_a_long_bundle_tells_how_far_it_is(serve: Serve) -> None:
+def test_long_bundle_reports_progress(serve: Serve) -> None:
     served, harness = running(serve, processed=1.5)
     progress = served.channel.next()
     assert (progress.attempt, progress.fraction) == (Attempt(7, 1), 0.5)
@@ -264,14 +264,14 @@ def test_a_long_bundle_tells_how_far_it_is(serve: Serve) -> None:
         pass
 
 
-def test_logs_go_to_the_server(serve: Serve) -> None:
+def test_process_logs_go_to_server(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     record = LogRecord(Severity.INFO, 1, "text")
     served.process.stages.log([record])
     assert served.channel.next() == Logged((record,))
 
 
-def test_temporary_files_go_to_the_jobs_folder_and_back(tmp_path: Path) -> None:
+def test_temporary_files_go_to_job_folder_and_default_is_restored(tmp_path: Path) -> None:
     usual = tempfile.gettempdir()
     folder = tmp_path / "job"
     with temporary_files_in(folder):
@@ -279,7 +279,7 @@ def test_temporary_files_go_to_the_jobs_folder_and_back(tmp_path: Path) -> None:
     assert tempfile.gettempdir() == usual
 
 
-def test_also_after_an_error(tmp_path: Path) -> None:
+def test_temporary_folder_is_restored_after_error(tmp_path: Path) -> None:
     usual = tempfile.gettempdir()
     with pytest.raises(RuntimeError), temporary_files_in(tmp_path):
         raise RuntimeError

@@ -76,21 +76,21 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> Telling:
     return telling
 
 
-def test_a_source_that_waits_tells_when_it_has_put_out_something(telling: Telling) -> None:
+def test_waiting_source_reports_after_output(telling: Telling) -> None:
     told = telling.run(Running(), 400)
     assert all(one.lingers for one in told)
     # Not split, it tells again, less and less often.
     assert [one.elapsed for one in told] == [50, 100, 200]
 
 
-def test_one_that_has_put_out_nothing_tells_later(telling: Telling) -> None:
+def test_waiting_source_without_output_reports_later(telling: Telling) -> None:
     told = telling.run(Running(output=0), 800)
     assert [one.elapsed for one in told[:1]] == [500]
     assert not told[0].lingers
 
 
 @pytest.mark.parametrize("knows", [True, False])
-def test_one_that_is_busy_tells_later(
+def test_busy_source_reports_later(
     telling: Telling, monkeypatch: pytest.MonkeyPatch, knows: bool
 ) -> None:
     def busy(_: int) -> CoreTime | None:
@@ -103,14 +103,14 @@ def test_one_that_is_busy_tells_later(
 
 
 @pytest.mark.parametrize(("waits", "lingers"), [(True, True), (None, False), (False, False)])
-def test_of_an_sdk_elsewhere_it_counts_what_was_seen_of_it(
+def test_source_in_external_sdk_is_judged_by_its_waits(
     telling: Telling, waits: bool | None, lingers: bool
 ) -> None:
     told = telling.run(Running(embedded=False, waits=waits), 300)
     assert [one.lingers for one in told[:1]] == [True] * lingers
 
 
-def test_on_a_crowded_machine_a_turn_lasts_longer(
+def test_progress_interval_is_longer_on_busy_machine(
     telling: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(telling.teller._slowness, "now", lambda: 4.0)
@@ -127,7 +127,7 @@ class Over(Exception):
     ("stage", "seconds"),
     [("source", TUNING.source_look_seconds), ("other", TUNING.progress_seconds)],
 )
-def test_sources_are_looked_at_often_and_others_every_half_second(
+def test_sources_are_checked_often_and_other_stages_every_half_second(
     telling: Telling, monkeypatch: pytest.MonkeyPatch, stage: str, seconds: float
 ) -> None:
     telling.running = Running(stage, elapsed=1_000)
@@ -146,13 +146,13 @@ def test_sources_are_looked_at_often_and_others_every_half_second(
     assert telling.told
 
 
-def test_others_do_not_linger(telling: Telling) -> None:
+def test_ordinary_stages_do_not_linger(telling: Telling) -> None:
     told = telling.run(Running(stage_id="other"), 1_300)
     assert told[0].elapsed == 500
     assert not any(one.lingers for one in told)
 
 
-def test_a_source_that_begins_is_looked_at_at_once(
+def test_starting_source_is_checked_at_once(
     telling: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Where nothing has begun, nobody looks for an hour.
@@ -173,7 +173,7 @@ def test_a_source_that_begins_is_looked_at_at_once(
 
 
 @pytest.mark.parametrize("stage", ["source", "other"])
-def test_one_that_has_ended_is_let_go_of(
+def test_finished_source_is_released(
     telling: Telling, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     telling.running = Running(stage, elapsed=1_000)

@@ -20,7 +20,7 @@ def running() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def test_it_alone_is_killed(running: subprocess.Popen[bytes]) -> None:
+def test_kill_ends_only_process_with_same_birth(running: subprocess.Popen[bytes]) -> None:
     other = subprocess.Popen(["true"])
     birth = birth_of(other.pid)
     other.wait()

@@ -7,7 +7,7 @@ import threading
 from beam_runner_runtime.channel import stacks
 
 
-def test_a_thread_that_waits_is_told_with_the_line_it_waits_in() -> None:
+def test_waiting_thread_is_reported_with_its_line() -> None:
     go = threading.Event()
 
     def wait_for_it() -> None:

@@ -27,7 +27,7 @@ CUT = BundleSplit(0, 2, (encoded(b"b1"),), (ResidualElement(encoded(b"b2")),))
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_what_has_an_end_comes_to_it(tmp_path: Path, loop_bytes: int) -> None:
+def test_drain_finishes_bounded_input(tmp_path: Path, loop_bytes: int) -> None:
     """Also where the loop has not begun when the drain is asked for."""
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
     rig.coordinator.drain()
@@ -39,7 +39,7 @@ def test_what_has_an_end_comes_to_it(tmp_path: Path, loop_bytes: int) -> None:
     assert loop_bytes == LOOP_BYTES or rig.ledger.end == DRAINED
 
 
-def test_a_loop_is_left_for_it(tmp_path: Path) -> None:
+def test_drain_leaves_loop(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
     rig.open_lanes()
     (worker,) = rig.workers
@@ -53,7 +53,7 @@ def test_a_loop_is_left_for_it(tmp_path: Path) -> None:
     assert rig.ledger.end == DRAINED
 
 
-def test_what_comes_into_a_bundle_from_then_on_is_truncated(tmp_path: Path) -> None:
+def test_drain_truncates_input_of_later_bundles(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     assert not any(one.truncate for one in order.bundle.inputs)
     rig.coordinator.drain()
@@ -93,7 +93,7 @@ def kinds_of_inputs(*bundles: Bundle) -> list[tuple[bool, bool]]:
 
 
 @pytest.mark.parametrize("restarts", [0, 1, 2])
-def test_what_a_checkpoint_kept_is_not_truncated(tmp_path: Path, restarts: int) -> None:
+def test_drain_does_not_truncate_checkpoint_residuals(tmp_path: Path, restarts: int) -> None:
     """Its bundle is tried again, after the loss of the worker or of the server."""
     rig = drained_after_a_cut(tmp_path)
     rig.lose(rig.workers[0])
@@ -108,7 +108,7 @@ def test_what_a_checkpoint_kept_is_not_truncated(tmp_path: Path, restarts: int) 
     assert rig.ledger.end == DRAINED
 
 
-def test_what_was_open_before_a_drain_is_truncated_by_the_next_server(tmp_path: Path) -> None:
+def test_drain_after_restart_truncates_bundles_opened_before(tmp_path: Path) -> None:
     rig, _, _ = running(tmp_path)
     rig.coordinator.drain()
     rig.coordinator.work()

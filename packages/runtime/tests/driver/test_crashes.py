@@ -121,13 +121,15 @@ def restart(place: Path, loop_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, 1 << 20], ids=["lanes", "loop"])
-def test_without_a_crash(tmp_path: Path, crashes: Crashes, loop_bytes: int) -> None:
+def test_job_without_crash_has_expected_output(
+    tmp_path: Path, crashes: Crashes, loop_bytes: int
+) -> None:
     restart(tmp_path, loop_bytes)
     assert set(crashes.passed) == set(POINTS)
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, 1 << 20], ids=["lanes", "loop"])
-def test_a_server_that_dies_again_and_again(
+def test_server_that_dies_repeatedly_finishes_job(
     tmp_path: Path, crashes: Crashes, loop_bytes: int
 ) -> None:
     """Each dies a little later than the one before, so that one lives long enough."""
@@ -141,7 +143,7 @@ def test_a_server_that_dies_again_and_again(
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, 1 << 20], ids=["lanes", "loop"])
 @pytest.mark.parametrize("point", POINTS)
-def test_a_crash_at_any_point(
+def test_crash_at_any_point_leaves_job_recoverable(
     tmp_path: Path, crashes: Crashes, point: str, loop_bytes: int
 ) -> None:
     """At the first commit, at the second, and so on, until there are no more."""

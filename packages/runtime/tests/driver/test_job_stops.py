@@ -12,9 +12,7 @@ from small_jobs import LOOP_BYTES
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
-def test_a_bundle_that_runs_when_the_server_stops_runs_once(
-    tmp_path: Path, loop_bytes: int
-) -> None:
+def test_bundle_running_at_server_stop_runs_once(tmp_path: Path, loop_bytes: int) -> None:
     server = Server(tmp_path, loop_bytes=loop_bytes)
     go_on = blocked(server)
     server.job.suspend()

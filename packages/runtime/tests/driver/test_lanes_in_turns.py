@@ -41,7 +41,7 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Job:
     return job
 
 
-def test_bundles_run_one_by_one(job: Job) -> None:
+def test_bundles_in_one_interpreter_run_one_by_one(job: Job) -> None:
     lanes = job.lanes()
     lanes.progressed(job.link, Attempt(0, 1), 0.1)
     lanes.dispatch()
@@ -51,7 +51,7 @@ def test_bundles_run_one_by_one(job: Job) -> None:
     assert given(job.link) == [0, 1]
 
 
-def test_an_interpreter_with_time_runs_as_many_as_there_are_cores(job: Job) -> None:
+def test_interpreter_with_idle_time_runs_one_bundle_per_core(job: Job) -> None:
     lanes = job.lanes()
     lanes.progressed(job.link, Attempt(0, 1), 0.1, waits=True)
     lanes.dispatch()
@@ -66,7 +66,7 @@ def test_an_interpreter_with_time_runs_as_many_as_there_are_cores(job: Job) -> N
     assert given(other) == [1]
 
 
-def test_a_blocked_bundle_leaves_the_interpreter_to_another(job: Job) -> None:
+def test_blocked_bundle_leaves_interpreter_to_another(job: Job) -> None:
     lanes = job.lanes()
     lanes.progressed(job.link, Attempt(0, 1), 0.0)
     job.now += TUNING.blocked_seconds * 1.1
@@ -77,7 +77,7 @@ def test_a_blocked_bundle_leaves_the_interpreter_to_another(job: Job) -> None:
     assert given(other) == [1]
 
 
-def test_a_bundle_that_is_busy_with_one_element_keeps_the_interpreter(job: Job) -> None:
+def test_bundle_busy_with_one_element_keeps_interpreter(job: Job) -> None:
     lanes = job.lanes()
     for _ in range(10):
         lanes.progressed(job.link, Attempt(0, 1), 0.0, waits=False)
@@ -86,7 +86,7 @@ def test_a_bundle_that_is_busy_with_one_element_keeps_the_interpreter(job: Job) 
     assert job.started == [0]
 
 
-def test_a_bundle_that_was_not_heard_of_is_not_blocked_yet(job: Job) -> None:
+def test_bundle_without_report_is_not_blocked(job: Job) -> None:
     lanes = job.lanes()
     job.now += TUNING.blocked_seconds * 1.1
     lanes.dispatch()

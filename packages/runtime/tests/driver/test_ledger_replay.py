@@ -97,7 +97,7 @@ def restored(snapshot: bytes) -> Ledger:
 
 
 @pytest.mark.parametrize("make", [history, keyed_history, failed_history, paused_history])
-def test_replay_from_anywhere_makes_the_same_ledger(make: Any) -> None:
+def test_replay_from_any_entry_produces_same_ledger(make: Any) -> None:
     job = make()
     expected = look(job.ledger)
     expected_garbage = sorted(job.ledger.take_garbage())
@@ -115,7 +115,7 @@ def test_replay_from_anywhere_makes_the_same_ledger(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [history, keyed_history, paused_history])
-def test_replay_gives_the_same_commands(make: Any) -> None:
+def test_replay_produces_same_commands(make: Any) -> None:
     job = make()
     ledgers = [restored(job.begun) for _ in range(2)]
     for entry in job.entries:

@@ -28,7 +28,7 @@ def spanning(plan: JobPlan) -> set[str]:
 
 
 @every_sample
-def test_with_sections_the_scheduler_gets_to_the_end(build: samples.Build) -> None:
+def test_scheduler_with_sections_finishes_plan(build: samples.Build) -> None:
     plan = samples.plan_of(build)
     graph = graph_of(plan, sections=True)
     scheduler = Scheduler(graph)
@@ -93,7 +93,7 @@ def with_pairs(**more: Any) -> JobPlan:
         *("callbacks", "splittable", "whole", "in parts", "merged here", "merged elsewhere"),
     ],
 )
-def test_stages_span_that_are_bounded_and_can_be_run_in_sparks_own_tasks(
+def test_bounded_stages_that_spark_tasks_can_run_form_sections(
     plan: JobPlan, expected: set[str]
 ) -> None:
     assert spanning(plan) == expected

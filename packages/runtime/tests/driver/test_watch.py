@@ -56,7 +56,7 @@ class Watched:
 
 @pytest.mark.parametrize("loop", [False, True], ids=["lane", "loop"])
 @pytest.mark.parametrize("doing", [Doing.IDLE, Doing.LOOP, Doing.ORDER])
-def test_watch_order_that_a_process_forgot_is_run_by_another_one(
+def test_watch_order_forgotten_by_process_is_run_by_another_process(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, loop: bool, doing: Doing
 ) -> None:
     watched = Watched(rig_of(tmp_path, **({"loop_bytes": LOOP_BYTES} if loop else {})))
@@ -93,7 +93,7 @@ def test_watch_process_at_work_is_left_alone(tmp_path: Path, doing: Doing) -> No
     watched.finish()
 
 
-def test_watch_process_that_says_nothing_is_left_alone(tmp_path: Path) -> None:
+def test_watch_silent_process_is_left_alone(tmp_path: Path) -> None:
     watched = Watched(rig_of(tmp_path))
     watched.rig.begin()
     watched.rig.open_lanes()
@@ -105,9 +105,7 @@ def test_watch_process_that_says_nothing_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("loop", [False, True], ids=["lane", "loop"])
-def test_watch_reply_that_came_while_the_job_waited_is_no_defect(
-    tmp_path: Path, loop: bool
-) -> None:
+def test_watch_reply_received_during_wait_is_no_defect(tmp_path: Path, loop: bool) -> None:
     watched = Watched(rig_of(tmp_path, **({"loop_bytes": LOOP_BYTES} if loop else {})))
     rig = watched.rig
     rig.begin()
@@ -123,7 +121,7 @@ def test_watch_reply_that_came_while_the_job_waited_is_no_defect(
 
 
 @pytest.mark.parametrize("loop", [False, True], ids=["bundles", "loop"])
-def test_watch_time_in_which_the_job_waited_does_not_count(tmp_path: Path, loop: bool) -> None:
+def test_watch_time_of_waiting_job_does_not_count(tmp_path: Path, loop: bool) -> None:
     watched = Watched(rig_of(tmp_path, **({"loop_bytes": LOOP_BYTES} if loop else {})))
     watched.rig.begin()
     lanes = watched.rig.coordinator.lanes
@@ -141,7 +139,7 @@ def test_watch_time_in_which_the_job_waited_does_not_count(tmp_path: Path, loop:
     watched.finish()
 
 
-def test_watch_bundles_that_no_lane_holds_are_run(tmp_path: Path) -> None:
+def test_watch_bundles_without_lane_are_run(tmp_path: Path) -> None:
     watched = Watched(rig_of(tmp_path))
     watched.rig.begin()
     watched.rig.coordinator.lanes._waiting.clear()
@@ -151,7 +149,7 @@ def test_watch_bundles_that_no_lane_holds_are_run(tmp_path: Path) -> None:
     watched.finish()
 
 
-def test_watch_loop_that_no_lane_has_is_taken_back(tmp_path: Path) -> None:
+def test_watch_loop_without_lane_is_taken_back(tmp_path: Path) -> None:
     watched = Watched(rig_of(tmp_path, loop_bytes=LOOP_BYTES))
     watched.rig.begin()
     watched.rig.coordinator.lanes._loop_waits = False

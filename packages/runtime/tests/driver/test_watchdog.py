@@ -36,7 +36,7 @@ EVER = 9_000.0
         (Doing.LOOP, LONG, LONG, LONG, 11, False),
     ],
 )
-def test_claim_is_a_defect_if_its_process_is_not_at_work(
+def test_claim_of_idle_process_is_defect(
     doing: Doing, given: float, said: float, moved: float, heard: float, defect: bool
 ) -> None:
     claim = Claim(NOW - given, doing, NOW - said, NOW - heard)
@@ -50,7 +50,7 @@ def test_claim_just_given_is_no_defect(doing: Doing) -> None:
     assert not is_defect(Claim(NOW, doing, 0.0, NOW), 0.0, NOW)
 
 
-def test_since_counts_from_the_first_look_at_which_it_is_so() -> None:
+def test_since_counts_from_first_true_observation() -> None:
     since = Since()
     assert since.seconds(is_so=False, now=1.0) == 0.0
     assert since.seconds(is_so=True, now=2.0) == 0.0

@@ -57,12 +57,12 @@ def _faults(work: str, settle: str = "") -> list[int]:
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others know no mallopt")
 
 
-def test_pieces_take_the_memory_of_those_before_them() -> None:
+def test_allocated_pieces_reuse_freed_memory() -> None:
     assert max(_faults("pieces", "allocation.settle()")) < 50
     assert max(_faults("pieces")) > 200
 
 
-def test_what_a_section_has_for_a_task_is_kept_for_the_next() -> None:
+def test_section_memory_is_reused_by_next_task() -> None:
     kept = _faults("task", "allocation.settle(); allocation.keep(200 << 20)")
     assert max(kept) < 1_000
     assert max(_faults("task", "allocation.settle()")) > 5_000

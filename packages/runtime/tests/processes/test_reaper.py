@@ -74,7 +74,9 @@ def pid_of(folder: Path, name: str) -> int:
 
 
 @pytest.mark.parametrize("ends", ["owner", "run", "reaper"])
-def test_all_ends_with_the_owner(ends: str, owner: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_reaper_ends_all_processes_with_owner(
+    ends: str, owner: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     process = start(tmp_path, owner.pid, "worker")
     found = [pid_of(tmp_path, name) for name in ("run", "its-worker", "worker")]
     {"owner": owner.kill, "run": lambda: os.kill(found[0], 9), "reaper": process.terminate}[ends]()
@@ -84,7 +86,7 @@ def test_all_ends_with_the_owner(ends: str, owner: subprocess.Popen[bytes], tmp_
         wait_until_gone(pid)
 
 
-def test_orphans_end_soon_but_those_of_a_live_worker_stay(
+def test_reaper_ends_orphans_but_not_children_of_live_worker(
     owner: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     process = start(tmp_path, owner.pid, "orphan", "worker")

@@ -50,7 +50,7 @@ def plan_from(
     ],
     ids=["impulse", "nothing", "a few", "many", "two shards", "many shards"],
 )
-def test_the_first_level_has_no_more_tasks_than_have_something_to_read(
+def test_first_level_has_no_more_tasks_than_readable_inputs(
     kind: BufferKind | None, portions: list[int | None], first: int
 ) -> None:
     section, dealt = plan_from(kind, *portions)
@@ -59,12 +59,12 @@ def test_the_first_level_has_no_more_tasks_than_have_something_to_read(
     assert sorted(one for own in dealt for one in own) == sorted(map(str, range(len(portions))))
 
 
-def test_data_of_a_key_shard_goes_to_one_task() -> None:
+def test_data_of_key_shard_goes_to_one_task() -> None:
     _, dealt = plan_from(BufferKind.GROUPED, 3, 11, 3, 11)
     assert dealt == [["0", "2"], ["1", "3"]]
 
 
-def test_restrictions_are_dealt_by_what_they_say_they_are() -> None:
+def test_restrictions_are_dealt_by_declared_size() -> None:
     plan = plan_of([stage("read", "source")], [buffer("source", BufferKind.DEALT)])
     said = (1, 900, 2, 900, 3)
     inputs = tuple(

@@ -59,7 +59,7 @@ def level_of(run: Run, name: str) -> int:
     return next(level for level in range(run.levels) if name in run.prepared.plan.name(level))
 
 
-def test_two_versions_are_told_apart(run: Any) -> None:
+def test_different_exchange_versions_are_detected(run: Any) -> None:
     one = run(random_keys)
     level = level_of(one, "key")
     reply = mixed(one, level)
@@ -70,12 +70,12 @@ def test_two_versions_are_told_apart(run: Any) -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_attempts_that_repeat_their_bytes_are_one_version(run: Any, level: int) -> None:
+def test_attempts_with_equal_bytes_are_one_version(run: Any, level: int) -> None:
     one = run(fixed_keys)
     assert mixed_level(mixed(one, level), one.tasks) is None
 
 
-def test_a_consumer_that_ran_again_with_other_input_is_told_apart(run: Any) -> None:
+def test_consumer_repeated_with_different_input_is_detected(run: Any) -> None:
     """Its first attempt was read by some, its second by the others: what they read differs."""
     one = run(random_keys)
     random = level_of(one, "key")
@@ -128,7 +128,7 @@ def lose_a_source(some: list[bytes]) -> list[bytes]:
     ],
     ids=["rows lost", "end lost", "task lost", "rows doubled", "end doubled", "rows changed"],
 )
-def test_what_is_not_what_was_sent_is_not_used(run: Any, damage: Any, told: str) -> None:
+def test_damaged_parcel_is_refused(run: Any, damage: Any, told: str) -> None:
     one = run(fixed_keys)
     parcels: Parcels = [[] for _ in range(SHARDS)]
     group = level_of(one, "Group")
@@ -139,7 +139,7 @@ def test_what_is_not_what_was_sent_is_not_used(run: Any, damage: Any, told: str)
         one.task(group, victim, damage(parcels[victim]))
 
 
-def test_a_reply_that_is_lost_is_missed(run: Any) -> None:
+def test_missing_task_reply_is_detected(run: Any) -> None:
     one = run(fixed_keys)
     parcels: Parcels = [[] for _ in range(SHARDS)]
     for level in range(one.levels):

@@ -176,7 +176,7 @@ def assert_whole(run: Run, reply: SectionReply) -> None:
 
 @pytest.mark.parametrize("budget", [1 << 30, 2000], ids=["in memory", "in files"])
 @pytest.mark.parametrize("build", EXPECTED, ids=lambda build: build.__name__)
-def test_a_section(
+def test_section_produces_expected_output(
     build: Build, budget: int, hosts: Any, found: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(section_task_module, "section_budget", lambda: budget)
@@ -188,7 +188,7 @@ def test_a_section(
 
 
 @pytest.mark.parametrize("shards", [1, 3, 7])
-def test_its_tasks_are_as_many_as_it_is_given(shards: int, hosts: Any, found: list[Any]) -> None:
+def test_section_has_requested_number_of_tasks(shards: int, hosts: Any, found: list[Any]) -> None:
     """However many key shards the job has; what leaves it is cut by these."""
 
     def build(p: beam.Pipeline) -> None:
@@ -206,7 +206,7 @@ def test_its_tasks_are_as_many_as_it_is_given(shards: int, hosts: Any, found: li
     assert {facts.shard for facts in ends} == set(range(SHARDS))
 
 
-def test_windows_and_panes(hosts: Any, found: list[Any]) -> None:
+def test_section_supports_windows_and_panes(hosts: Any, found: list[Any]) -> None:
     plan = plan_of(windowed)
     run = Run(hosts(plan), order_of(plan))
     assert_whole(run, run.all())
@@ -224,7 +224,9 @@ def pool() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("build", [combined, forked, stateful], ids=lambda build: build.__name__)
-def test_of_stages_that_sdks_run(build: Build, hosts: Any, found: list[Any], pool: str) -> None:
+def test_section_runs_stages_of_external_sdks(
+    build: Build, hosts: Any, found: list[Any], pool: str
+) -> None:
     plan = plan_of(build, pool)
     assert plan.needs_sdks
     run = Run(hosts(plan), order_of(plan))
@@ -233,7 +235,9 @@ def test_of_stages_that_sdks_run(build: Build, hosts: Any, found: list[Any], poo
 
 
 @pytest.mark.parametrize("build", [forked, windowed, stateful], ids=lambda build: build.__name__)
-def test_each_task_of_sdks_repeats_its_bytes(build: Build, hosts: Any, pool: str) -> None:
+def test_section_tasks_of_external_sdks_repeat_their_bytes(
+    build: Build, hosts: Any, pool: str
+) -> None:
     plan = plan_of(build, pool)
     assert_bytes_repeat(Run(hosts(plan), order_of(plan)), random.Random(1))
 
@@ -243,7 +247,7 @@ def test_each_task_of_sdks_repeats_its_bytes(build: Build, hosts: Any, pool: str
 @pytest.mark.parametrize(
     "build", [*EXPECTED, windowed], ids=lambda build: getattr(build, "__name__", "")
 )
-def test_each_task_repeats_its_bytes(
+def test_section_tasks_repeat_their_bytes(
     build: Build, budget: int, seed: int, hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the order in which Spark gives it its input, and whichever attempt it is."""
@@ -276,7 +280,7 @@ def without_replies(sent: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
 # What it hands on to others.
 
 
-def test_its_outputs_and_metrics(hosts: Any, tmp_path: Path) -> None:
+def test_section_returns_outputs_and_metrics(hosts: Any, tmp_path: Path) -> None:
     def build(p: beam.Pipeline) -> None:
         ended = pairs(p) | beam.GroupByKey() | beam.ParDo(Told())
         ended | "out" >> beam.Reshuffle() | "keep" >> beam.Map(keep)
@@ -314,7 +318,7 @@ class Failing(beam.DoFn):
         yield element
 
 
-def test_user_code_that_fails(hosts: Any, found: list[Any]) -> None:
+def test_section_with_failing_user_code_ends(hosts: Any, found: list[Any]) -> None:
     def build(p: beam.Pipeline) -> None:
         some = p | beam.Create(range(20)) | beam.Reshuffle() | "bad" >> beam.ParDo(Failing())
         some | "again" >> beam.Reshuffle() | beam.Map(keep)
@@ -329,7 +333,7 @@ def test_user_code_that_fails(hosts: Any, found: list[Any]) -> None:
     assert found == []  # nothing runs over a part of what there should be
 
 
-def test_what_failed_from_outside_is_told_for_spark_is_silent_while_it_tries_again(
+def test_section_task_with_external_failure_is_reported_during_spark_retry(
     hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of(grouped)
@@ -343,7 +347,7 @@ def test_what_failed_from_outside_is_told_for_spark_is_silent_while_it_tries_aga
     assert "Spark may run it again: Create/FlatMap" in warning
 
 
-def test_section_neighbour_is_unavailable_section_ends_with_its_name(
+def test_section_ends_with_name_of_unavailable_neighbour(
     hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark would run the task four times at once, and fail the job."""
@@ -357,7 +361,7 @@ def test_section_neighbour_is_unavailable_section_ends_with_its_name(
     assert set(run.host.told) == {broken}
 
 
-def test_section_disk_is_full_in_a_task_section_ends_with_the_name_of_the_disk(
+def test_section_ends_with_name_of_full_disk_in_task(
     hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of(grouped)
@@ -383,7 +387,7 @@ class Finalizing(beam.DoFn):
         yield element
 
 
-def test_what_asks_for_a_commit_of_its_own_is_refused(hosts: Any, found: list[Any]) -> None:
+def test_section_that_requires_separate_commit_is_refused(hosts: Any, found: list[Any]) -> None:
     def build(p: beam.Pipeline) -> None:
         p | beam.Create(["a"]) | beam.ParDo(Finalizing()) | beam.Reshuffle() | beam.Map(keep)
 

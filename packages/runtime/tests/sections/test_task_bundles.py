@@ -104,9 +104,7 @@ def done(order: RunBundle, **fields: Any) -> BundleDone:
     return BundleDone(order.bundle.number, order.bundle.attempt, **fields)
 
 
-def test_bundles_residuals_of_different_delays_each_resumes_at_its_own_time(
-    clock: Clock, tmp_path: Path
-) -> None:
+def test_task_bundles_resume_residuals_at_their_own_times(clock: Clock, tmp_path: Path) -> None:
     begun = clock.ms
     delays = {b"early": 2_000, b"late": 9_000}
 
@@ -123,7 +121,7 @@ def test_bundles_residuals_of_different_delays_each_resumes_at_its_own_time(
     assert {(bundle.number, bundle.attempt) for _, bundle in host.ran} == {(7, 3)}
 
 
-def test_bundles_timer_in_processing_time_rings_with_the_state_of_its_shard(
+def test_task_bundles_fire_processing_time_timer_with_state_of_its_shard(
     clock: Clock, tmp_path: Path
 ) -> None:
     begun = clock.ms
@@ -149,7 +147,9 @@ def test_bundles_timer_in_processing_time_rings_with_the_state_of_its_shard(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bundles_timer_far_off_refuses_the_section_at_once(clock: Clock, tmp_path: Path) -> None:
+def test_task_bundles_refuse_section_at_once_for_distant_timer(
+    clock: Clock, tmp_path: Path
+) -> None:
     begun = clock.ms
 
     def answer(order: RunBundle, stores: Any) -> BundleDone:
@@ -164,9 +164,7 @@ def test_bundles_timer_far_off_refuses_the_section_at_once(clock: Clock, tmp_pat
     assert clock.ms == begun
 
 
-def test_bundles_whole_shards_have_a_bundle_each_in_the_order_of_their_rows(
-    clock: Clock, tmp_path: Path
-) -> None:
+def test_task_bundles_process_complete_shards_in_row_order(clock: Clock, tmp_path: Path) -> None:
     host = Host(clock, tmp_path, lambda order, stores: done(order, summary=EMPTY_SUMMARY))
     rows = [Data(name, DataFacts(1, 1, MIN_TIMESTAMP, shard, None)) for name, shard in SHARDS]
     assert bundles_of(host, 1, rows).run().end is None

@@ -124,7 +124,7 @@ def peers() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("state", COMMANDS, ids=lambda state: state.name)
-def test_killed_worker_is_detected_as_the_table_says(
+def test_killed_worker_is_detected_as_listed_in_table(
     state: WorkerState, peers: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -140,7 +140,7 @@ def test_killed_worker_is_detected_as_the_table_says(
     assert (text in caplog.messages) == (Detector.CHANNEL in row.detectors)
 
 
-def test_worker_that_ignores_an_abort_is_killed_by_the_timer(
+def test_worker_that_ignores_abort_is_killed_by_timer(
     peers: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
