@@ -1,4 +1,4 @@
-"""Artifacts on their way: from clients to the store, and on to SDK harnesses."""
+"""Tests of artifacts: from clients to the store, and from the store to SDK harnesses."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class TestExpiry:
 
 @pytest.fixture
 def full_disk():
-    """As if no file could grow beyond a megabyte."""
+    """Limits every file to one megabyte, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
     yield

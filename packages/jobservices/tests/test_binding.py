@@ -1,4 +1,4 @@
-"""Listening at addresses."""
+"""Tests of the addresses on which a server listens."""
 
 from __future__ import annotations
 

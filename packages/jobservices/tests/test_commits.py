@@ -1,4 +1,4 @@
-"""Group commit: what many threads write at a time is one transaction, and each write is whole or not there."""
+"""Tests of group commit: concurrent writes share one transaction, and each write is complete or missing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def file(tmp_path):
 
 
 def add_at_once(file, jobs):
-    """Adds jobs from a thread each, all of which wait before the first one may write; what was raised."""
+    """Adds each job in a separate thread, all before the first write starts. Returns the raised errors."""
     with ThreadPoolExecutor(len(jobs)) as threads:
         with file._mutex:
             adding = [threads.submit(file.add, job) for job in jobs]
@@ -133,7 +133,7 @@ def test_acknowledged_record_survives_kill_between_commits(tmp_path):
 
 
 class FullDisk:
-    """Lets a database grow no further, as a full disk does."""
+    """A database that can't grow, as on a full disk."""
 
     def __init__(self, connection):
         self._connection = connection

@@ -1,4 +1,4 @@
-"""The list of jobs, damaged: what is not whole is told."""
+"""Tests of a damaged job list: every loss is reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .damages import run
 
 COUNT = int(os.environ.get("BEAM_DAMAGES", "60"))
 SEEDS = max(1, COUNT // 60)
-"""How many lists of jobs are damaged, each of them 60 times."""
+"""Number of damaged job lists, with 60 damages each."""
 
 
 @pytest.mark.timeout(60 + COUNT)

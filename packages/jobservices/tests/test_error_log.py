@@ -47,7 +47,7 @@ def test_errors_of_same_code_line_are_one_group() -> None:
 
 
 def failed(number: int, kind: FailureCause = FailureCause.USER_CODE) -> JobMessage:
-    """A message of an attempt that is followed by another."""
+    """Returns a message of a failed attempt that is followed by a retry."""
     record = FailedBundle("s", 7, ("Count",), 1, kind, "Count", "ValueError: no", "'x'")
     warning = attrs.evolve(error(number, f"whatever: {text()}"), importance=Importance.WARNING)
     return attrs.evolve(warning, record=record)

@@ -1,4 +1,4 @@
-"""Errors of the client come whole out of the process in which it runs."""
+"""Tests that errors of the client survive pickling from another process."""
 
 from __future__ import annotations
 

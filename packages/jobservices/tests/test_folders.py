@@ -1,4 +1,4 @@
-"""Folders of a server: those of others are never touched."""
+"""Tests of server folders: the server never changes folders of other users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .fakes import FakeExecutor
 
 
 def everything(folder):
-    """Every path in the folder with its mode and content."""
+    """Returns every path in the folder with its mode and content."""
     return {
         str(path.relative_to(folder)): (path.stat().st_mode, path.is_file() and path.read_bytes())
         for path in folder.rglob("*")
@@ -104,7 +104,7 @@ def test_folder_that_resembles_server_folder_is_refused(tmp_path, name):
 
 
 def as_another_user(monkeypatch):
-    """From now on what is on the disk belongs to another user than the one that runs this."""
+    """Makes all existing files appear to belong to another user."""
     monkeypatch.setattr(folders.os, "geteuid", lambda: os.stat(__file__).st_uid + 12345)
     real = os.lstat
 
@@ -115,7 +115,7 @@ def as_another_user(monkeypatch):
 
 
 class _Owned:
-    """A file's state, but for its owner, who is user 4711."""
+    """Status of a file with user 4711 as its owner."""
 
     def __init__(self, found):
         self._found = found

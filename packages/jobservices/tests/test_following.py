@@ -1,4 +1,4 @@
-"""Clients that follow a job through the loss of its server."""
+"""Tests of clients that follow a job across the loss of its server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from beam_runner_jobservices.following import NewEntries, follow
 from .fakes import LIMIT, pipeline_proto
 
 LONG = 300.0
-"""For a few starts of a server, each of which takes seconds and more on a busy machine."""
+"""Timeout in seconds for several server starts, each of which takes seconds on a busy machine."""
 
 NO_PAUSE = threading.Event().is_set
 
@@ -31,7 +31,7 @@ def lost(code="UNAVAILABLE"):
 
 
 def streams(*attempts):
-    """What opening a stream gives, time after time: items, and an error at its end."""
+    """Returns a function that opens the given streams in order: each yields its items, then raises its error."""
     given = iter(attempts)
 
     def open_stream(left):
@@ -139,7 +139,7 @@ def test_states_are_not_repeated():
 
 
 class Process:
-    """The server of `server_to_kill.py`, again and again on the same port."""
+    """The server of `server_to_kill.py`, restarted repeatedly on the same port."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -194,7 +194,7 @@ def test_client_follows_job_across_kills_and_stops_of_server(process):
     assert sum("started again" in entry.text for entry in messages) == 3
     counted = [int(entry.text) for entry in messages if entry.text.isdecimal()]
     assert sorted(set(counted)) == list(range(1, 301))
-    # A step that was killed between its message and its file is taken again, and no other.
+    # Only a step that was killed between its message and its file is repeated.
     assert len(counted) <= 300 + 3
     assert process.end(signal.SIGTERM) == 0
 

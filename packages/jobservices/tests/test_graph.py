@@ -1,4 +1,4 @@
-"""The check of submitted pipelines."""
+"""Tests of the check of submitted pipelines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GOOD = PipelineGraph(
 
 
 def changed(**changes):
-    """GOOD with entries of its mappings replaced."""
+    """Returns GOOD with replaced entries in its mappings."""
     return attrs.evolve(
         GOOD, **{field: {**getattr(GOOD, field), **entries} for field, entries in changes.items()}
     )

@@ -1,4 +1,4 @@
-"""Guarded servers: every call of every service is looked at, and clients with credentials are served."""
+"""Tests of guarded servers: the server checks every call of every service, and accepts clients with credentials."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_calls_without_token_are_refused_by_every_service(server, metadata):
 
 
 def test_list_of_guarded_methods_is_complete(server):
-    """With the token each of them answers something else than that it is not there, but for the last."""
+    """With the token, each method except the last returns a status other than UNIMPLEMENTED."""
     with open_channel(server.address, Credentials(token=TOKEN)) as channel:
         for method in METHODS:
             try:

@@ -1,4 +1,4 @@
-"""Histories: replay, following, limits."""
+"""Tests of histories: replay, following and limits."""
 
 from __future__ import annotations
 

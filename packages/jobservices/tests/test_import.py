@@ -1,4 +1,4 @@
-"""The package stands alone."""
+"""Tests that the package imports neither Spark nor upper layers."""
 
 from __future__ import annotations
 

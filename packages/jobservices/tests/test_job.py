@@ -1,4 +1,4 @@
-"""Jobs: any reports from any threads, and there is one end."""
+"""Tests of jobs: any reports from any threads lead to exactly one end."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def texts(job):
 
 
 def report(job, state):
-    """Whether the job entered `state`; an illegal report changes nothing."""
+    """Returns whether the job entered `state`. An illegal report changes nothing."""
     try:
         return job.state(state)
     except IllegalTransition:

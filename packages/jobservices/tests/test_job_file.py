@@ -1,4 +1,4 @@
-"""The file of jobs: what was recorded is read back, and what is damaged is not lost in silence."""
+"""Tests of the job file: recorded jobs are read back, and damage is reported."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_record_of_unknown_kind_is_skipped(file, folder):
 
 
 def test_messages_of_older_version_are_read(file, folder):
-    """They have no record, in the file of a job that runs as in the archive of one that has ended."""
+    """Older messages have no record, in the file of a running job and in the archive of a finished job."""
     job, told = kept("a"), attrs.evolve(message(1), transform="A", worker="host:12")
     file.add(job)
     file.messages("a", [told], 1, Errors())

@@ -1,4 +1,4 @@
-"""The log as records: what a query leaves, and that its parts are the whole."""
+"""Tests of the job log as records: queries filter lines, and pages cover all lines."""
 
 from __future__ import annotations
 

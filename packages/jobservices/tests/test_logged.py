@@ -1,4 +1,4 @@
-"""Jobs that are kept in a log: the next server has them on another machine, as it would in the folder."""
+"""Tests of jobs in a log: the next server restores them on another machine as from the folder."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_string_sets_are_decoded(texts: set[str]) -> None:
 )
 def test_invalid_payload_decodes_to_none(kind: str, payload: bytes) -> None:
     found = value(kind, payload)
-    # What can be read by chance is what it is each time.
+    # Random bytes that can be decoded have the same value each time.
     assert found is None or repr(found) == repr(value(kind, payload))
 
 

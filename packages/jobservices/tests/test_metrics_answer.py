@@ -1,4 +1,4 @@
-"""Metrics that do not fit into one answer are left out by number, users' last of all."""
+"""Tests that a response omits metrics above its size limit, user metrics last, and reports their number."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_client_gets_metrics_within_limit_and_number_of_omitted(count: int) -> N
     assert 0.6 * MOST_BYTES < message.ByteSize() <= MOST_BYTES
     committed, *_ = from_monitoring_infos(message.metrics.committed, user_metrics_only=True)
     by_name = {(key.metric.namespace, key.metric.name): value for key, value in committed.items()}
-    # The count of elements is left out, too.
+    # The response omits the element count, too.
     assert by_name[LEFT_OUT] == count + 1 - (len(by_name) - 1)
     attempted, *_ = from_monitoring_infos(message.metrics.attempted, user_metrics_only=True)
     assert attempted.keys() == committed.keys()

@@ -42,7 +42,7 @@ SERIES = StageSeries("s", ((1.5, 2, 3, 4, 5), (11.5, 12, 13, 14, 15)))
 
 
 class Observed(FakeJob):
-    """A job that tells of itself."""
+    """A job with observations."""
 
     def execution(self) -> Execution:
         return EXECUTION

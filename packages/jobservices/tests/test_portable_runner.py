@@ -1,4 +1,4 @@
-"""Beam's own Python client against the server, unchanged."""
+"""Tests of Beam's unchanged Python client against the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prepared jobs that wait."""
+"""Tests of prepared jobs that wait to be run."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_waiting_preparations_are_compressed():
     assert taken < 20 * 10_000
     assert sum(one.held for one in waiting) < taken
     assert {one.size > 400_000 for one in waiting} == {True}
-    # Maps of a message have no order.
+    # Map fields of a message have no order.
     assert all(type(pipeline).FromString(one.pipeline) == pipeline for one in waiting)
     assert all(one.options == {"x" * 100_000: 1} for one in waiting)
 

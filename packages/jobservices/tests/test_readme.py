@@ -1,4 +1,4 @@
-"""The examples of the README do what it says."""
+"""Tests that the examples of the README work as described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running jobs: answers, rejections, ends."""
+"""Tests of running jobs: responses, rejections and ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The relay: clients that can show nothing reach a guarded server through it."""
+"""Tests of the relay, through which clients without credentials reach a guarded server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that keeps its jobs: stopped or killed, the next one goes on."""
+"""Tests of a server that persists its jobs: after a stop or a kill, the next server continues."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_new_client_finds_restarted_server(executor, tmp_path):
         port = taken.getsockname()[1]
     with JobClient(f"localhost:{port}", timeout=LIMIT) as other:
         began = time.monotonic()
-        while time.monotonic() - began < 2.5:  # it waits longer and longer until it looks again
+        while time.monotonic() - began < 2.5:  # the pauses between its checks grow
             with pytest.raises(JobApiError, match="onnect"):
                 other.jobs()
         with (
@@ -337,7 +337,7 @@ def test_errors_of_dropped_messages_survive_restarts(servers, pipeline):
 
 
 class Observed(FakeJob):
-    """A job that tells how its stages have been getting on."""
+    """A job that reports the progress of its stages."""
 
     points = ()
 

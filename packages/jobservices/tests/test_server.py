@@ -1,4 +1,4 @@
-"""The server as its clients see it."""
+"""Tests of the server through its clients."""
 
 from __future__ import annotations
 

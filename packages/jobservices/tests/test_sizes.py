@@ -1,4 +1,4 @@
-"""What is too large is refused with how large it is, the limit, and where."""
+"""Tests that the error about a pipeline above a limit names its size, the limit and the location."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EMPTY = PipelineGraph((), {}, {}, {}, {}, frozenset())
 
 
 def nested(levels):
-    """Each the only part of the one before."""
+    """Returns transforms each of which is the only part of the previous transform."""
     return {str(n): (str(n + 1),) if n + 1 < levels else () for n in range(levels)}
 
 
@@ -59,6 +59,6 @@ def test_prepare_refuses_pipeline_above_limit():
 
 
 def test_names_made_by_beam_dataframes_are_within_limit():
-    # Of a file with 300 columns, where Beam itself comes to the end of Python's stack.
+    # A file with 300 columns, with which Beam itself reaches the limit of Python's stack.
     graph = attrs.evolve(EMPTY, transforms={"t": TransformNode("get_column" * 5_000)})
     assert not list(excesses(graph))

@@ -1,4 +1,4 @@
-"""The staging conversation, without a transport."""
+"""Tests of the staging conversation without a transport."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def dependency(source, payload=b"", role=b""):
 
 
 def converse(store, dependencies, answers):
-    """The requests that were made, and what was staged."""
+    """Returns the requests of the server, and the staged artifacts."""
     steps = stage(dependencies, store, "job", "file", lambda: None)
     requests = []
     answer = None

@@ -1,4 +1,4 @@
-"""The table of a job's life."""
+"""Tests of the table of job states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The artifact store."""
+"""Tests of the artifact store."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_concurrent_add_and_release_of_same_content_never_lose_file(root, store)
 
 
 class TestFarFiles:
-    """Copies that outlive the machine."""
+    """Tests of copies that outlive the machine."""
 
     @pytest.fixture
     def far(self):

@@ -1,4 +1,4 @@
-"""Texts on the wire."""
+"""Tests of texts in gRPC messages."""
 
 from __future__ import annotations
 

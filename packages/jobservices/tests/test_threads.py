@@ -1,4 +1,4 @@
-"""A thread for each call, also when the system has no more of them."""
+"""Tests of calls in separate threads, also if the system can't start another thread."""
 
 from __future__ import annotations
 

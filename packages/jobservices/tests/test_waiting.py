@@ -1,4 +1,4 @@
-"""Jobs that wait for others, or for what they are to run on, end when they are cancelled, and are left to the next server where it does not come."""
+"""Tests of jobs that wait for other jobs or for Spark: a cancel ends them, otherwise the next server resumes them."""
 
 from __future__ import annotations
 

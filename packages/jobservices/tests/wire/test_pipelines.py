@@ -1,4 +1,4 @@
-"""From pipeline protos to records, and artifacts back into them."""
+"""Tests of the conversion of pipeline protos into records, and of artifacts back into protos."""
 
 from __future__ import annotations
 
