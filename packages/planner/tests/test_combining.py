@@ -1,4 +1,4 @@
-"""Which combines are split before they group, whether the SDK or the runner splits them."""
+"""Tests of combines that the SDK or the runner lifts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pairs(p: beam.Pipeline, stream: bool) -> beam.PCollection:
 
 
 class Packed(beam.PTransform):
-    """Two combiners of which Beam's client makes one, and splits it."""
+    """A transform with two combiners that Beam's client packs into one combiner and lifts."""
 
     def annotations(self) -> dict[str, bytes]:
         return {python_urns.APPLY_COMBINER_PACKING: b""}
@@ -47,7 +47,7 @@ class Packed(beam.PTransform):
 
 
 def urns_of(plan: JobPlan) -> list[str]:
-    """The URNs of all transforms in all stages."""
+    """Returns the URNs of all transforms in all stages."""
     return [
         transform.spec.urn
         for stage in plan.stages.values()

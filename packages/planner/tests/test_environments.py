@@ -1,4 +1,4 @@
-"""Which environments run embedded, which outside, and which not at all, and why."""
+"""Tests of the choice between embedded, external and refused environments, with the reasons."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def embedded() -> Environment:
 
 
 def of_version(image: str) -> Environment:
-    """A default environment of another SDK."""
+    """Returns a default environment of another SDK."""
     return docker(image, capabilities=[f"beam:version:sdk_base:{image}"])
 
 
@@ -66,7 +66,7 @@ JAVA = of_version("apache/beam_java17_sdk:2.60.0")
 
 @pytest.fixture(autouse=True)
 def no_docker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The one folder of commands, in which there is no docker."""
+    """Replaces the search path by an empty folder without docker."""
     monkeypatch.setenv("PATH", str(tmp_path))
     return tmp_path
 
@@ -78,7 +78,7 @@ def docker_is_here(no_docker: Path) -> None:
 
 
 def resolved(environment: Environment, *staged: str, **options: Any) -> ResolvedEnvironment:
-    """The decision about an environment with some staged files."""
+    """Returns the decision about an environment with staged files."""
     pipeline = _protos.Pipeline()
     proto = pipeline.components.environments["env"]
     proto.CopyFrom(environment.to_runner_api(None))

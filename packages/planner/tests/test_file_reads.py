@@ -62,7 +62,7 @@ def test_damaged_display_data_is_ignored() -> None:
 
 
 def _serialized(flags: tuple[str, ...], old: str = "", new: str = "") -> bytes:
-    """Returns the pipeline, with another text in its display data."""
+    """Returns the pipeline with replaced text in its display data."""
     pipeline = samples.built(everything, *flags)
     for node in pipeline.components.transforms.values():
         for item in node.display_data:

@@ -1,4 +1,4 @@
-"""Flattens of PCollections with different window functions: refused by name where they can't run."""
+"""Tests of flattens of PCollections with different window functions: unsupported flattens are refused by name."""
 
 from __future__ import annotations
 

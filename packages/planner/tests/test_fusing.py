@@ -1,4 +1,4 @@
-"""Fusion: no stage waits for what another makes only after it, none is too deep, and size costs no more than size."""
+"""Tests of fusion: no stage reads data of a later stage, stages have limited depth, and cost grows linearly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from beam_runner_planner.translate import translate
 
 
 def crossed(p: beam.Pipeline) -> None:
-    """Two PCollections, each the side input of the other."""
+    """Builds two PCollections, each of which is the side input of the other."""
     left = p | "left" >> beam.Create([1])
     right = p | "right" >> beam.Create([2])
     left | "of right" >> beam.Map(lambda x, y: y, pvalue.AsList(right)) | "left on" >> beam.Map(str)
@@ -28,7 +28,7 @@ def crossed(p: beam.Pipeline) -> None:
 
 
 def in_a_ring(p: beam.Pipeline) -> None:
-    """Three, each the side input of the next one."""
+    """Builds three PCollections, each of which is the side input of the next."""
     numbers = [p | f"source {n}" >> beam.Create([n]) for n in range(3)]
     for n, number in enumerate(numbers):
         side = pvalue.AsIter(numbers[(n + 1) % 3])
@@ -56,7 +56,7 @@ def test_transforms_without_conflict_are_fused_as_usual() -> None:
 
 
 class Shapes:
-    """Pipelines of any size, made of the parts of a small one."""
+    """Pipelines of any size, built from the parts of a small pipeline."""
 
     def __init__(self) -> None:
         self.proto = samples.built(samples.map_only)
@@ -70,7 +70,7 @@ class Shapes:
         (self._before,) = self._map.inputs.values()
 
     def add(self, urn: str, *inputs: str) -> str:
-        """Adds a transform; the PCollection that it makes."""
+        """Adds a transform, and returns its output PCollection."""
         name = f"{len(self._components.transforms)}"
         added = self._components.transforms[name]
         if urn == transform_urns.PAR_DO:
@@ -90,7 +90,7 @@ class Shapes:
 
 
 def depth(stage: StagePlan) -> int:
-    """How many transforms of a stage follow each other."""
+    """Returns the length of the longest chain of transforms in a stage."""
     descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
     of = {stage.spec.input.transform_id: 0}
     made = dict.fromkeys(descriptor.transforms[stage.spec.input.transform_id].outputs.values(), 0)
@@ -111,7 +111,7 @@ def test_long_chains_are_split() -> None:
         end = shapes.add(transform_urns.PAR_DO, end)
     stages = shapes.plan().stages.values()
     assert 10 <= len(stages) <= 13
-    # A stage ends with the edge that writes what the next one reads.
+    # The last edge of a stage writes the input of the next stage.
     assert MOST_DEEP <= max(map(depth, stages)) <= MOST_DEEP + 1
     names = [t for stage in stages for t in transforms_of(stage)]
     assert len(names) == len(set(names)) and sum(name.isdigit() for name in names) == 1000
@@ -124,7 +124,7 @@ def transforms_of(stage: StagePlan) -> list[str]:
 
 
 def flattens(count: int) -> Shapes:
-    """Flattens one behind the other, each of which is read beside."""
+    """Returns a chain of flattens, each with a second reader."""
     shapes = Shapes()
     end = shapes.end
     for _ in range(count):
@@ -134,7 +134,7 @@ def flattens(count: int) -> Shapes:
 
 
 def doublings(count: int) -> Shapes:
-    """Flattens each of which has the one before it twice: its elements are twice as many."""
+    """Returns a chain of flattens, each of which reads the previous flatten twice and so doubles its elements."""
     shapes = Shapes()
     end = shapes.end
     for _ in range(count):
@@ -162,7 +162,7 @@ def test_fusion_cost_grows_linearly(of_size: Callable[[int], Shapes]) -> None:
 
     cost(10)
     small = min(cost(100) for _ in range(3))
-    # Ten times as much would be a hundred times as long if it were quadratic.
+    # With quadratic cost, ten times the size would take a hundred times the time.
     assert cost(1000) < 40 * max(small, 0.01)
 
 

@@ -1,4 +1,4 @@
-"""Which transforms run: composites that only return inputs don't."""
+"""Tests of the transforms that run: composites that only return inputs don't run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class InPart(beam.PTransform):
 
 
 def built(composite: type[beam.PTransform]) -> _protos.Pipeline:
-    """A pipeline as a client sends it that does not optimize."""
+    """Returns a pipeline as a client without optimization sends it."""
 
     def build(p: beam.Pipeline) -> None:
         left, right = p | "left" >> beam.Create([1]), p | "right" >> beam.Create([2])
@@ -70,7 +70,7 @@ def names_of(plan: JobPlan) -> str:
 
 
 def without_top(proto: _protos.Pipeline) -> None:
-    """Makes roots of the parts of Python's outermost composite, as other SDKs send them."""
+    """Makes the parts of Python's outermost composite roots, as other SDKs send them."""
     (top,) = proto.root_transform_ids
     parts = list(proto.components.transforms[top].subtransforms)
     del proto.components.transforms[top]

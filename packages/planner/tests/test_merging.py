@@ -1,4 +1,4 @@
-"""Custom windows: how they are written, and how an SDK is asked about them."""
+"""Tests of custom windows: their encoding, and merge requests to an SDK."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_stage_merges_custom_windows_of_sdk(flags: tuple[str, ...]) -> None:
 
 
 class NoHost:
-    """A host without artifacts, which hears no logs."""
+    """A host without artifacts and without logs."""
 
     def read(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
@@ -96,7 +96,7 @@ def merger_of(harness: EmbeddedHarness, build: samples.Build, tmp_path: Any) -> 
 
 
 def window(end: int, color: str) -> OpaqueWindow:
-    """A colored window that ends at so many seconds."""
+    """Returns a colored window that ends at `end` seconds."""
     colored = custom_windows.Colored(beam.utils.timestamp.Timestamp(end), color)
     return OpaqueWindow(custom_windows.ColoredCoder().encode(colored), end * 1000 - 1)
 

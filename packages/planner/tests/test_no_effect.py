@@ -1,4 +1,4 @@
-"""What has no effect is told by name, and defaults that nobody asked for are not."""
+"""Tests that options without effect are reported by name, and defaults aren't."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beam_runner_planner.no_effect import without_effect
 
 
 def told(*flags: str, build: samples.Build = samples.map_only) -> str:
-    """What a job that Beam's client submits with these flags is told."""
+    """Returns the report for a job that Beam's client submits with these flags."""
     every = PipelineOptions([*samples.EMBEDDED, *flags]).get_all_options(
         retain_unknown_options=True
     )

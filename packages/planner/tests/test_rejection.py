@@ -1,4 +1,4 @@
-"""What is not supported is refused, each feature by its name with the transform that brings it in."""
+"""Tests that each unsupported feature is refused by its name and the transform that uses it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_custom_windows_in_other_sdks_are_rejected(name: str) -> None:
 
 
 def with_payload(change: Callable[[_protos.ParDoPayload], None]) -> _protos.Pipeline:
-    """A pipeline with a ParDo that asks for something which Python can't express."""
+    """Returns a pipeline with a ParDo that requires a feature which Python can't express."""
     proto = samples.proto_of(lambda p: pairs(p) | "Here" >> beam.ParDo(beam.DoFn()))
     for transform in proto.components.transforms.values():
         if transform.unique_name == "Here" and transform.spec.payload:
@@ -144,7 +144,7 @@ def test_coders_unknown_to_sdk_are_rejected() -> None:
 
 
 def test_coders_registered_by_client_program_are_accepted() -> None:
-    """As in LOOPBACK: it has coders and transforms of its own, of which nothing tells."""
+    """A LOOPBACK program has its own coders and transforms, which its capabilities don't list."""
     for prefix, odd in (("beam:coder:varint", "coders"), ("beam:transform:pardo", "transforms")):
         proto = samples.built(samples.group, *samples.EXTERNAL)
         for one in getattr(proto.components, odd).values():
@@ -206,7 +206,7 @@ def test_unbounded_read_sources_are_rejected() -> None:
 
 
 def with_script(change: Callable[[_protos.TestStreamPayload], None]) -> _protos.Pipeline:
-    """A pipeline whose TestStream Python would not have made."""
+    """Returns a pipeline with a TestStream that Python wouldn't build."""
 
     def build(p: beam.Pipeline) -> None:
         p | "Here" >> test_stream.TestStream().advance_watermark_to(5).advance_processing_time(1)

@@ -1,4 +1,4 @@
-"""TestStreams that ask a service for their events have them when they are planned."""
+"""Tests that a TestStream with a service gets its events from the service during planning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODER = coders.StrUtf8Coder()
 
 
 class Recorded:
-    """What a recording has; its times are in microseconds."""
+    """A recording of events. Its timestamps are in microseconds."""
 
     def read_multiple(
         self, tags: list[tuple[str, str | None]]

@@ -1,4 +1,4 @@
-"""Elements of a TestStream that bring their own window are let out of what holds them."""
+"""Tests that TestStream elements with explicit windows are taken out of their holders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HELD = WindowedValue(
 
 
 def pardos(element: Any) -> list[_protos.PTransform]:
-    """The transforms that are put behind a TestStream with this element."""
+    """Returns the transforms that the planner adds after a TestStream with this element."""
     proto = samples.proto_of(lambda p: p | Stream().add_elements([element]) | beam.Map(str))
     known = set(proto.components.transforms)
     let_out_of_holders(proto)

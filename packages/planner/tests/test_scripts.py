@@ -1,4 +1,4 @@
-"""Scripts: readers find the elements of a TestStream as its SDK meant them, at their times, in the global window."""
+"""Tests that readers get the elements of a TestStream with the SDK's values and timestamps, in the global window."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reader_of(plan: JobPlan, buffer_id: str) -> StagePlan:
 
 
 def edge_coder(stage: StagePlan) -> Any:
-    """Beam's coder of the windowed values that a stage reads."""
+    """Returns Beam's coder of the windowed values that a stage reads."""
     descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
     source = descriptor.transforms[stage.spec.input.transform_id]
     port = _protos.RemoteGrpcPort.FromString(source.spec.payload)
@@ -41,7 +41,7 @@ def edge_coder(stage: StagePlan) -> Any:
 
 
 def decoded(plan: JobPlan, step: Elements) -> list[Any]:
-    """The windowed values of a step as its reader gets them."""
+    """Returns the windowed values of a step as its reader decodes them."""
     coder = edge_coder(reader_of(plan, step.buffer_id))
     stream = create_InputStream(step.data)
     values = [coder.decode_from_stream(stream, True) for _ in range(step.count)]
@@ -90,7 +90,7 @@ def test_test_stream_elements_use_any_coder(
 
 
 def test_test_stream_elements_of_go_arrive_singly_while_time_stands_still() -> None:
-    """Whose tests have a pane for each element where Python's have one for all of an event."""
+    """Go's tests expect one pane per element. Python's tests expect one pane for all elements of an event."""
     proto = samples.proto_of(
         lambda p: p | test_stream.TestStream().add_elements(["a", "b"]) | beam.Map(lambda x: x)
     )
@@ -180,7 +180,7 @@ def test_test_stream_read_by_several_stages_has_one_reader() -> None:
 def as_sent_by_another_sdk(
     change: Callable[[_protos.TestStreamPayload, _protos.PTransform, _protos.Pipeline], None],
 ) -> JobPlan:
-    """The plan of a scripted pipeline whose proto is changed to what another SDK sends."""
+    """Returns the plan of a TestStream pipeline after its proto was changed to the form of another SDK."""
     proto = samples.proto_of(samples.scripted, *samples.EXTERNAL)
     for transform in proto.components.transforms.values():
         if transform.spec.urn == "beam:transform:teststream:v1":

@@ -1,4 +1,4 @@
-"""Where stages begin for side inputs, and what the scheduler is told of their windows."""
+"""Tests of the stage boundaries for side inputs, and of the windows that the scheduler gets."""
 
 from __future__ import annotations
 

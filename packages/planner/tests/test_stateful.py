@@ -1,4 +1,4 @@
-"""Stateful transforms head their stages, and the plan says all that they declare."""
+"""Tests that stateful transforms head their stages, and that the plan contains their declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of tables makes sense, or is refused where it is said."""
+"""Tests that specifications of tables are valid, or refused at construction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's own readers and writers do are stages of their own, or refused."""
+"""Tests that transforms of Spark's readers and writers become separate stages, or are refused."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_stream_is_read_in_micro_batches_until_drain() -> None:
     assert plan.sources() == {read.stage_id}
     assert read.truncation == TruncationPlan(None, endless=True)
     (spec,) = (s for s in graph_of(plan).stages if s.name == read.stage_id)
-    # It is not split while it runs: a turn is short.
+    # A running micro-batch isn't split, because a micro-batch is short.
     assert spec.splittable and spec.whole_input
 
 

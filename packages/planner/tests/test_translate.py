@@ -1,4 +1,6 @@
-"""Plans are sound: what a stage writes is what the next one reads, and nothing is written in vain."""
+"""Tests that plans are sound: each stage reads the format that the previous stage writes, and every
+buffer has a use.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,14 @@ every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: b
 
 
 def layout(coder_id: str, descriptor: Any) -> Any:
-    """A coder as nested tuples, comparable between descriptors."""
+    """Returns a coder as nested tuples, comparable between descriptors."""
     coder = descriptor.coders[coder_id]
     parts = tuple(layout(part, descriptor) for part in coder.component_coder_ids)
     return coder.spec.urn, coder.spec.payload, parts
 
 
 def edge_layout(stage: StagePlan, transform_id: str) -> Any:
-    """The layout of the windowed values on an edge."""
+    """Returns the layout of the windowed values on an edge."""
     descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
     port = _protos.RemoteGrpcPort.FromString(descriptor.transforms[transform_id].spec.payload)
     urn, _, (element, window) = layout(port.coder_id, descriptor)
@@ -46,7 +48,7 @@ def edge_layout(stage: StagePlan, transform_id: str) -> Any:
 
 
 def grouped(element: Any) -> Any:
-    """The layout of the group of which a key-value pair becomes a part."""
+    """Returns the layout of the group for the layout of its key-value pairs."""
     urn, payload, (key, value) = element
     return urn, payload, (key, (coder_urns.ITERABLE, b"", (value,)))
 
@@ -81,7 +83,7 @@ def test_buffers_have_matching_writers_and_readers(
 @both_ways
 @every_sample
 def test_side_inputs_are_written_as_read(build: samples.Build, flags: tuple[str, ...]) -> None:
-    """SDKs decode them by the coder of the PCollection."""
+    """SDKs decode side inputs with the coder of the PCollection."""
     plan = samples.plan_of(build, *flags)
     for stage in plan.stages.values():
         descriptor = _protos.ProcessBundleDescriptor.FromString(stage.spec.descriptor)
@@ -114,7 +116,7 @@ def kinds(plan: JobPlan) -> list[str]:
 
 
 def test_map_becomes_one_stage() -> None:
-    # Create reshuffles nothing for so few elements; it is a splittable source nevertheless.
+    # Create doesn't reshuffle so few elements, but it is still a splittable source.
     plan = samples.plan_of(samples.map_only)
     assert BufferKind.GROUPED not in {buffer.kind for buffer in plan.buffers.values()}
 
@@ -169,7 +171,7 @@ def test_flatten_without_inputs_reads_buffer_without_writer() -> None:
 
 def test_side_inputs_are_stored_by_window_or_key() -> None:
     plan = samples.plan_of(samples.side_inputs)
-    # Python reads every kind of side input as an iterable unless it is a multimap.
+    # Python reads every kind of side input except a multimap as an iterable.
     assert kinds(plan).count("side_iterable") == 2 and kinds(plan).count("side_multimap") == 1
     for stage in plan.stages.values():
         for use in stage.side_inputs:

@@ -1,4 +1,4 @@
-"""Restrictions that a drain truncates: a stage that asks the SDK, or what is done without it."""
+"""Tests of restrictions that a drain truncates, with the SDK or without it."""
 
 from __future__ import annotations
 

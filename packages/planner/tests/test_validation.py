@@ -1,4 +1,4 @@
-"""Malformed pipelines are refused by what is wrong, and where."""
+"""Tests that malformed pipelines are refused with the problem and its location."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_client_pipelines_are_well_formed(build: samples.Build) -> None:
 
 
 def test_expanded_splittable_dofn_remains_splittable() -> None:
-    """A Python client that expands them has the side inputs go through the reshuffle, too."""
+    """A Python client that expands splittable DoFns also sends their side inputs through the reshuffle."""
     flags = (*samples.EMBEDDED, "--experiments=pre_optimize=expand_sdf")
     plan = samples.plan_of(samples.splittable_with_side_input, *flags)
     assert sum(stage.splittable for stage in plan.stages.values()) >= 1

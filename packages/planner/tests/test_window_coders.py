@@ -1,4 +1,4 @@
-"""Coders of windows are made readable once, whatever is there already."""
+"""Tests that window coders become readable exactly once, for any existing coder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beam_runner_planner.window_coders import make_readable
 
 
 def components_with(*urns: str) -> _protos.Components:
-    """A strategy whose window coder has these URNs, each around the next."""
+    """Returns components with a strategy whose window coder nests coders with these URNs."""
     components = _protos.Components()
     for place, urn in enumerate(urns):
         components.coders[f"c{place}"].spec.urn = urn

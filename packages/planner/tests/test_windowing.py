@@ -1,4 +1,4 @@
-"""Strategies and triggers come out as the engine's, whatever kind they are."""
+"""Tests that all kinds of strategies and triggers become the engine's strategies and triggers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TIMED = beam_triggers.AfterProcessingTime(2)
 
 
 def windowed(window_fn: Any, **arguments: Any) -> samples.Build:
-    """A grouping in these windows."""
+    """Returns a pipeline with a grouping in these windows."""
     arguments.setdefault("accumulation_mode", beam_triggers.AccumulationMode.DISCARDING)
     return lambda p: (
         p
@@ -133,7 +133,7 @@ def test_windowing_strategy_fields_are_parsed() -> None:
 
 
 def with_strategies(sdk: str, **fields: int) -> WindowingStrategy:
-    """The strategy of a grouping whose fields Python can't set."""
+    """Returns the strategy of a grouping with fields that Python can't set."""
     proto = samples.proto_of(windowed(FixedWindows(10)))
     for environment in proto.components.environments.values():
         environment.capabilities[:] = [f"beam:version:sdk_base:apache/{sdk}:2.77.0"]
@@ -157,7 +157,7 @@ def test_on_time_panes_can_be_omitted() -> None:
     ("sdk", "expected"),
     [
         ("beam_java17_sdk", ClosingBehavior.EMIT_ALWAYS),
-        # It says so whatever is wanted, and knows no such panes.
+        # Python always sets this field, and has no such panes.
         ("beam_python3.11_sdk", ClosingBehavior.EMIT_IF_NONEMPTY),
     ],
 )
