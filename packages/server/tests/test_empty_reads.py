@@ -15,7 +15,7 @@ READ = FileRead("R/Read", "in/*.txt", False, frozenset({"source"}), frozenset({"
 
 
 def counted(**elements: int) -> JobMetrics:
-    """Returns metrics with these numbers of elements of PCollections, each below 128."""
+    """Returns metrics with these element counts of PCollections, each below 128."""
     return JobMetrics(
         committed=tuple(
             MetricCell(

@@ -13,7 +13,7 @@ DOOR = Door("localhost:1", "localhost:1")
 
 
 class Pages:
-    """An extension that serves nothing."""
+    """An extension without any service."""
 
     def add_flags(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--pages", default="some")

@@ -24,7 +24,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 @pytest.fixture(autouse=True)
 def no_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is installed beside it."""
+    """Hides all installed extensions."""
     monkeypatch.setattr(flags, "find", lambda: ())
 
 

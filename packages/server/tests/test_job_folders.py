@@ -1,4 +1,4 @@
-"""Where the files of jobs lie: nobody's but this server's, and asked for where machines need it."""
+"""Tests of the location of job files: private to the server, and required if several machines need it."""
 
 from __future__ import annotations
 

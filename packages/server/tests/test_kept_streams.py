@@ -1,4 +1,4 @@
-"""The state of streams that failed or were cancelled is kept for a time, and removed then."""
+"""Tests that the state of failed or cancelled streams is retained until its expiry, and then removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a job reach the server from a client that knows Beam alone, since the server describes them."""
+"""Tests that a client with Beam alone sends job options to the server, because the server describes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_runner_server.flags import ServerSettings
 from beam_runner_server.job_server import Server
 from beam_runner_server.plain import PlainProcesses
 
-# As a program with Beam alone, which knows nothing of this runner.
+# A program with Beam alone, without any package of this runner.
 CLIENT = """
 import sys
 import grpc

@@ -1,4 +1,4 @@
-"""A job that ends servers while it is started is FAILED at the third start."""
+"""Tests that a job whose start crashes the server is FAILED at the third start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ with counted_start(Path(sys.argv[1])):
 
 
 def die_within(folder: Path) -> None:
-    """A process that ends suddenly while it starts a job."""
+    """Runs a process that exits suddenly while it starts a job."""
     ended = subprocess.run([sys.executable, "-c", _DIES, str(folder)], check=False, timeout=60)
     assert ended.returncode == 9
 
@@ -78,7 +78,7 @@ def test_unreadable_start_count_is_ignored(tmp_path: Path, text: str) -> None:
 def executor_of(
     folder: Path, monkeypatch: pytest.MonkeyPatch, ledger: Callable[..., None]
 ) -> PlacedJobExecutor:
-    """An executor of which nothing is there but what it takes to come to a job's ledger."""
+    """Returns an executor with only the parts that lead to the ledger of a job."""
     monkeypatch.setattr(PlacedJobExecutor, "_ledger", ledger)
     executor = PlacedJobExecutor.__new__(PlacedJobExecutor)
     store = SimpleNamespace(journal=lambda job_id: None, epoch=1, durable=False)

@@ -1,4 +1,4 @@
-"""The command `story` prints the story of a bundle, or says why it can't."""
+"""Tests that the command `story` prints the story of a bundle, or the reason for its failure."""
 
 from __future__ import annotations
 

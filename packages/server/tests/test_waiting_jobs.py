@@ -1,4 +1,4 @@
-"""Jobs that wait for Spark end when they are cancelled, and not when Spark is there."""
+"""Tests that a cancel ends jobs that wait for Spark, before Spark is available."""
 
 from __future__ import annotations
 
