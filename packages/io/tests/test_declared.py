@@ -1,4 +1,4 @@
-"""Which columns rows have is asked of the session on which the pipeline will run."""
+"""Tests that the columns of rows come from the session on which the pipeline will run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def frame_of(session: Any) -> Any:
 
 
 def test_session_of_another_thread_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As notebooks and web servers have it: where a pipeline is built, no session is active."""
+    """Notebooks and web servers build pipelines in threads without an active session."""
     context = object()
     session = SimpleNamespace(sparkContext=context, columns=COLUMNS)
     kind = SimpleNamespace(getActiveSession=lambda: None, _instantiatedSession=session)

@@ -1,4 +1,7 @@
-"""DataFrames as PCollections and back, as far as no pipeline has to run; tests/doors runs some."""
+"""Tests of the conversion between DataFrames and PCollections without running a pipeline.
+
+Tests in `tests/doors` run pipelines.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from beam_spark_io.spark.frames import frame_of
 
 
 class Ends(PipelineRunner):
-    """Ends every pipeline in a state, without running it."""
+    """A runner that ends every pipeline in a given state without running it."""
 
     def __init__(self, state: str) -> None:
         self.state = state

@@ -1,4 +1,4 @@
-"""Runners that know nothing of Spark's tables refuse them, in a sentence."""
+"""Tests that other runners refuse Spark's tables in one sentence."""
 
 from __future__ import annotations
 

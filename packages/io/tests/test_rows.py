@@ -1,4 +1,4 @@
-"""Rows become batches and rows again; what is no such row is told by its column."""
+"""Tests of the conversion between rows and batches. Errors name the column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of columns are the same whichever way they are told."""
+"""Tests that all ways to declare column types have the same result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `ReadStreamFromSpark` is made of, and what is refused where it is said."""
+"""Tests of the parts of `ReadStreamFromSpark`, and of the errors at its construction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `WriteToSpark` is made of, as far as it depends on what it is given."""
+"""Tests of the parts of `WriteToSpark` that depend on its input."""
 
 from __future__ import annotations
 

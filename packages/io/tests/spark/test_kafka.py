@@ -1,4 +1,4 @@
-"""That no Kafka answers is told at once, and only then."""
+"""Tests that unreachable Kafka brokers are reported immediately, and only then."""
 
 from __future__ import annotations
 

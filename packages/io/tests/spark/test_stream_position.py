@@ -1,4 +1,4 @@
-"""A position is what a query needs to go on, and no more the longer a stream is read."""
+"""Tests that a position contains only the data that a query needs to resume, and doesn't grow with the stream."""
 
 from __future__ import annotations
 
