@@ -42,7 +42,7 @@ for _ in range(20):
 
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What takes the place of the system's folder for temporary files."""
+    """Replaces the system's folder for temporary files."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return tmp_path
@@ -58,7 +58,7 @@ def start(script: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def left(shared: Path) -> tuple[Path, Path]:
-    """A folder with something in it, and its lock, of a server that was killed."""
+    """Returns a non-empty folder of a killed server, and its lock."""
     server = start(HOLDS)
     assert server.stdout is not None
     folder = Path(server.stdout.readline().strip())

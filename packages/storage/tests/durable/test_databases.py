@@ -1,4 +1,4 @@
-"""Databases: what is damaged is kept beside the new one, and what is not ours is left alone."""
+"""Tests of databases: a damaged database is preserved next to the new database, and foreign files stay unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seals: whatever a database lacks is noticed when it is opened."""
+"""Tests that opening a sealed database detects any loss."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def opened(path):
 
 
 def copy(path, to):
-    """What a kill would leave of an open database."""
+    """Copies the files of an open database, as a kill would leave them."""
     to.mkdir()
     for suffix in ("", "-wal", SEAL_SUFFIX):
         if (file := path.with_name(path.name + suffix)).exists():
@@ -114,8 +114,8 @@ def test_crash_between_commit_and_seal_is_no_damage(path, tmp_path):
 
 
 def killed_in_a_commit(path, to):
-    """What a kill leaves after a commit, and before it is sealed as done; returns the path, and the seal's first line
-    before that commit.
+    """Returns the path of a database that was killed after a commit and before its seal, and the
+    seal's first line before this commit.
     """
     with opened(path) as texts:
         texts.put(1, "one")

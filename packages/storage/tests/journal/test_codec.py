@@ -1,4 +1,4 @@
-"""Records come back as they were, also in a version that has other fields; what is not known is refused."""
+"""Tests that records survive a round trip, also in a version with other fields. Unknown types are refused."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_unknown_types_are_refused(classes: dict[str, type], why: str) -> None:
     with pytest.raises(FormError) as error:
         there_and_back(Point(1), reader=Registry(classes, ()))
     assert why in str(error.value)
-    # What is not in the bytes does not matter.
+    # Fields that aren't in the bytes don't matter.
     assert there_and_back(3, reader=Registry(classes, ())) == 3
 
 

@@ -1,4 +1,4 @@
-"""A journal whose disk is full or fails: the same entries are appended again, and are there once."""
+"""Tests of a journal on a full or failing disk: the same entries are appended again, and stored once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def failing(code: int) -> sqlite3.OperationalError:
 
 
 class Disk:
-    """Has transactions fail before they begin, before the commit, or after it, as drawn."""
+    """A disk whose transactions fail before the start, before the commit or after the commit, as drawn."""
 
     def __init__(self, store: Store, draw: Callable[[], str]) -> None:
         self._writing = store.writing
@@ -51,7 +51,7 @@ def journal_on(disk: Disk, store: Store) -> Journal:
 
 
 def appended(journal: Journal, entries: list[bytes]) -> int:
-    """Appends entries until that succeeds, and returns how often it did not."""
+    """Appends entries until an append succeeds, and returns the number of failures."""
     failures = 0
     while True:
         try:

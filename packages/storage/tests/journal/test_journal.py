@@ -1,4 +1,4 @@
-"""The journal of a job: the same in a folder, in a store, and in a store that fails at random."""
+"""Tests of the journal of a job in a folder, in a store, and in a store that fails at random."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Opening = Callable[[], Store]
 def next_server(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Opening]:
-    """Opens the journals as the next server does, in a folder of its own where they are in a store."""
+    """Opens the journals as the next server does, in another folder if a store holds them."""
     monkeypatch.setattr(object_log, "_AGAIN_SECONDS", 0.001)
     shared = MemoryStore()
     share = 0.1 if request.param == "store that fails" else 0.0
@@ -155,7 +155,7 @@ def test_older_of_two_servers_commits_no_entry(
         lambda: journal.snapshot(b"late"),
         journal.delete,
     ):
-        # In a folder it has been closed before.
+        # In a folder, the previous server has closed it.
         with pytest.raises(JournalError if "[folder" in request.node.name else JournalFenced):
             late()
     newer.journal("a").append([b"2"])

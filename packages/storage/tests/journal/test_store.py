@@ -1,4 +1,4 @@
-"""The store of journals: what was acknowledged is there, whatever happened since."""
+"""Tests of the journal store: acknowledged entries survive any later event."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def reopen(store: Store, folder: Path) -> Store:
 
 
 def edit(folder: Path, statement: str) -> None:
-    """As damage would: seals stay as they were."""
+    """Edits a file as damage does: the seals stay unchanged."""
     with sqlite3.connect(folder / FILE) as connection:
         connection.execute(statement)
     connection.close()

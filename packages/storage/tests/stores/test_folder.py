@@ -1,4 +1,4 @@
-"""What a folder does as a store, beyond what all stores do."""
+"""Tests of a folder as a store, in addition to the tests of all stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beam_runner_storage.stores.spec import StoreSpec
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files and folders that were synced, by name, in order."""
+    """Records the names of synced files and folders, in order."""
     found: list[str] = []
     monkeypatch.setattr(
         os, "fsync", lambda file: found.append(Path(os.readlink(f"/proc/self/fd/{file}")).name)

@@ -1,4 +1,7 @@
-"""HDFS that is not there, or says nothing: it is told in a line, after as long as it was said. What a real one does is in `tests/hdfs`."""
+"""Tests of a missing or silent HDFS: the error is one line, after the configured time.
+
+Tests of a real HDFS are in `tests/hdfs`.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,21 @@ from beam_runner_storage.stores.spec import StoreSpec
 
 @pytest.fixture
 def listening() -> Iterator[str]:
-    """The address of somebody who takes connections, and never says a word."""
+    """Returns the address of a server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """An address at which nobody is."""
+    """Returns an address without a listener."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{bound.getsockname()[1]}"
 
 
 def told(spec: StoreSpec, patience: float = 1.0) -> str:
-    """What is said of a store that can't be used, in a line, in time."""
+    """Returns the one-line error about an unusable store, within the time limit."""
     began = time.monotonic()
     with pytest.raises(StoreError) as found:
         list(spec.open(patience).names())

@@ -1,4 +1,4 @@
-"""The name of a server: of one state only, and the same for all servers that have it."""
+"""Tests of the server ID: unique per state, and the same for all servers with this state."""
 
 from __future__ import annotations
 

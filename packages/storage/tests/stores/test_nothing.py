@@ -1,4 +1,4 @@
-"""Where there is no store nothing is kept, and what would have to be is refused in a sentence."""
+"""Tests without a store: no data is stored, and data that requires a store is refused in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Logs in a store: what was acknowledged is there for the next server, once and in order, whatever went wrong; and one server at a time writes."""
+"""Tests of logs in a store: the next server gets acknowledged entries once and in order after any
+failure.
+
+Only one server can write.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +64,7 @@ def transaction(text: str) -> Transaction:
 
 @attrs.define(eq=False, init=False)
 class Server:
-    """A log, and a database that is a list of texts in a file."""
+    """A log and a database, which is a list of texts in a file."""
 
     log: ObjectLog
     path: Path
@@ -161,7 +165,7 @@ class TestTwoServers:
         with pytest.raises(LogFenced):
             older.commit("late")
         assert open_server().texts == ["a", *"01234"]
-        # Of six servers there are the seals, and of the one before the last its entry.
+        # The store has the seals of six servers, and the entry of the last server but one.
         assert len(entries(shared)) <= 9
 
     def test_busy_fenced_server_is_stopped(self, open_server: Opening, shared: MemoryStore) -> None:

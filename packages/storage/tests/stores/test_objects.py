@@ -1,4 +1,4 @@
-"""What every store of data does, whatever it is: a folder, a server of S3's protocol, and HDFS."""
+"""Tests of every data store: a folder, a server with the S3 protocol, and HDFS."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_refusal_of_store_is_reported_at_once_with_fix(
             self.wfile.write(answer)
 
         def log_message(self, *arguments: object) -> None:
-            """Nobody reads it."""
+            """Discards the message."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Files that take longer than a request may, since the line to the store is slow."""
+"""Tests of files whose transfer takes longer than the limit of a request, because the connection is slow."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from beam_runner_storage.stores.spec import StoreSpec
 
 MEGABYTE = 1 << 20
 LIMIT = 2.0
-"""Of a request, in seconds."""
+"""Limit of a request, in seconds."""
 TRIES = 8
 
 
 @pytest.fixture
 def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowStore]:
-    """A store whose line takes 0.2 s for a MB, so that 24 MB take twice as long as a request may."""
+    """Returns a store whose connection takes 0.2 s per MB: 24 MB take twice the limit of a request."""
     with slow_store(0.2) as server:
         for name, value in {
             **S3,
@@ -33,7 +33,7 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowStore]:
 
 
 def is_put(store: FileStore, source: Path) -> bool:
-    """Whether a store takes a file; on a busy machine a part may be late."""
+    """Returns whether a store accepts a file. On a busy machine a part can be late."""
     try:
         store.put("file", source)
     except StoreError:
@@ -42,7 +42,7 @@ def is_put(store: FileStore, source: Path) -> bool:
 
 
 def is_fetched(store: FileStore, target: Path) -> bool:
-    """Whether a store gives a file; on a busy machine a piece may be late."""
+    """Returns whether a store returns a file. On a busy machine a piece can be late."""
     try:
         store.fetch("file", target)
     except StoreError:

@@ -1,4 +1,4 @@
-"""Stores that can keep state, what is looked at first, and servers that have it one after the other."""
+"""Tests of stores that can hold state: the initial probe, and successive servers."""
 
 from __future__ import annotations
 
