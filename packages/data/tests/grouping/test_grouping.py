@@ -1,4 +1,4 @@
-"""Grouping in columns obeys the same rules as every other bulk grouper."""
+"""Tests that grouping in columns follows the rules of all bulk groupers."""
 
 from __future__ import annotations
 
@@ -104,5 +104,5 @@ def test_shards_contain_each_row_once_and_equal_keys_together() -> None:
 
 
 def test_shard_of_key_is_equal_in_all_processes() -> None:
-    # CRC-32 of b"apple" is 2838417488: a literal, so that a change of hash is noticed.
+    # CRC-32 of b"apple" is 2838417488. The literal detects a change of the hash.
     assert [shard for shard, _ in by_shard(keyed([b"apple"], b"", None, [b"1"]), 1000)] == [488]

@@ -1,4 +1,4 @@
-"""A shard that does not fit into memory is grouped as one that does, whatever fits."""
+"""Tests that shards above the memory limit are grouped like shards within the limit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def spilled(
     strategy: WindowingStrategy,
     merger: WindowMerger | None = None,
 ) -> Iterator[GroupChunk]:
-    """Groups in this budget, and looks that nothing is left."""
+    """Groups within this memory budget, and checks that no file is left."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shard = LargeShard(strategy, merger, budget, SHARDS, SpillFiles(folder, "1-1-1"))

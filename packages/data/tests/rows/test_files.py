@@ -1,4 +1,4 @@
-"""Files of rows: read as they were written, row by row, and only once they are whole."""
+"""Tests of row files: rows are read as written, one by one, and only from complete files."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_discarded_file_is_deleted(tmp_path: Path) -> None:
 
 
 def test_file_discarded_after_close_is_deleted(tmp_path: Path) -> None:
-    """One output of a bundle may be closed when the next one fails."""
+    """A bundle can have a closed output when the next output fails."""
     writer = RowFileWriter(tmp_path / NAME)
     writer.write(ROWS[1])
     writer.close()
@@ -84,7 +84,7 @@ def test_unclosed_file_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_row_data_outlives_reader_and_file(tmp_path: Path) -> None:
-    """Rows are mapped, not copied: their buffers must keep the mapping alive."""
+    """Rows are mapped, not copied. Their buffers must keep the mapping alive."""
     ref = FileRows(NAME, tuple(range(10)), checksum=written(tmp_path))
     buffers = [data for _, data in read_ref(tmp_path, ref)]
     (tmp_path / NAME).unlink()
@@ -102,7 +102,7 @@ def test_row_is_not_copied(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["flipped", "zeroed", "cut off"])
 def test_damage_of_any_byte_is_detected(tmp_path: Path, kind: str) -> None:
-    """Padding between rows may be anything; whatever else changes is told, before anybody uses it."""
+    """Padding between rows can have any value. Every other change is reported before the data is used."""
     ref = FileRows(NAME, tuple(range(10)), checksum=written(tmp_path))
     right = read(tmp_path, ref)
     path = tmp_path / NAME

@@ -1,4 +1,4 @@
-"""Output ports make rows: dealt evenly, sharded by key, or as they are."""
+"""Tests of output ports: rows are dealt evenly, sharded by key, or written unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZE = 4
 
 
 def chunk_of(first: int, count: int) -> ElementChunk:
-    """Elements of four bytes: consecutive numbers."""
+    """Returns a chunk of consecutive numbers, four bytes each."""
     data = b"".join(n.to_bytes(SIZE, "big") for n in range(first, first + count))
     return ElementChunk(count, data, [SIZE * (n + 1) for n in range(count)])
 
@@ -86,7 +86,7 @@ def test_dealt_restrictions_carry_their_sizes(sizes: list[float], work: list[int
 
 
 def test_tasks_start_dealing_at_different_shards() -> None:
-    """So that a thousand tasks with one element each don't all give it to shard 0."""
+    """Otherwise a thousand tasks with one element each would all send it to shard 0."""
     shards = Counter[int]()
     for partition in range(12):
         rows: list[Row] = []

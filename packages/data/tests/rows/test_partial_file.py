@@ -1,4 +1,4 @@
-"""A file of which some rows are here: those that were asked for are right, and no more was fetched than is worth it."""
+"""Tests of a file that is partly local: requested rows are right, and no more data is fetched than is useful."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beam_runner_data.rows.row import Row, RowKind
 
 NAME = "1-2-1-0.arrow"
 WORTH = 300
-"""Bytes of a request, in place of a megabyte."""
+"""Number of bytes of a request, instead of a megabyte."""
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def contents(number: int, size: int) -> bytes:
 
 
 def stored(folder: Path, sizes: list[int]) -> tuple[MemoryStore, int]:
-    """A store with a file of rows of these sizes, and its checksum."""
+    """Returns a store with a file of rows of these sizes, and the checksum of the file."""
     writer = RowFileWriter(folder / "written")
     for number, size in enumerate(sizes):
         writer.write(Row(0, RowKind.ELEMENTS, contents(number, size), 1))
@@ -86,7 +86,7 @@ def test_requested_rows_are_fetched_without_gaps_between_them(tmp_path: Path) ->
     directory = 50 * 32 + 16
     assert (
         file.have({3, 4}) == directory + 2 * 1024 - 24
-    )  # what is behind the last row is not needed
+    )  # the bytes after the last row aren't needed
     assert file.have({4}) == 0
     assert file.have({3, 9}) == 1000
     check(tmp_path / NAME, checksum, sizes, {3, 4, 9})

@@ -1,4 +1,4 @@
-"""Rows of elements tell how many there are, and give them back unchanged."""
+"""Tests that rows have the number of their elements, and return the elements unchanged."""
 
 from __future__ import annotations
 

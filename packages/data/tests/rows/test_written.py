@@ -1,4 +1,4 @@
-"""What a bundle writes: inline while it is little, in one file else; cut so that its facts are true."""
+"""Tests of bundle output: small output is inline, large output is in one file, split so that its facts are true."""
 
 from __future__ import annotations
 

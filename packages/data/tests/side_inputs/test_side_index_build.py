@@ -1,4 +1,4 @@
-"""The index of a side input is built once, whoever needs it and whoever dies while building it."""
+"""Tests that the index of a side input is built once, also if a process that builds it dies."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def everything(index: SideIndex) -> list[bytes]:
 
 
 def test_damage_of_any_byte_is_detected(tmp_path: Path) -> None:
-    """Of the index or of the data that it points into."""
+    """The damage is in the index or in the data that the index refers to."""
     parts = [large(tmp_path, "1"), data(tmp_path, "2", b"a?", b"c")]
     right = everything(open_index(tmp_path, "s", parts))
     (path,) = built(tmp_path)

@@ -1,4 +1,4 @@
-"""Side inputs from bundle to bundle: each sees what it was given, and what stays the same is kept."""
+"""Tests of side inputs across bundles: each bundle sees its data, and unchanged data is cached."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_latest_side_input_shows_only_latest_pane(tmp_path: Path) -> None:
 
 
 def test_side_input_in_several_windows_is_read_once_per_window(tmp_path: Path) -> None:
-    """The scheduler shows the same data with every window that it has elements in."""
+    """The scheduler passes the same data with every window of its elements."""
     side_inputs = BundleSideInputs(USES, tmp_path)
     a = data(tmp_path, "1", b"a")
     side_inputs.show([shown(ONE, a), shown(ONE, a, window=IntervalWindow(0, 10))])
@@ -111,7 +111,7 @@ def test_side_input_in_several_windows_is_read_once_per_window(tmp_path: Path) -
 
 
 def test_side_input_windows_have_data_in_order_of_arrival(tmp_path: Path) -> None:
-    """A bundle may see several windows, and the last data of one be the first of another."""
+    """A bundle can see several windows, and the last data of one window can be the first data of another."""
     side_inputs = BundleSideInputs(USES, tmp_path)
     early, later, both = (data(tmp_path, name, f"k{name}".encode()) for name in "123")
     other = IntervalWindow(0, 10)

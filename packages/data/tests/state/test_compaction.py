@@ -1,4 +1,4 @@
-"""What is to be merged: seldom enough to be cheap, often enough that few segments are left."""
+"""Tests of the choice of segments to merge: rarely enough to be cheap, often enough for few segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments give back what was written, small ones and large ones alike, or say what is wrong."""
+"""Tests that small and large segments return the written entries, or report damage."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ ROWS: list[Entry] = [(b"r", ROW, b"%09d" % n, n % 3 == 0, b"%d" % n * 50) for n 
 @pytest.mark.parametrize("kind", ["flipped", "zeroed"])
 @pytest.mark.parametrize("more", [[], ROWS], ids=["small", "large"])
 def test_damage_of_any_byte_is_detected(tmp_path: Path, more: list[Entry], kind: str) -> None:
-    """Wherever the entry is that somebody looks for, and however he does it."""
+    """The damage is detected for every entry and every kind of lookup."""
     entries = [*ENTRIES, *more]
     segment = write(tmp_path, entries)
     path = tmp_path / segment.path
@@ -154,7 +154,7 @@ def test_segment_lookup_reads_minimal_bytes(tmp_path: Path) -> None:
 def test_segment_table_finds_same_entries_as_dictionary(
     rows: dict[bytes, bytes | None], start: bytes, end: bytes | None
 ) -> None:
-    # Between rows of other cells, so many that blocks end anywhere.
+    # The entry is between rows of many other cells, so that blocks end anywhere.
     others = [(cell, ROW, b"%d" % n, False, bytes(1000)) for cell in (b"a", b"c") for n in range(5)]
     mine: list[Entry] = [(b"b", ROW, subkey, False, data) for subkey, data in rows.items()]
     with TemporaryDirectory() as folder:

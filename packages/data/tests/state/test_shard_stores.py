@@ -1,4 +1,4 @@
-"""Stores of key shards within a process: larger merges beside the bundles, and no file nobody knows."""
+"""Tests of the stores of key shards in a process: large merges run concurrently, and no unnamed file is left."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Segments = tuple[Segment, ...]
 
 
 def delta(number: int) -> dict[CellId, CellDelta]:
-    """So large that no commit merges it with others."""
+    """Returns a delta so large that no commit merges it."""
     value = bytes([number]) * MERGED_IN_COMMIT
     return {CELL: CellDelta(removed=frozenset({b"%d" % number}), added={b"%d" % number: (value,)})}
 
@@ -32,7 +32,7 @@ def files(folder: Path) -> set[str]:
 
 
 def remove_unnamed(folder: Path, before: Segments, commit: StateCommit) -> None:
-    """As the server does when it has committed."""
+    """Removes unnamed files, as the server does after a commit."""
     for segment in set(before) - set(commit.segments):
         (folder / segment.path).unlink()
 

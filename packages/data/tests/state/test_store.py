@@ -1,4 +1,4 @@
-"""The state of a shard is what was committed, however it is laid out in files, at little cost."""
+"""Tests that the state of a shard equals its commits, for any layout in files, at low cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = (f"state/{number}" for number in itertools.count())
 
 
 class Committed(ShardStore):
-    """A store that commits by itself, as the host's journal would, and merges what is due."""
+    """A store that commits by itself like the journal of the host, and runs due merges."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, ())
@@ -60,7 +60,7 @@ def store(tmp_path: Path) -> Iterator[Committed]:
 
 @pytest.fixture
 def tables() -> Iterator[None]:
-    """Every segment is a large one, and no commit merges."""
+    """Makes every segment a large segment, and disables merges in commits."""
     with (
         mock.patch.object(segments, "SMALL_BYTES", -1),
         mock.patch.object(state_store, "MERGED_IN_COMMIT", 0),
@@ -69,7 +69,7 @@ def tables() -> Iterator[None]:
 
 
 def value(data: bytes) -> CellDelta:
-    """What the engine gives for a value that is replaced."""
+    """Returns the engine's delta of a replaced value."""
     return CellDelta(removed=frozenset({b""}), added={b"": (data,)})
 
 
@@ -119,7 +119,7 @@ STEPS = st.lists(
 
 
 class Shard:
-    """A store and the same in memory, which must agree after every step."""
+    """A store and its equivalent in memory, which must agree after every step."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -151,7 +151,7 @@ class Shard:
         self.store.advance(commit)
 
     def compact(self, plan: CompactionPlan, meanwhile: list[Mapping[CellId, CellDelta]]) -> None:
-        """Merges while bundles commit."""
+        """Merges segments while bundles commit."""
         keep = self.store.segments.index(plan.segments[-1]) + 1
         for deltas in meanwhile:
             self.commit(deltas, keep)
@@ -367,7 +367,7 @@ def test_subkeys_in_removed_range_need_no_separate_tombstones(
 
 
 def test_commit_cost_depends_on_touched_keys_only(store: Committed, tmp_path: Path) -> None:
-    """40 MB; what a commit writes doesn't depend on it, and its work must not either."""
+    """The state has 40 MB. The bytes that a commit writes don't depend on this size, and neither must its work."""
     draw = random.Random(2)
     keys = 40_000
     for start in range(0, keys, 10_000):
