@@ -1,4 +1,4 @@
-"""The command as its users meet it: a process, its lines, its exit code and what it leaves behind."""
+"""Tests of the command as a process: its output, its exit code and its leftovers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 COMMAND = [sys.executable, "-m", "beam_spark_executor.cli"]
 PLAIN = ("--job-port=0", "--without-spark=1")
-"""Flags of a server that begins no Java, which takes 3 s of CPU."""
+"""Flags of a server that starts no Java. Java takes 3 s of CPU."""
 PATIENT = """
 import sys
 from beam_spark_executor.cli import main
@@ -34,7 +34,7 @@ from beam_spark_executor.spark.session import RunningSpark
 RunningSpark.stop.__defaults__ = (600.0,)
 sys.exit(main())
 """
-"""The same command with a limit of ten minutes for the end of Spark."""
+"""The same command with a limit of ten minutes for the shutdown of Spark."""
 SERVES = re.compile(
     r"beam-spark-jobserver serves the Beam Job API at (localhost:\d+) \(Spark [\d.]+, local\[6,4\]\)"
 )
@@ -42,7 +42,7 @@ SERVES = re.compile(
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """The command's folder for temporary files; nothing may be left in it."""
+    """Returns the command's folder for temporary files, which must be empty at the end."""
     with tempfile.TemporaryDirectory(prefix="t") as name:
         yield Path(name)
         assert list(Path(name).iterdir()) == []
@@ -155,7 +155,7 @@ def test_damaged_state_folder_is_reported_and_preserved(
 
 
 class Running:
-    """A server that runs as a process of its own, without the web interface."""
+    """A server in a separate process, without the web interface."""
 
     def __init__(self, folder: Path, *command: str) -> None:
         self.process = subprocess.Popen(
@@ -196,7 +196,7 @@ class Running:
         return pid
 
     def zygote(self) -> int:
-        """What workers are forked from: its command line is the server's."""
+        """Returns the process that forks workers. Its command line equals the command line of the server."""
         mine = Path(f"/proc/{self.process.pid}/cmdline").read_bytes()
         (pid,) = (
             pid for pid in self.children() if Path(f"/proc/{pid}/cmdline").read_bytes() == mine
@@ -246,15 +246,15 @@ def test_server_serves_until_signal_and_leaves_no_leftovers(running: Running) ->
 def test_second_signal_ends_server_immediately(running: Running) -> None:
     running.serving()
     java = running.java()
-    os.kill(java, signal.SIGSTOP)  # Spark would take for ever
+    os.kill(java, signal.SIGSTOP)  # the shutdown of Spark hangs
     running.process.terminate()
     wait_until(lambda: "beam-spark-jobserver is stopping\n" in running.errors)
     assert running.process.poll() is None
     running.process.terminate()
-    # Without the second signal the server waits for Spark for minutes.
+    # Without the second signal, the server waits for Spark for minutes.
     assert running.process.wait(60) == 0
     wait_until(lambda: not processes_of_session(java))
-    # Threads that use Spark while it is killed have nothing to say of that.
+    # Threads that use Spark during the kill must not log errors.
     assert [line for line in running.errors if "INFO" not in line] == [
         "beam-spark-jobserver is stopping\n"
     ]
@@ -267,7 +267,7 @@ def test_second_signal_ends_server_immediately(running: Running) -> None:
 def test_signal_during_start_ends_server(
     running: Running, wait: float, number: signal.Signals
 ) -> None:
-    """Even a quick machine doesn't serve within a second after Java begins."""
+    """Even a fast machine needs more than a second from the start of Java until the server serves."""
     wait_until(lambda: len(running.children()) >= 2, 100)
     java = running.java()
     time.sleep(wait)
@@ -277,7 +277,7 @@ def test_signal_during_start_ends_server(
     assert time.monotonic() - signalled < SPARK_LIMITS.java_start_seconds / 2
     assert running.lines.empty()
     assert processes_of_session(java) == []
-    # Spark may have come up before the signal, which the log then says.
+    # If Spark started before the signal, the log contains a line about it.
     assert [line for line in running.errors if "INFO" not in line] == [
         "beam-spark-jobserver is stopping\n"
     ]

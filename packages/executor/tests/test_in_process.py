@@ -16,7 +16,7 @@ SESSION: Any = SimpleNamespace()
 
 @pytest.fixture(autouse=True)
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], SparkSettings]]:
-    """What servers were started with, in a program that has no Spark."""
+    """Records the arguments of started servers, in a program without Spark."""
     found: list[tuple[tuple[str, ...], SparkSettings]] = []
 
     def start(flags: Any, spark: SparkSettings) -> Any:

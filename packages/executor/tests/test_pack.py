@@ -1,4 +1,4 @@
-"""Archives of an environment: whole, of that environment alone, and found by their own paths wherever they are."""
+"""Tests of packed environments: complete, limited to one environment, and independent of their location."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ print(json.dumps([sys.prefix, sys.executable, *(module.__file__ for module in fo
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
-    """A virtual environment with packages that have the right names."""
+    """Creates a virtual environment with packages of the right names."""
     folder = tmp_path / "made"
     venv.create(folder, symlinks=True)
     for name in PACKED:
@@ -41,7 +41,7 @@ def packages_of(environment: Path) -> Path:
 
 def pack_it(environment: Path, name: str = "packed.tar.gz") -> subprocess.CompletedProcess[str]:
     assert pack.__file__ is not None
-    # Its folder has modules with names of the standard library's: they are not to be found.
+    # The folder has modules with names of the standard library, which Python must not find.
     program = [environment / "bin" / "python", "-P", pack.__file__]
     return subprocess.run(
         [*program, "-o", environment.parent / name],

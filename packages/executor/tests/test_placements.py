@@ -1,6 +1,7 @@
-"""What the driver may rely on, whatever runs its worker processes: Spark, or plain processes of this machine.
+"""Tests of the contract between the driver and a placement: Spark, or local processes of this machine.
 
-That nothing is left of a placement that has been stopped is tested where each is: a process of tests has one Spark.
+The tests of each placement check that a stopped placement leaves no process, because a test process
+has one Spark.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ MANY = 6
 def placement(request: pytest.FixtureRequest) -> Iterator[PlacementService]:
     placement: PlacementService
     if request.param == "spark":
-        # The session of all tests, of as many cores: it is taken, and left running.
+        # The placement uses the session of all tests, which has the same number of cores, and
+        # leaves it running.
         request.getfixturevalue("spark")
         placement = SparkPlacement(RunningSpark(SparkSettings()))
     else:
@@ -61,7 +63,7 @@ def test_placement_reports_its_cores_and_slots(place: PlacedJobs) -> None:
     assert place.placement.is_alive
     assert place.placement.is_on_this_machine
     assert place.placement.cores == CORES
-    # One of Spark's is taken by the task that stands by.
+    # The standby task takes one of Spark's slots.
     assert place.placement.slots in (CORES * 6, CORES * 6 - 1)
     assert all((place.placement.name, place.placement.where, place.placement.loss))
 

@@ -16,7 +16,7 @@ from beam_spark_executor.spark.settings import SparkSettings
 
 @pytest.fixture(autouse=True)
 def no_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is installed beside it."""
+    """Hides all installed extensions."""
     monkeypatch.setattr(flags, "find", lambda: ())
 
 

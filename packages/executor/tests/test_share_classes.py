@@ -1,4 +1,6 @@
-"""Making the file of Spark's classes: it is there whole, or there is a sentence and nothing is left."""
+"""Tests of writing the shared class file: the file is complete, or an error of one sentence is printed
+and no file left.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from beam_spark_executor import share_classes
 
 @pytest.fixture(autouse=True)
 def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the classes of a Spark of the test's own."""
+    """Creates the class folder of a fake Spark."""
     folder = tmp_path / "jars"
     folder.mkdir()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))

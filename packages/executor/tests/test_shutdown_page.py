@@ -1,4 +1,4 @@
-"""The page of shutdown is that of the tables of the runtime and of the executor."""
+"""Tests that the shutdown page matches the tables of the runtime and of the executor."""
 
 from __future__ import annotations
 

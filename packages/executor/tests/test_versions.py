@@ -1,4 +1,4 @@
-"""What is said of versions of Beam and Spark that were not tried."""
+"""Tests of the remarks about untested versions of Beam and Spark."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def test_unreachable_server_is_reported_during_wait_and_at_end(
 ) -> None:
     monkeypatch.setattr(reaching, "_PATIENCE_SECONDS", 0.1)
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
+        taken.bind(("127.0.0.1", 0))  # the socket doesn't listen
         endpoint = f"127.0.0.1:{taken.getsockname()[1]}"
         with caplog.at_level(logging.WARNING), pytest.raises(RuntimeError) as said:
             service_at(endpoint, 1)

@@ -14,7 +14,7 @@ from beam_spark_executor.client.result import BeamSparkResult
 
 
 class Service:
-    """A server that takes note of what it is asked for."""
+    """A server that records its requests."""
 
     def __init__(self) -> None:
         self.cancelled: list[str] = []
@@ -24,7 +24,7 @@ class Service:
 
 
 class Stream:
-    """A stream of the server's; once it is cancelled, another thread brings it to its end, as gRPC's does."""
+    """A stream of the server. After a cancel, another thread ends the stream, as gRPC does."""
 
     def __init__(self, events: Iterable[Any]) -> None:
         self._events = iter(events)
@@ -103,7 +103,7 @@ def test_lost_server_raises_one_sentence(why_gone: str, told: str) -> None:
 
 
 def waiting(until: threading.Event, last: Any) -> BeamSparkResult:
-    """A job that ends when it is told to; its states are read from a stream by one thread at a time."""
+    """Returns a job that the test ends. One thread at a time reads its states from a stream."""
 
     def events() -> Any:
         yield api.JobStateEvent(state=RUNNING)

@@ -18,7 +18,7 @@ from beam_spark_executor.client.runner import BeamSparkRunner
 
 @pytest.fixture
 def waited(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """A server that takes every pipeline on; whether anybody has waited for a result."""
+    """Mocks the server, and returns a list that gets an entry for each wait for a result."""
     found: list[bool] = []
 
     class Result:

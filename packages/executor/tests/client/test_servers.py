@@ -16,7 +16,7 @@ from beam_spark_executor.client.servers import GivenServer, server_for
 
 
 class Fake:
-    """A server process that costs nothing."""
+    """A fake server process."""
 
     def __init__(self, flags: Sequence[str]) -> None:
         self.flags = flags

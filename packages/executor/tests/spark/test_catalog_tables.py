@@ -1,4 +1,4 @@
-"""Rows into tables of Spark's catalog, each once, with what a catalog knows besides files."""
+"""Tests that rows reach tables of Spark's catalog exactly once, with the properties from the catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of Spark's classes: used where it is there and nobody says other, by the Java and the Spark that it is of."""
+"""Tests of the shared class file: it is used if it exists for this Java and this Spark, and the user doesn't object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_spark_executor.spark.class_sharing import shared_classes, to_make, to_
 
 @pytest.fixture(autouse=True)
 def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Spark and a Java of the test's own."""
+    """Creates folders of a fake Spark and a fake Java."""
     (tmp_path / "spark" / "jars").mkdir(parents=True)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))

@@ -11,7 +11,7 @@ from beam_spark_executor.spark.cores import ClusterCores, cores_of
 
 @attrs.define(eq=False, slots=False)
 class FakeContext:
-    """The context of a cluster whose executors come and go."""
+    """A context of a cluster with a varying number of executors."""
 
     registered: int = 2
     gone: bool = False

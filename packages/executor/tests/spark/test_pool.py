@@ -18,7 +18,7 @@ from waiting import wait_until
 from beam_spark_executor.spark.pool import SLOT_VARIABLE, Slot, WorkerPools
 from beam_spark_executor.spark.session import RunningSpark
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this module
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers can't import this module
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def facts() -> dict[str, Any]:
 
 
 def facts_then_exit(may_leave: Path) -> dict[str, Any]:
-    """Leaves once the task has ended, as workers do at the end of their job; a file says when."""
+    """Exits after the task has ended, as workers do at the end of their job. A file triggers the exit."""
 
     def leave() -> None:
         while not may_leave.exists():
@@ -92,7 +92,7 @@ def test_slots_have_separate_workers_and_daemons(spark: RunningSpark, pools: Wor
     assert {row["slot"] for row in second} == {other.name}
     assert {row["daemon"] for row in first}.isdisjoint(row["daemon"] for row in second)
     assert {row["pid"] for row in first}.isdisjoint(row["pid"] for row in second)
-    # Whether two tasks meet or follow each other, and so need two workers or one, is up to Spark.
+    # Spark decides whether two tasks run at once or in sequence, and so need two workers or one.
     assert not {row["pid"] for row in again}.isdisjoint(row["pid"] for row in first)
     pools.retire(one)
     pools.retire(other)
@@ -149,7 +149,7 @@ def test_cancelled_busy_worker_is_killed_within_seconds(
     wait_until(lambda: mark.exists() and mark.read_text())
     pid = int(mark.read_text())
     spark.context.cancelJobGroup("busy")
-    # Unless it is killed it is busy for ever.
+    # The task stays busy until it is killed.
     wait_until(lambda: not exists(pid), 120)
     thread.join(60)
     assert "cancelled" in errors[0]

@@ -23,7 +23,7 @@ from beam_spark_executor.spark.pool import Slot, WorkerPools
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this module
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers can't import this module
 
 
 def test_zip_importers_are_dropped_and_recreated(
@@ -42,7 +42,7 @@ def test_zip_importers_are_dropped_and_recreated(
 
 
 def task(folder: Path, *, ends: str = "") -> Any:
-    """A task that registers two hooks, which write to ``folder`` when the worker process ends."""
+    """Returns a task that registers two hooks, which write to ``folder`` when the worker process exits."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from beam_spark_executor.spark import python_daemon
@@ -188,7 +188,7 @@ def test_workers_are_killed_before_server_if_memory_runs_out(
 
 
 def daemon_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Gives the daemon's process id."""
+    """Returns the process ID of the daemon."""
     for _ in batches:
         pass
     yield pa.RecordBatch.from_arrays([pa.array([os.getppid()], pa.int32())], ["pid"])

@@ -1,4 +1,4 @@
-"""Sections on a real Spark: rows go through its shuffle, and what goes wrong ends them at once."""
+"""Tests of sections on a real Spark: rows go through the Spark shuffle, and failures end a section immediately."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_section_rows_go_through_shuffle(start: Any, tmp_path: Path, spark: Runn
 
 
 def shuffle_files(spark: RunningSpark, shuffles: Collection[int]) -> set[str]:
-    """Returns the names of the files that Spark holds for these shuffles."""
+    """Returns the names of the shuffle files of these shuffles."""
     jvm = spark.context._jvm
     assert jvm is not None
     temporary = Path(jvm.java.lang.System.getProperty("java.io.tmpdir"))
@@ -163,7 +163,7 @@ def test_cancelled_section_ends_at_once_with_reason_of_spark(
     thread.start()
     deadline = time.monotonic() + SECONDS
     while thread.is_alive() and time.monotonic() < deadline:
-        # Again and again: at first there is nothing to cancel.
+        # Cancel repeatedly, because at first Spark has no job that could be cancelled.
         spark.context.cancelJobGroup(f"beam-{JOB}")
         thread.join(0.5)
     assert not thread.is_alive()

@@ -62,7 +62,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """A folder short enough for Unix sockets, unlike ``tmp_path``."""
+    """Returns a folder with a path short enough for Unix sockets, unlike ``tmp_path``."""
     with tempfile.TemporaryDirectory(prefix="t") as folder:
         yield Path(folder)
 
@@ -138,7 +138,7 @@ def test_starting_java_is_started_once_and_ends_while_suspended(
 def test_kill_by_signal_during_kill_does_not_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # With Java PySpark's way to it goes, which other tests still need.
+    # Killing Java also removes PySpark's gateway, which other tests still need.
     monkeypatch.setattr(SparkContext, "_gateway", SparkContext._gateway)
     monkeypatch.setattr(SparkContext, "_jvm", SparkContext._jvm)
     session = RunningSpark(SparkSettings())
@@ -149,7 +149,7 @@ def test_kill_by_signal_during_kill_does_not_wait(
             nonlocal kills
             kills += 1
             if kills == 1:
-                session.kill()  # as the handler of a signal does, in the middle of it
+                session.kill()  # as a signal handler does during the first kill
 
     session._java = Java()  # type: ignore[assignment]
     killing = threading.Thread(target=session.kill, daemon=True)

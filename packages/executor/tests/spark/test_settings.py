@@ -112,7 +112,7 @@ GB = 1 << 30
 def test_executor_python_gets_memory_outside_heap(
     stated: dict[str, str], memory: int | None
 ) -> None:
-    """YARN ends executors that take more, where no control group tells them so."""
+    """YARN kills executors that use more memory, if no control group limits them."""
     conf = chosen_conf({"spark.master": "spark://one:7077", **stated}, SparkSettings(), FOLDER)
     found = conf.get("spark.executorEnv.BEAM_RUNNER_MEMORY")
     assert found == (None if memory is None else str(memory))

@@ -1,4 +1,4 @@
-"""Sections as Spark jobs on threads of their own: whatever becomes of them is told, and how far they are."""
+"""Tests of sections as Spark jobs in separate threads: their results and their progress are reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _threads_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Runner:
-    """Runs sections as it is told to, and knows what it was made with."""
+    """A section runner with a given result, which records its arguments."""
 
     made: tuple[Any, ...] = ()
 
@@ -54,7 +54,7 @@ Jobs = Callable[[Callable[[RunBundle, str], SectionEnd]], tuple[SparkJobs, Mock]
 
 @pytest.fixture
 def jobs_with(monkeypatch: pytest.MonkeyPatch) -> Jobs:
-    """Makes the Spark jobs of a job whose sections run like that, and its pools."""
+    """Returns the Spark jobs of a job whose sections call this function, and the worker pools."""
 
     def make(run: Callable[[RunBundle, str], SectionEnd]) -> tuple[SparkJobs, Mock]:
         monkeypatch.setattr(Runner, "made", ())

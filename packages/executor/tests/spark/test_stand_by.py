@@ -1,4 +1,4 @@
-"""The task that stands by: waits, gets a lane once and for all, or is sent away."""
+"""Tests of the standby task: it waits, gets exactly one lane, or is dismissed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_dismissed_standby_task_exits(one: StandBy) -> None:
 
 @attrs.define(eq=False)
 class FakeJob:
-    """A job as the channel sees it."""
+    """A job from the view of the channel."""
 
     folder: Path
     links: queue.SimpleQueue[WorkerLink] = attrs.field(factory=queue.SimpleQueue)
@@ -109,7 +109,7 @@ class FakeJob:
 
 @attrs.frozen
 class OnSpark:
-    """Tasks that stand by for one job on a Spark session."""
+    """Standby tasks of one job on a Spark session."""
 
     job: FakeJob
     stand_bys: StandBys
@@ -131,7 +131,7 @@ def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterato
 
 
 def wait_for_tasks(spark: RunningSpark, number: int) -> None:
-    """Waits until Spark runs so many jobs, of one task each."""
+    """Waits until Spark runs `count` jobs with one task each."""
     tracker = spark.context.statusTracker()
     wait_until(lambda: len(tracker.getActiveJobsIds()) == number, SECONDS)
 
@@ -178,7 +178,7 @@ def test_standby_task_ends_at_server_shutdown(spark: RunningSpark, on_spark: OnS
 def test_standby_task_is_not_started_after_spark_exit(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """PySpark asks Java, and raises, where a thread is started."""
+    """PySpark calls Java when it starts a thread, and raises an error."""
 
     def no_thread(*_: Any) -> None:
         raise ConnectionRefusedError(111, "Connection refused")

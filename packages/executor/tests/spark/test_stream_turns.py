@@ -1,4 +1,4 @@
-"""A stream in turns: each goes on where a committed one has stopped, and gives the same again if it is not committed."""
+"""Tests of micro-batches: each resumes at the last committed position, and an uncommitted micro-batch is repeated."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NOW = 1_800_000_000_000
 
 @attrs.define
 class Stream:
-    """A stream of a job, as the scheduler would have its turns taken."""
+    """A stream of a job, with its micro-batches in the order of the scheduler."""
 
     session: SparkSession
     pools: WorkerPools
@@ -60,7 +60,7 @@ class Stream:
     bundles: TableBundles | None = None
 
     def arrives(self, name: str, *ids: int, seconds: Callable[[int], int | None] = int) -> None:
-        """A file with rows at as many seconds as their number, or at others."""
+        """Writes a file with rows at timestamps equal to their numbers in seconds, or at other timestamps."""
         lines = []
         for number in ids:
             second = seconds(number)
@@ -71,7 +71,7 @@ class Stream:
         waiting.rename(self.folder / name)
 
     def attempt(self, attempt: int = 1, *, truncate: bool = False) -> BundleReply | BundleBroke:
-        """What becomes of an attempt at the next turn, in a thread of its own as in a server."""
+        """Returns the result of an attempt at the next micro-batch, in a separate thread as in a server."""
         self.turns += attempt == 1
         number = self.turns
         if self.left is None:
@@ -93,21 +93,21 @@ class Stream:
         return decode_message(encode_message(reply))  # type: ignore[return-value]
 
     def turn(self, attempt: int = 1) -> BundleDone:
-        """A turn that is committed."""
+        """Runs and commits a micro-batch."""
         reply = self.attempt(attempt)
         assert isinstance(reply, BundleReply), reply
         (self.left,) = reply.done.residuals
         return reply.done
 
     def ids(self, done: BundleDone) -> list[int]:
-        """Those of the rows that were read."""
+        """Returns the IDs of the rows that were read."""
         inputs = [Input(output.data) for output in done.outputs]
         elements = elements_of(FileCache.open(self.data.store), inputs)
         return [row["id"] for each in elements for row in from_bytes(each).to_pylist()]
 
     @property
     def position(self) -> Position:
-        """The last one that was committed."""
+        """Returns the last committed position."""
         assert self.left is not None
         (element,) = elements_of(FileCache.open(self.data.store), [Input(self.left.data)])
         return Position.from_bytes(element)
@@ -144,7 +144,7 @@ def test_micro_batch_resumes_at_position_of_last_micro_batch(stream: Stream) -> 
     stream.arrives("two", 3)
     done = stream.turn()
     assert sorted(stream.ids(done)) == [1, 2]
-    # There is more: no need to wait.
+    # More files exist, so the next micro-batch needn't wait.
     assert stream.left is not None and stream.left.delay == 0
     assert stream.ids(stream.turn()) == [3]
     assert stream.left.delay == 1_000
@@ -161,7 +161,7 @@ def test_micro_batch_repeated_reads_same_rows(stream: Stream) -> None:
     stream.turn()
     lost = stream.attempt()
     assert isinstance(lost, BundleReply)
-    # Whatever has come since then.
+    # The repeated attempt ignores files that arrived since then.
     stream.arrives("later", 7)
     again = stream.turn(attempt=2)
     assert stream.ids(again) == stream.ids(lost.done) != []
@@ -175,7 +175,8 @@ def test_long_stream_reads_each_file_once_with_short_position(stream: Stream) ->
         stream.arrives(f"file {number:02}", number)
         found += stream.ids(stream.turn())
     assert found == list(range(24))
-    # Of Spark's log of files what goes on from the last compaction, and two of each other log.
+    # The position keeps the file log from the last compaction on, and two entries of each other
+    # log.
     assert len(stream.position.files) < 18
 
 
@@ -258,7 +259,7 @@ def test_drain_removes_stream_files(stream: Stream) -> None:
 
 
 def test_micro_batch_ends_with_its_job(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark may have nothing running that could be cancelled."""
+    """Spark may have no running job that could be cancelled."""
     stream.arrives("one", 1)
 
     def write(*_: Any) -> Written:

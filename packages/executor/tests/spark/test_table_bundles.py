@@ -105,7 +105,7 @@ def test_table_query_that_calls_java_is_refused(
     assert isinstance(reply, BundleBroke) and reply.failure is not None
     java: Any = spark.context._jvm
     assert java.java.lang.System.getProperty("beam.test.called") is None
-    # The session of a program that has one is as it was.
+    # The session of the program is unchanged.
     assert spark.session.sql("SELECT reflect('java.lang.Math', 'abs', -3)").first() is not None
 
 
@@ -157,7 +157,7 @@ def test_interrupted_publication_is_repeated(job: TableJob, tmp_path: Path, mode
     staged = job.done(urns.STAGE, to.to_payload(), job.given(ROWS.slice(1, 1), ROWS.slice(2)))
     job.done(urns.PUBLISH, to.to_payload(), staged)
     before = written(tmp_path / "out")
-    # Nobody had heard of it.
+    # No server received the reply.
     job.done(urns.PUBLISH, to.to_payload(), staged, attempt=2)
     assert written(tmp_path / "out") == before
     assert [row["id"] for row in before] == ([1, 2, 3] if mode == "append" else [2, 3])
