@@ -1,4 +1,4 @@
-"""The page of a bundle shows what the journal says about the bundle, and escapes it."""
+"""Tests that the page of a bundle shows the journal entries of the bundle, and escapes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``beam-runner-web`` as its user starts it."""
+"""Tests of the command ``beam-runner-web``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .conftest import Server
 
 @contextmanager
 def running(server: Server, *flags: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process, and the address that it prints."""
+    """Starts the process, and returns it with the printed address."""
     command = [sys.executable, "-m", "beam_runner_web.cli", "--job-endpoint", server.address]
     with subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, text=True) as process:
         try:

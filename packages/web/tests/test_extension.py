@@ -41,7 +41,7 @@ def configure(extension: WebExtension, *flags: str) -> None:
 
 
 def start(extension: WebExtension, door: Door) -> str:
-    """The address of the pages."""
+    """Starts the extension, and returns the address of the pages."""
     return extension.start(door).partition("http://")[2].partition("/")[0]
 
 

@@ -1,4 +1,7 @@
-"""Beam's own job server, and Prism where it is found: what only the Job API tells is shown, and what it does not tell is left out."""
+"""Tests with Beam's own job server, and with Prism if it is installed.
+
+Pages show the data of the Job API, and omit everything else.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ GO = threading.Event()
 
 
 class Tell(beam.DoFn):
-    """Counts, and waits for the test."""
+    """A DoFn that counts elements, and waits for the test."""
 
     def process(self, word: str) -> Iterator[str]:
         Metrics.counter("mine", "words").inc()

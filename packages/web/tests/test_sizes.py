@@ -1,4 +1,4 @@
-"""Large jobs: 2,000 steps in 700 stages, 50 jobs, 10,000 lines of log. A page stays small and quick."""
+"""Tests of large jobs: 2,000 steps in 700 stages, 50 jobs, 10,000 log lines. Pages stay small and fast."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEPS = 2_000
 STAGES = 700
 LINES = 10_000
 LONGEST_PAGE = 400_000
-# Of a quiet machine it is to be 0.3 s at most; those of CI are slower, and not quiet.
+# The goal is at most 0.3 s on an idle machine. CI machines are slower and busy.
 MOST_CPU_SECONDS = 1.2
 
 

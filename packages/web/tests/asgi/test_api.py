@@ -1,4 +1,4 @@
-"""What scripts are told: JSON, Prometheus, and whether the job server answers."""
+"""Tests of the API for scripts: JSON, Prometheus, and health probes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages in a real Chromium. Skipped where Playwright or Chromium is not there; `nox -s browser` wants both."""
+"""Tests of the pages in a real Chromium, skipped without Playwright or Chromium. `nox -s browser` requires both."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def open_page(chromium: Any, url: str) -> Iterator[Open]:
-    """Opens a page of the server; fails at the end if it said or asked what it must not."""
+    """Opens a page of the server. Fails at the end if the page logged an error or requested a forbidden address."""
     contexts, wrongs = [], []
 
     def open_(path: str, **options: Any) -> Any:
@@ -106,7 +106,7 @@ def open_page(chromium: Any, url: str) -> Iterator[Open]:
 
 
 def figures(job: Any) -> None:
-    """Metrics as a running job has them."""
+    """Returns metrics of a running job."""
     job.given = JobMetrics(
         (
             count("files", 3),
@@ -159,7 +159,7 @@ def test_failed_job_leads_to_user_line_in_one_click(server: Server, open_page: O
     job = server.submit()
     job.reporter.state(JobState.FAILED, TRACE)
     page = open_page(f"/jobs/{job.id}")
-    # The way to the step that failed is open, and the step is red.
+    # The ancestors of the failed step are open, and the step is red.
     page.locator(".node.failed", has_text="Lines").wait_for()
     page.locator("#live_causes a", has_text="words.py:12 in look_up").click()
     page.locator(".frames .first", has_text="return {'a': 1}[word]").wait_for()
@@ -309,7 +309,7 @@ def test_keyboard_reaches_step_and_returns(server: Server, open_page: Open) -> N
     figures(job)
     page = open_page("/")
     page.keyboard.press("Tab")
-    page.keyboard.press("Enter")  # to the content
+    page.keyboard.press("Enter")  # skips to the content
     for _ in range(12):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.textContent") == "words":
@@ -360,7 +360,7 @@ def test_theme_is_remembered(server: Server, open_page: Open) -> None:
 
 
 def large(composites: int, parts: int) -> Any:
-    """A chain of composites, in each of which steps read from one another, and from the first one."""
+    """Adds a chain of composites, in which each step reads the previous step and the first step."""
     pipeline = word_count()
     for outer in range(composites):
         keys = [f"s{outer}-{inner}" for inner in range(parts)]

@@ -60,7 +60,7 @@ def test_stuck_bundle_cause_names_source_line(web: TestClient, job: Any) -> None
         " (process 47 on node): time.sleep(20)"
     )
     assert eventually(lambda: wanted in [text for _, text in causes(web, job)])
-    # What others wait for comes before those that wait.
+    # Steps that block other steps come before the waiting steps.
     assert [text.partition(" ")[0] for _, text in causes(web, job)][:2] == ["Count", "Write"]
 
 
@@ -76,7 +76,7 @@ def test_stage_without_step_times_blames_no_step(web: TestClient, job: Any) -> N
     one = attrs.evolve(bundle(7, 23.0, 21.5), steps=inside)
     job.runs = Execution((one,))
     assert eventually(lambda: causes(web, job)[0][1].startswith("Read, Count or Write has worked"))
-    # What a process told before it fell silent is not of this bundle's.
+    # A report from before the silence of the process doesn't concern this bundle.
     job.given = JobMetrics((wall("Count", 5_000),))
     assert eventually(lambda: causes(web, job)[0][1].startswith("Count has worked on one bundle"))
     silent = Wait(WaitKind.PROCESS, "s", inside, host="node", pid=47, seconds=20.0)
@@ -171,7 +171,7 @@ def test_backlog_is_reported_only_for_first_step_of_stage(web: TestClient, job: 
     job.given = JobMetrics((count("lines", 5), wall("Count", 5), *_fused("backlog_bytes", 393_000)))
     page = web.get(f"/jobs/{job.id}").text
     assert page.count("393 KB waiting") == 1
-    # A batch job has no event time that anybody would follow.
+    # The event time of a batch job is irrelevant to users.
     assert "Watermark" not in page
 
 
@@ -230,7 +230,7 @@ def test_slow_bundle_of_groups_suggests_large_key(server: Server, web: TestClien
         found = [text for weight, text in causes(web, job) if weight == "WARN"]
         assert found[0].startswith("Count has worked on one bundle for 40 s, where one takes 0.1 s")
         assert ("a key with far more values" in found[0]) == told
-        # One group is one element: its bundle comes no further while it is processed.
+        # A group is one element: its bundle makes no progress while the group is processed.
         job = server.submit(pipeline)
         job.runs = Execution((bundle(7, 40.0, 40.0),))
         job.given = JobMetrics((stage("s", "Count", "open_bundles", 1), bundle_msecs(20, 2_000)))
@@ -245,7 +245,7 @@ def test_slow_bundle_of_groups_suggests_large_key(server: Server, web: TestClien
     ("elements", "wall_msecs", "told"),
     [
         (600, 2_500, True),
-        # Bundles of many elements, and those in which the user's code takes the time.
+        # These bundles have many elements, or spend their time in user code.
         (60_000, 2_500, False),
         (600, 9_000, False),
     ],
@@ -260,7 +260,7 @@ def test_very_small_bundles_are_reported(
 ) -> None:
     monkeypatch.setattr(Snapshot, "seconds", property(lambda snapshot: 20.0))
     job = server.submit()
-    # As with a source: one element comes to the step with which the stage begins.
+    # As in a stage with a source: one element reaches the first step of the stage.
     job.given = JobMetrics(
         (
             stage("s", "Read/Lines + Count", "bundles_committed", 500),

@@ -1,4 +1,4 @@
-"""What is said of event time: by stages of a stream with one source."""
+"""Tests of the sentences about event time, for stages of a stream with one source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ UNBOUNDED = runner_api.IsBounded.UNBOUNDED
 
 
 def tree(*, unbounded: bool = True, lifted: bool = False) -> StepTree:
-    """Start, Topic (an unbounded source), Parse, Count (a grouping, or a combine that ends in the stage of Write), Write."""
+    """Returns a graph: Start, Topic (an unbounded source), Parse, Count (a grouping, or a combine that
+    ends in the stage of Write), Write.
+    """
     pipeline = runner_api.Pipeline(root_transform_ids=["r"])
     add_step(pipeline, "i", "Start", writes={"out": "start"})
     add_step(pipeline, "t", "Topic", reads={"in": "start"}, writes={"out": "messages"})
@@ -49,9 +51,10 @@ def tree(*, unbounded: bool = True, lifted: bool = False) -> StepTree:
 def source(
     behind: float | None, worked: int = 0, read: int = MAX_TIMESTAMP, **more: int
 ) -> JobMetrics:
-    """The stage of the source with its watermark so many seconds before NOW; None for no event time at all.
+    """Returns metrics of the source stage with a watermark `behind` seconds before NOW, or without
+    event time for None.
 
-    `read` is the watermark of what the source reads.
+    `read` is the watermark of the source's input.
     """
     mark = -MAX_TIMESTAMP if behind is None else int((NOW - behind) * 1000)
     given = {"input_watermark": read, "output_watermark": mark, **more}
@@ -63,7 +66,10 @@ def source(
 def sentences(
     *past: tuple[float, JobMetrics], unbounded: bool = True, lifted: bool = False
 ) -> list[str]:
-    """The sentences of a job that has run for ten minutes, from what was seen so many seconds ago, the present last."""
+    """Returns the sentences of a job that has run for ten minutes.
+
+    Each observation has its age in seconds. The current observation is the last.
+    """
     steps = tree(unbounded=unbounded, lifted=lifted)
     samples = tuple(Sample(NOW - ago, figures_of(given, steps)) for ago, given in past)
     running = JobInfo("words", "words", JobState.RUNNING)
@@ -135,7 +141,11 @@ def test_slow_step_with_waiting_input_is_reported() -> None:
 
 def test_step_after_two_sources_is_not_blamed_for_idle_source() -> None:
     marks = {"t": 1_200, "u": 2, "w": 1_200}
-    names = {"t": "Topic + Parse", "u": "Parse", "w": "Write"}  # Parse joins them, in both stages
+    names = {
+        "t": "Topic + Parse",
+        "u": "Parse",
+        "w": "Write",
+    }  # Parse joins both sources, in both stages
     given = [
         stage(key, names[key], field, int((NOW - behind) * 1000))
         for key, behind in marks.items()
@@ -152,7 +162,7 @@ def test_event_time_of_bounded_data_is_not_reported() -> None:
 
 
 def grouped(*more: MetricCell, name: str = "Write") -> JobMetrics:
-    """The stage of Write, with its watermark a second before NOW."""
+    """Returns metrics of the stage of Write, with a watermark one second before NOW."""
     mark = int((NOW - 1) * 1000)
     given = {"input_watermark": mark, "output_watermark": mark}
     return JobMetrics((*(stage("w", name, *one) for one in given.items()), *more))

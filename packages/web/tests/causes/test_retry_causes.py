@@ -1,4 +1,4 @@
-"""What is said of bundles that failed and run again, and of neighbours that are away."""
+"""Tests of the sentences about retried bundles and unavailable neighbours."""
 
 from __future__ import annotations
 

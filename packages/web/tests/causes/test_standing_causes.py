@@ -1,4 +1,6 @@
-"""What is said of a job in which nothing is committed: it stands, is drained, has lost a process, or waits for one to start."""
+"""Tests of the sentences about a job without commits: stalled, draining, with a lost process, or
+waiting for a start.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from beam_runner_web.html.job_list import lines_of
 
 
 class Client:
-    """A server without times."""
+    """A client of a server without job times."""
 
     def __init__(self, *ids: str) -> None:
         self.ids = ids
@@ -41,7 +41,7 @@ def test_jobs_are_listed_in_order_of_submission(
 
 
 class KeepingClient(Client):
-    """A server that keeps the state of one job."""
+    """A client of a server that retains the state of one job."""
 
     def job_times(self) -> Any:
         return (JobTimes("kept", 1.0, 2.0, 3.0, kept_until=99.0), JobTimes("gone", 1.0, 2.0, 3.0))

@@ -38,7 +38,7 @@ HOSTILE = (
 
 
 class Dangers(HTMLParser):
-    """What in a page could run, or load from elsewhere."""
+    """A parser that collects scripts and external resources of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ def test_report_draws_graph_without_script(server: Server, web: TestClient) -> N
     page = web.get(f"/jobs/{job.id}/report.html").text
     assert "<script" not in page
     drawn = page[page.index("<svg") : page.index("</svg>")]
-    # The step that failed is seen, and so are those beside it, in what they are parts of.
+    # The failed step and its siblings are visible in their composite.
     assert len(re.findall('<g class="node ', drawn)) == 5
     assert re.search(r'<g class="node failed">\s*<title>Read/Lines', drawn)
     assert re.search(r'<g class="node failed open">\s*<title>Read\n', drawn)

@@ -47,7 +47,7 @@ def test_failed_job_shows_only_failing_step_as_failed() -> None:
 
 
 def test_step_without_stage_has_state_of_its_readers() -> None:
-    # As a grouping between two stages, or an impulse.
+    # For example, a grouping between two stages, or an impulse.
     found = states(StageFigures("a", "", ("t3",), open_bundles=1))
     assert (found["t1"], found["t2"], found["t0"], found["t3"]) == ("running",) * 4
     done = StageFigures("b", "", ("t4",), output_watermark=END)
