@@ -1,4 +1,4 @@
-"""Processing time goes on, whatever becomes of the wall clock."""
+"""Tests that processing time advances independently of the wall clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOUR = 3_600_000
 
 
 class Clocks:
-    """The machine's: one that somebody sets, and one that nobody can."""
+    """The clocks of the machine: a wall clock that can be set, and a monotonic clock."""
 
     def __init__(self) -> None:
         self.wall = 1_700_000_000_000

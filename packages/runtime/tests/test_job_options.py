@@ -1,4 +1,6 @@
-"""Options of a job: sent by Beam's SDK because the server describes them, read, and refused."""
+"""Tests of job options: Beam's SDK sends them because the server describes them, and the server parses
+or refuses them.
+"""
 
 from __future__ import annotations
 

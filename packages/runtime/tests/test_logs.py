@@ -63,7 +63,7 @@ def test_text_log_lines_are_formatted(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_py4j_log_line_of_raised_error_is_hidden(capsys: pytest.CaptureFixture[str]) -> None:
-    """As it is when Java ends while it is asked: seen once in a server that was stopped while it started."""
+    """Java can exit during a call. This was seen once in a server that was stopped during its start."""
     logs.configure("info", "text")
     client = GatewayClient()
     client.deque.append(_GoneConnection())
@@ -130,7 +130,7 @@ def test_logged_text_is_one_printable_line(text: str) -> None:
 
 
 class _GoneConnection:
-    """A connection to a Java process that has ended."""
+    """A connection to a Java process that has exited."""
 
     def send_command(self, command: str) -> str:
         raise Py4JNetworkError("Answer from Java side is empty", when=proto.ERROR_ON_RECEIVE)

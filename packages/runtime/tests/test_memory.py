@@ -1,4 +1,4 @@
-"""The memory that may be used is what the machine has, or what a control group allows."""
+"""Tests that the memory limit is the machine's memory, or the limit of a control group."""
 
 from __future__ import annotations
 

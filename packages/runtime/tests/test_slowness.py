@@ -1,4 +1,4 @@
-"""How crowded a machine is, by what the system tells of this process's threads."""
+"""Tests of the load of a machine, measured by the system's data about this process's threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of numbers is the record's: each with its value and what it is about."""
+"""Tests that the page of tuning numbers lists each number with its value and its description."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "scheduling-constants.
 
 
 def shown(name: str, value: float) -> str:
-    """A number with its unit."""
+    """Returns a number with its unit."""
     if name.endswith("_bytes"):
         return f"{value / 1024:g} KiB" if value < 1 << 20 else f"{value / (1 << 20):g} MiB"
     unit = " ms" if name.endswith("_ms") else " s" if name.endswith("_seconds") else ""

@@ -1,4 +1,4 @@
-"""How many bundles a process has begun, as it tells the server."""
+"""Tests of the number of started bundles that a process reports to the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bundle in its process: what it reads, what it answers, and what it leaves behind when it fails."""
+"""Tests of a bundle in its process: its input, its reply, and its files after a failure."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_failed_bundle_leaves_no_file(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
 def test_full_disk_is_external_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where giving the file up fails as well: `run` never raises."""
+    """Deleting the output file fails as well, and `run` still raises no error."""
     monkeypatch.setattr(written, "INLINE_BYTES", -1)
     (tmp_path / f"{NAME}-0.arrow").symlink_to("/dev/full")
     reply = start(tmp_path, FakeHarness(both, KINDS), elements("x", b"a" * 100_000)).run()
@@ -295,7 +295,7 @@ def test_split_without_residual_is_no_split(tmp_path: Path, split: BundleSplit |
 
 
 def everything(*replies: SplitReply) -> list[bytes]:
-    """What the bundle keeps after the last split, and what all of them gave away."""
+    """Returns the remaining input after the last split, and the input that all splits gave away."""
     given = [residual.data for reply in replies for residual in reply.done.residuals]
     kept = [one.data for one in replies[-1].done.primary]
     inputs = map(Input, [*kept, *given])
@@ -337,7 +337,7 @@ def test_residual_input_is_not_split_off_twice(
 
 
 def test_sdk_lost_during_split_is_reported_by_bundle(tmp_path: Path) -> None:
-    """The thread that asks for splits must live on: it also tears down."""
+    """The thread that requests splits must survive, because it also tears down."""
 
     @attrs.define(eq=False)
     class Lost(FakeHarness):

@@ -1,4 +1,4 @@
-"""What bundles notice that check the times of data: each check has a case that it refuses."""
+"""Tests of bundles that check timestamps of data. Each check has a refused case."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIXED = WindowingStrategy(window_fn=FixedWindows(10))
 
 
 class Kept:
-    """A port that keeps what it is given."""
+    """A port that stores its chunks."""
 
     def __init__(self) -> None:
         self.chunks: list[OutputChunk] = []
@@ -41,7 +41,7 @@ class Kept:
 
 
 def elements(told: int | None, *rows: tuple[int, bytes]) -> ElementChunk:
-    """A chunk of elements at these times in these windows, which tells the earliest as it likes."""
+    """Returns a chunk of elements at these timestamps in these windows, with a given earliest timestamp."""
     parts = [encode_header(time, window, PANE) + b"x" for time, window in rows]
     ends = [sum(map(len, parts[: n + 1])) for n in range(len(parts))]
     return ElementChunk(len(rows), b"".join(parts), ends, told)

@@ -1,4 +1,4 @@
-"""Which primaries of an element in several windows are restrictions that were not cut."""
+"""Tests which primaries of an element in several windows are restrictions without a split."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS = FolderData(Path("no such folder")).rows
 
 
 def encoded(value: bytes, *windows: int) -> bytes:
-    """A value in the windows of a second that begin then."""
+    """Returns an encoded value in windows of one second with these start times."""
     known = [IntervalWindow(start, start + 1) for start in windows]
     return bytes(CODER.encode_nested(WindowedValue(value, 0, known)))
 

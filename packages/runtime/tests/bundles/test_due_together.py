@@ -1,4 +1,4 @@
-"""What is due for many keys and windows: together, but one thing after the other for each of them."""
+"""Tests of timers due for many keys and windows: they fire together, but in sequence for each key and window."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ SESSIONS = WindowingStrategy(
     Sessions(10), window_coder=WindowCoder.INTERVAL, merge_status=MergeStatus.NEEDS_MERGE
 )
 Change = tuple[int, int | None, str]
-"""What the timer of some number does: sets the one of another number to a time, or clears it; its family."""
+"""Effect of a timer: the number of the changed timer, its new timestamp or None to clear it, and its family."""
 
 
 class Changing(UserCode):
-    """Sets timers by their tags. Some of them change others, once for each key and window.
+    """A DoFn that sets timers by their tags. Some timers change other timers, once for each key and
+    window.
 
-    As over the Fn API, the host learns of it when all that it has given was processed.
+    As over the Fn API, the host learns about changes after the SDK has processed all of its input.
 
     Attributes:
-        fired: the tags of the timers that fired, in their order, by key and window.
+        fired: tags of the fired timers in order, by key and window.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a reply names is on the disk before anybody hears of it: a power cut takes only what was not committed."""
+"""Tests that the files of a reply are on the disk before the reply is sent: a power cut loses only uncommitted data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from beam_runner_runtime.channel.wire import decode_message, encode_message
 
 
 class Disk:
-    """What of a folder has reached the disk: contents, and names in folders, that were synced."""
+    """The synced part of a folder: file contents and directory entries."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class Disk:
             self.contents[path.stat().st_ino] = path.read_bytes()
 
     def after_a_power_cut(self, place: Path) -> Path:
-        """What the next server finds."""
+        """Copies the files that the next server finds."""
         for name, inode in self.names.items():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_bytes(self.contents.get(inode, b""))
@@ -75,7 +75,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 def reply_of(folder: Path, name: str, state: tuple[Any, ...] = ()) -> BundleReply:
-    """A bundle that wrote a file of rows and some state."""
+    """Returns the reply of a bundle that wrote a row file and state."""
     output = WrittenBuffer(buffer("b", BufferKind.STORED), 1, folder, name)
     row_port(BufferKind.SIDE_MULTIMAP, 1, 0, output.write).write(keyed_chunk([b"a" * 100_000]))
     cell = CellId("s", name.encode(), b"")
@@ -158,7 +158,7 @@ _ORDER = RunBundle(bundle=None, name="1-1-1")  # type: ignore[arg-type]
 
 
 class Away(FileCache):
-    """Keeps nothing until these errors have been raised, one after the other."""
+    """A store that raises these errors in order before it stores files."""
 
     def __init__(self, folder: Path, *errors: Exception) -> None:
         super().__init__(folder)

@@ -1,4 +1,4 @@
-"""The record of a failed attempt says whose fault it is, by the type of the error alone."""
+"""Tests that the record of a failed attempt classifies the failure by the type of the error."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_file_missing_from_existing_folder_is_permanent_failure(
     for folder in (
         jobs,
         jobs / "job",
-    ):  # The job's folder is removed, or is there without the file.
+    ):  # the job's folder is missing, or exists without the file
         with pytest.raises(FileError, match="is missing") as missing:
             read(folder)
         assert kind_of(missing.value) is FailureKind.PERMANENT

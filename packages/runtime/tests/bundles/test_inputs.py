@@ -1,4 +1,4 @@
-"""The input of a bundle: slices of rows, and what is left of them when the bundle is split."""
+"""Tests of the input of a bundle: slices of rows, and the remaining input after a split."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def value(number: int) -> bytes:
 
 
 def inputs_of(shapes: Sequence[tuple[Sequence[int], int, int]]) -> list[Input]:
-    """Inputs of rows of these sizes, each cut by so many elements at both ends."""
+    """Returns inputs of rows of these sizes, each shortened by some elements at both ends."""
     inputs = []
     number = 0
     for name, (rows, head, tail) in enumerate(shapes):
@@ -102,7 +102,7 @@ def test_input_rows_are_read_from_files(tmp_path: Path) -> None:
 
 @st.composite
 def splits(draw: st.DrawFn) -> tuple[list[Input], BundleSplit]:
-    """Inputs and a split of them, between two elements or within one."""
+    """Draws inputs and a split between two elements or inside an element."""
     inputs = inputs_of(draw(shapes))
     count = count_of(inputs)
     within = draw(st.booleans())
@@ -136,7 +136,7 @@ def test_split_inputs_partition_elements(case: tuple[list[Input], BundleSplit]) 
 
 @given(splits())
 def test_untouched_inputs_stay_unchanged_after_split(case: tuple[list[Input], BundleSplit]) -> None:
-    """The scheduler knows data again that is handed back, and releases it once."""
+    """The scheduler recognizes returned data, and releases it once."""
     inputs, split = case
     kept, given_away = split_inputs(inputs, split, "name")
     start = 0
@@ -242,7 +242,9 @@ def test_residual_timestamp_equals_timestamp_of_its_element(timestamp: int) -> N
 
 
 def test_residual_after_window_end_holds_watermark_until_window_end() -> None:
-    """As the whole restriction did before: else its outputs would be late in their window."""
+    """The residual holds the watermark as the complete restriction did. Otherwise its output would be
+    late in its window.
+    """
     coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
     element = coder.encode_nested(WindowedValue(b"x", 0.012, [beam_window.IntervalWindow(0, 0.01)]))
     windows = InputWindows(WindowCoder.INTERVAL)

@@ -1,4 +1,4 @@
-"""A bundle of several small shards: it groups all of them, and gives whole ones away."""
+"""Tests of a bundle with several small shards: it groups all shards, and gives away complete shards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAN = plan_of(
 
 
 def pairs(folder: Path, shard: int, name: str, *values: bytes) -> Data:
-    """Data of a shard: of each value the first byte is its key."""
+    """Returns data of a shard. The first byte of each value is its key."""
     output = WrittenBuffer(PLAN.buffers["pairs"], 1, folder, name)
     row_port(BufferKind.GROUPED, 1, 0, output.write).write(keyed_chunk(values))
     (out,) = output.close()
@@ -81,7 +81,7 @@ def test_joint_shards_not_yet_started_are_given_away(tmp_path: Path) -> None:
 
 
 def test_joint_shards_above_memory_limit_are_not_split(tmp_path: Path) -> None:
-    """They are dealt by key into files, all together."""
+    """All shards together are partitioned by key into files."""
     one = pairs(tmp_path, 0, "x", *[b"%d" % number for number in range(10, 60)])
     two = pairs(tmp_path, 1, "y", *[b"%d" % number for number in range(60, 99)])
     harness = grouping([BundleSplit(0, 1)])

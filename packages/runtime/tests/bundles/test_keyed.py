@@ -1,4 +1,4 @@
-"""Grouping pane by pane: what a bundle leaves in a shard is what the next bundle of the shard finds."""
+"""Tests of grouping by pane: a bundle reads the state that the previous bundle of its shard wrote."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def bundle(
     until: int = MIN_TIMESTAMP,
     runs: Iterable[Iterable[pa.RecordBatch]] = (),
 ) -> tuple[list[tuple[bytes, bytes, bytes, int]], Any, tuple[Segment, ...]]:
-    """Its panes as key, window, values and time; the shard's summary; its state from then on."""
+    """Returns the panes as key, window, values and timestamp, the shard's summary, and the shard's new state."""
     order = RunBundle(
         bundle_of(shard=0, input_watermark=MIN_TIMESTAMP, end_watermark=until), name, state
     )
@@ -121,7 +121,7 @@ def test_keyed_rows_with_different_windows_are_grouped(tmp_path: Path) -> None:
 
 
 class Asked(SessionMerger):
-    """Merges as sessions do, and knows which windows it was asked about."""
+    """A merger for session windows, which records the windows of its requests."""
 
     def __init__(self) -> None:
         self.windows: set[Any] = set()

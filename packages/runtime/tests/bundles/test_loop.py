@@ -1,4 +1,4 @@
-"""The loop inside a task: what it hands back is what lanes would have done, wherever it is left."""
+"""Tests of the loop inside a task: its results equal the results of lanes, for any point at which it is left."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Leave = Callable[[TaskLoop, RunBundle], None]
 
 
 def leave_after(number: int) -> Leave:
-    """Leaves the loop when its bundle of this number is processed, but not heard of by the loop."""
+    """Leaves the loop after the bundle with this number is processed, but before the loop learns about it."""
     left = [number]
 
     def leave(loop: TaskLoop, order: RunBundle) -> None:
@@ -76,7 +76,7 @@ def leave_after(number: int) -> Leave:
 
 
 BUNDLES = 8
-"""More than there are in the job."""
+"""Upper limit of the number of bundles in the job."""
 
 
 @pytest.mark.parametrize("report_ms", [0, TUNING.loop_report_ms])
@@ -84,8 +84,8 @@ BUNDLES = 8
 def test_loop_left_as_bundle_ends_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, report_ms: int
 ) -> None:
-    """That bundle is one of the lane's: what it did to its shard is told by it, and by it alone."""
-    # On a busy machine bundles take longer, and are to stay in the loop.
+    """The bundle belongs to the lane: its reply alone reports the changes of its shard."""
+    # On a busy machine bundles take longer, and must still stay in the loop.
     patient = dict.fromkeys(("loop_parallel_ms", "loop_bundle_ms", "loop_source_ms"), 60_000)
     tune(monkeypatch, loop_report_ms=report_ms, **patient)
     rig, worker, order = rig_in_loop(tmp_path)
@@ -111,7 +111,7 @@ def test_loop_left_as_bundle_ends_is_committed(
 
 @pytest.mark.parametrize("number", range(BUNDLES))
 def test_process_lost_after_its_loop_was_left_loses_no_result(tmp_path: Path, number: int) -> None:
-    """The bundle that went on is tried again, on the state that was there before it."""
+    """The continued bundle is retried on the state before the bundle."""
     rig, worker, order = rig_in_loop(tmp_path)
     worker.in_loop = leave_after(number)
     loop_reply, *_ = worker.loop(order)
@@ -172,7 +172,7 @@ def test_loop_is_committed_while_running(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_loop_reports_arrive_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if the thread that sends it comes late, or only after the loop's end."""
+    """The order is right even if the sending thread is late, or sends only after the end of the loop."""
     tune(monkeypatch, loop_report_ms=0, loop_watch_seconds=SECONDS)
     rig, worker, order = rig_in_loop(tmp_path)
     *progress, reply = worker.loop(order)
@@ -185,7 +185,7 @@ def test_loop_reports_arrive_in_order(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_process_lost_during_its_loop_repeats_bundles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: int
 ) -> None:
-    """What it had told is kept, with the state that goes with it, and all else is done again."""
+    """Reported bundles and their state are retained, and all other bundles are repeated."""
     tune(monkeypatch, loop_report_ms=0)
     rig, worker, order = rig_in_loop(tmp_path)
     *progress, _ = worker.loop(order)

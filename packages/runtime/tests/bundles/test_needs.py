@@ -39,7 +39,7 @@ def test_different_versions_are_named(endpoint: Endpoint) -> None:
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """No file of this process can get longer meanwhile, as if the disk were full."""
+    """Limits the file size of this process, as on a full disk."""
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, usual[1]))
     try:

@@ -21,7 +21,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Work:
-    """Fails with these errors, one after the other, and then works."""
+    """A function that raises these errors in order, and then succeeds."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)

@@ -1,4 +1,4 @@
-"""A worker process: what it is told comes out in the right order, whatever thread it is done on."""
+"""Tests of a worker process: its replies have the right order, for any thread that does the work."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_process_leaves_closed_lane(serve: Serve) -> None:
 def test_process_reports_stage_that_cannot_be_built(
     serve: Serve, error: Exception, failure: UserFailure | None, reason: str
 ) -> None:
-    """Whether user code is to blame, such as a main session that does not load, or not."""
+    """The failure is a user failure, such as an unloadable main session, or an external failure."""
     served = serve(FakeHarness(nothing))
     served.environment.error = error
     served.tell(order())
@@ -87,7 +87,7 @@ def test_process_reports_stage_that_cannot_be_built(
 
 @attrs.define(eq=False)
 class Slow(FakeHarness):
-    """A harness whose bundle waits, and whose split may wait as well."""
+    """A harness whose bundle waits, and whose split can wait as well."""
 
     begun: threading.Event = attrs.field(factory=threading.Event)
     go_on: threading.Event = attrs.field(factory=threading.Event)
@@ -114,7 +114,7 @@ def running(serve: Serve, **more: Any) -> tuple[Served, Slow]:
 
 
 def test_process_reports_split_before_its_bundle(serve: Serve) -> None:
-    """What was given away must be known before what is left is committed."""
+    """The server must know the given-away input before it commits the remaining input."""
     served, harness = running(serve, splits=[BundleSplit(0, 1)])
     served.tell(SplitRequest(Attempt(7, 1), 0.5))
     assert harness.asked_to_split.wait(SECONDS)
@@ -145,7 +145,8 @@ def test_abandoned_bundle_stops_if_process_must_not_be_killed(
     served, harness = running(serve, splits=[BundleSplit(0, 1)])
     harness.split_now.set()
     served.tell(GiveUp())
-    # What is asked for is done in its order: this one, of no bundle that runs, is answered after it.
+    # The process handles requests in order: it answers this request, about a bundle that doesn't
+    # run, after the first.
     served.tell(SplitRequest(Attempt(8, 1), 0.5))
     assert served.channel.next().done.residuals == ()
     assert harness.asked == ([] if embedded else [(0.0, 3)])
@@ -156,7 +157,7 @@ def test_abandoned_bundle_stops_if_process_must_not_be_killed(
 def test_loop_left_before_its_start_runs_no_bundle(
     serve: Serve, tmp_path: Path, command: FromServer
 ) -> None:
-    """The files that it begins with may take seconds to come, and nobody asks for its end twice."""
+    """Fetching the files of the loop can take seconds, and the server requests the end only once."""
     rig = Rig(tmp_path / "server", READING, {"read": lambda _: {}}, loop_bytes=1 << 20)
     rig.begin()
     rig.open_lanes()

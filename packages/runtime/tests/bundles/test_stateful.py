@@ -1,4 +1,4 @@
-"""Bundles of stateful stages: who is called when, what is kept for whom, and what is left behind."""
+"""Tests of bundles of stateful stages: the order of calls, the persisted state, and the remaining timers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CUSTOM = attrs.evolve(SESSIONS, window_fn=OpaqueWindows("sessions of an SDK's ow
 
 
 class Collect(UserCode):
-    """Adds each element to a bag; a timer at 50 shows it."""
+    """A DoFn that adds each element to a bag. A timer at 50 emits the bag."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ def test_state_and_timers_persist_until_next_bundle(tmp_path: Path) -> None:
 
 
 class Alarms(UserCode):
-    """The first timer clears one of two that wait, and sets one in between."""
+    """A DoFn whose first timer clears one of two waiting timers, and sets a timer between them."""
 
     def element(self, row: Row) -> None:
         for tag, time in (("first", 10), ("cleared", 20), ("last", 30)):
@@ -201,7 +201,7 @@ def test_late_elements_are_counted_once_each(
     time_sorted: bool,
     kept: bool,
 ) -> None:
-    """Several elements of a key in a batch, in one part and in several."""
+    """A batch has several elements of a key, in one part and in several parts."""
     for part_rows in (1, 2, 100):
         monkeypatch.setattr(key_runs, "_PART_ROWS", part_rows)
         code = UserCode()

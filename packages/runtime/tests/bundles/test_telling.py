@@ -1,4 +1,4 @@
-"""When a running bundle tells how far it is."""
+"""Tests of the times at which a running bundle reports its progress."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def count(number: int) -> MonitoringInfo:
 
 @attrs.define
 class Running:
-    """A bundle, as far as it tells of itself; ``elapsed`` is the test's to say."""
+    """A running bundle with settable progress. The test sets ``elapsed``."""
 
     stage_id: str = "source"
     embedded: bool = True
@@ -41,7 +41,7 @@ class Running:
 
 
 class Telling:
-    """A teller, and what it has told."""
+    """A progress reporter and its reports."""
 
     def __init__(self) -> None:
         self.running: Any = None
@@ -60,7 +60,7 @@ class Telling:
         self.has_told.set()
 
     def run(self, running: Running, most: int) -> list[BundleProgressed]:
-        """What is told of a bundle that is looked at again and again until it has run for so long (ms)."""
+        """Returns the reports about a bundle that is checked repeatedly for this number of milliseconds."""
         self.running = running
         for running.elapsed in range(0, most, int(1000 * TUNING.source_look_seconds)):
             self.teller.look(running)
@@ -69,7 +69,7 @@ class Telling:
 
 @pytest.fixture
 def telling(monkeypatch: pytest.MonkeyPatch) -> Telling:
-    """One on an idle machine whose threads want no core, unless a test says so."""
+    """Returns a reporter on an idle machine whose threads want no core, unless a test changes this."""
     monkeypatch.setattr(telling_module, "core_time", lambda _: CoreTime(0.0, 0.0))
     telling = Telling()
     monkeypatch.setattr(telling.teller._slowness, "now", lambda: 1.0)
@@ -79,7 +79,7 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> Telling:
 def test_waiting_source_reports_after_output(telling: Telling) -> None:
     told = telling.run(Running(), 400)
     assert all(one.lingers for one in told)
-    # Not split, it tells again, less and less often.
+    # Without a split, the bundle reports again at growing intervals.
     assert [one.elapsed for one in told] == [50, 100, 200]
 
 
@@ -120,7 +120,7 @@ def test_progress_interval_is_longer_on_busy_machine(
 
 
 class Over(Exception):
-    """It has been looked at often enough."""
+    """An exception that ends the loop after enough checks."""
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_ordinary_stages_do_not_linger(telling: Telling) -> None:
 def test_starting_source_is_checked_at_once(
     telling: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Where nothing has begun, nobody looks for an hour.
+    # Without a started bundle, the next check is in an hour.
     monkeypatch.setattr(telling_module, "TUNING", attrs.evolve(TUNING, progress_seconds=3_600.0))
     waits, wait = threading.Event(), telling.teller._begun.wait
 

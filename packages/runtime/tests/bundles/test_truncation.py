@@ -1,4 +1,4 @@
-"""Restrictions that must be truncated are, before anything else happens in their bundle."""
+"""Tests that a bundle truncates restrictions before any other work."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Sdk:
 
 
 def shorter(values: list[bytes]) -> dict[str, list[bytes]]:
-    """Takes a byte from each; nothing is left of what has one only."""
+    """Removes a byte from each restriction, and drops restrictions of one byte."""
     return {"left": [value[:-1] for value in values if len(value) > 1]}
 
 
@@ -103,7 +103,7 @@ def test_truncation_returns_truncated_restrictions(
 
 
 def test_truncated_restrictions_list_their_original_windows(tmp_path: Path) -> None:
-    """By them it waits for side inputs, if it is split off."""
+    """A residual waits for side inputs by these windows."""
     (given, *_) = GIVEN
     windows = frozenset({GLOBAL_WINDOW})
     data = attrs.evolve(given.data, facts=attrs.evolve(given.data.facts, windows=windows))

@@ -1,4 +1,4 @@
-"""What a harness asks for as state: each kind by its own protocol, timers by the right clock."""
+"""Tests of state requests of a harness: each kind uses its protocol, and timers use the right clock."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_timers_set_by_scripted_clock_use_scripted_time() -> None:
 def test_timers_use_sdk_clock_despite_clock_error(
     monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """It has told the wrong time since the server began, or was set right meanwhile."""
+    """The clock of the SDK has been wrong since the server started, or is corrected meanwhile."""
     state = state_of()
     right = time.time_ns
     begun = time.time_ns() // 1_000_000
@@ -192,5 +192,5 @@ def test_timers_use_sdk_clock_despite_clock_error(
     state.set_timer(timer("clock", time.time_ns() // 1_000_000 + 60_000))
     found = due(state, 0, MAX_TIMESTAMP)
     assert found is not None
-    # Two clocks, each cut to whole milliseconds.
+    # Both clocks are truncated to milliseconds.
     assert 59_999 <= found[0] - begun < 65_000

@@ -1,4 +1,4 @@
-"""Which parts of restrictions a bundle marks as whole: no drain truncates those."""
+"""Tests of the parts of restrictions that a bundle marks as complete: a drain doesn't truncate them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def harness_with(*splits: BundleSplit) -> FakeHarness:
 
 
 def deferred(running: LocalBundle) -> list[bool]:
-    """Runs a bundle, and tells which of its residuals are whole."""
+    """Runs a bundle, and returns the completeness mark of each residual."""
     reply = running.run()
     assert isinstance(reply, BundleReply)
     return [residual.whole for residual in reply.done.residuals]
@@ -44,7 +44,7 @@ def deferred(running: LocalBundle) -> list[bool]:
 def test_residuals_after_cut_are_complete_unless_cut_was_checkpoint(
     tmp_path: Path, keep: float, whole: bool
 ) -> None:
-    """A checkpoint leaves nothing that could be deferred: what is deferred is an element before the cut."""
+    """A checkpoint leaves no work that could be deferred. A deferred element precedes the split."""
     harness = harness_with(CUT)
     running = start(tmp_path, harness, Input(elements("x", b"a")))
     harness.during = lambda chunk: harness.splits and running.split(keep)

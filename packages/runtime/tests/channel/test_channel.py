@@ -1,4 +1,4 @@
-"""The channel: nobody without the token, everything that is asked for, and both ways to the end."""
+"""Tests of the channel: access requires the token, requests get responses, and both sides detect a disconnect."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WORK = JobWork(JobPlan(CONTEXT, {}, {}), 4, StoreSpec("folder"))
 
 @attrs.define(eq=False)
 class FakeJob:
-    """A job as the channel sees it, which keeps what it hears."""
+    """A job from the view of the channel, which records its messages."""
 
     heard: queue.SimpleQueue[Any] = attrs.field(factory=queue.SimpleQueue)
     broken: bool = False
@@ -100,7 +100,7 @@ def client(server: ChannelServer) -> ChannelClient:
 
 @attrs.define
 class Attached:
-    """A worker process' end of the stream."""
+    """The stream end of a worker process."""
 
     client: ChannelClient
     commands: queue.SimpleQueue[FromServer] = attrs.field(factory=queue.SimpleQueue)
@@ -145,7 +145,7 @@ def test_channel_without_token_gets_no_response(server: ChannelServer, token: st
 
 
 class Exploding:
-    """What an attacker would send: code that runs when it is unpickled."""
+    """An attacker's object, which runs code when it is unpickled."""
 
     def __reduce__(self) -> Any:
         return pytest.fail, ("a message was read before its sender had shown the token",)
@@ -310,7 +310,7 @@ def test_messages_arrive_in_order_and_disconnect_is_detected(
         assert job.heard.get(timeout=SECONDS) == told
     assert attached.commands.get(timeout=SECONDS) == Goodbye()
     assert attached.lost.empty()
-    client._channel.close()  # as happens when the process exits
+    client._channel.close()  # as at the exit of the process
     assert job.heard.get(timeout=SECONDS) == "detached"
 
 
@@ -353,7 +353,7 @@ threading.Event().wait()
 
 
 def test_silent_peer_is_detected(job: FakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that is stopped closes no connection, as a host that vanishes does not."""
+    """A stopped process closes no connection, and neither does a host that vanishes."""
     soon = tuple(
         (name, 1000 if value == 10_000 else value) for name, value in server_module.OPTIONS
     )

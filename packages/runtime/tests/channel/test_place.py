@@ -22,7 +22,7 @@ from beam_runner_runtime.channel.place import ChannelPlace, is_loopback, parse_a
 def test_loopback_hosts_are_recognized(host: str, means_itself: bool) -> None:
     assert is_loopback(host) is means_itself
     assert ChannelPlace(host).is_private is means_itself
-    # A tunnel, say, which others come in by.
+    # For example, other machines connect through a tunnel.
     assert not ChannelPlace(host, advertised_host="server.example").is_private
 
 

@@ -16,5 +16,5 @@ def test_written_vitals_are_visible_to_other_processes(tmp_path: Path) -> None:
     writer.beat()
     writer.works_on("s")
     assert read_vitals(folder) == Vitals(2, "s")
-    writer.works_on("é" * 1000)  # is cut
+    writer.works_on("é" * 1000)  # the text is truncated
     assert read_vitals(folder) is not None

@@ -1,4 +1,4 @@
-"""What worker processes send comes back as it was, and reading it runs nothing."""
+"""Tests that messages of worker processes survive a round trip, and that decoding runs no code."""
 
 from __future__ import annotations
 

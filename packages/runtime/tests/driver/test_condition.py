@@ -1,4 +1,4 @@
-"""The condition of a job: what its metrics tell of stages, and what people are told when nothing moves."""
+"""Tests of the condition of a job: the metrics of its stages, and the log messages of a stalled job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from beam_runner_runtime.driver.processes import Silence
 
 
 class Watch:
-    """A clock that the test moves."""
+    """A condition check with a clock that the test moves."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -40,7 +40,7 @@ class Watch:
         self.start = rig.coordinator.moved
 
     def look(self, seconds: float) -> list[str]:
-        """Looks so long after the start; returns what is told."""
+        """Checks the job this number of seconds after its start, and returns the log messages."""
         before = len(self.reporter.messages)
         with patch.object(module.time, "monotonic", lambda: self.start + seconds):
             self.condition.look(self.rig.ledger, self.rig.coordinator)
@@ -50,7 +50,7 @@ class Watch:
 
 
 def values(infos: tuple[MetricCell, ...], name: str) -> dict[str, int]:
-    """The values of a metric by stage."""
+    """Returns the values of a metric by stage."""
     coder = VarIntCoder().get_impl()
     found = {}
     for info in infos:

@@ -1,4 +1,4 @@
-"""The coordinator: what fails is tried again, what is lost is missed, only what is committed counts."""
+"""Tests of the coordinator: failed bundles are retried, lost bundles are detected, and only commits count."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_dying_worker_loses_no_committed_result(tmp_path: Path) -> None:
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
 @pytest.mark.parametrize("how", ["lost", "ended", "opened again"])
 def test_workers_that_always_die_end_job(tmp_path: Path, how: str, loop_bytes: int) -> None:
-    """In whatever order the channel and Spark tell of it."""
+    """The channel and Spark report the loss in any order."""
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
     deaths = 0
     while rig.ledger.end is None:
@@ -192,11 +192,11 @@ def test_occasional_lane_failures_do_not_end_job(tmp_path: Path) -> None:
     assert rig.ledger.end is None
 
 
-# Late answers.
+# Late replies.
 
 
 def doubled(worker: FakeWorker, rig: Rig) -> None:
-    """The worker answers for its next order, twice."""
+    """Makes the worker reply twice to its next order."""
     order = worker.told.popleft()
     reply = worker.run(order)
     rig.heard(worker, reply, reply)
@@ -221,7 +221,7 @@ def test_duplicate_replies_count_once(tmp_path: Path) -> None:
 
 
 def test_reply_of_abandoned_attempt_is_ignored(tmp_path: Path) -> None:
-    """Its process was thought lost; the next attempt's finalizer is the one that counts."""
+    """The process was considered lost. The finalizer of the next attempt counts."""
     rig = rig_of(tmp_path)
     for harness in rig.stages.values():
         harness.finalizes = True
@@ -234,7 +234,7 @@ def test_reply_of_abandoned_attempt_is_ignored(tmp_path: Path) -> None:
     rig.coordinator.work()
     again = second.told.popleft()
     assert again.bundle == attrs.evolve(order.bundle, attempt=2)
-    # Both answer in one moment, the one that counts first.
+    # Both processes reply at once, and the reply that counts comes first.
     rig.heard(second, second.run(again))
     rig.heard(first, first.run(order))
     rig.coordinator.work()
@@ -277,7 +277,7 @@ def test_cancel_ends_job(tmp_path: Path, when: str, loop_bytes: int) -> None:
     rig.coordinator.work()
     if when == "while it runs":
         (worker,) = rig.workers
-        # The loop's process has to go first, for the loop knows more than the ledger.
+        # The process of the loop must exit first, because the loop knows more than the ledger.
         assert (ExitNow() in worker.told) == (loop_bytes == LOOP_BYTES)
         rig.lose(worker)
         rig.coordinator.work()
@@ -317,7 +317,7 @@ def test_metrics_of_running_bundles_are_attempted(tmp_path: Path) -> None:
 def test_wall_clock_change_stops_no_bundle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
-    """Neither while a job runs nor for the next server: an alarm rings once its time has passed."""
+    """A timer fires after its duration, in the same server and in the next server."""
     rig = rig_of(tmp_path)
     seen_before = rig.ledger.now
     right = time.time_ns

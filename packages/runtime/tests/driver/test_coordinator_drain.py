@@ -1,4 +1,4 @@
-"""A drain: it waits for the loop inside a task, and what is given is processed to the end."""
+"""Tests of a drain: it waits for the loop inside a task, and processes the existing input to its end."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from beam_runner_runtime.channel.messages import (
 
 DRAINED = FinishJob(Outcome.DRAINED)
 CUT = BundleSplit(0, 2, (encoded(b"b1"),), (ResidualElement(encoded(b"b2")),))
-"""Of the values a, b, c and d: b is cut in two."""
+"""Split of the values a, b, c and d: b is divided into two parts."""
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
 def test_drain_finishes_bounded_input(tmp_path: Path, loop_bytes: int) -> None:
-    """Also where the loop has not begun when the drain is asked for."""
+    """The loop can also start after the drain request."""
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
     rig.coordinator.drain()
     rig.coordinator.drain()
     rig.run()
     assert seen(rig) == EXPECTED
-    # A loop that has not begun yet may bring the job to its end before the drain.
+    # A loop that starts later can finish the job before the drain.
     assert rig.ledger.end in (DRAINED, FinishJob(Outcome.DONE))
     assert loop_bytes == LOOP_BYTES or rig.ledger.end == DRAINED
 
@@ -73,7 +73,9 @@ def test_drain_truncates_input_of_later_bundles(tmp_path: Path) -> None:
 
 
 def drained_after_a_cut(place: Path) -> Rig:
-    """A rig that drains while the rest of a checkpoint is committed, and what the checkpoint kept is not."""
+    """Returns a rig that drains after the residual of a checkpoint is committed, and before its
+    primary is committed.
+    """
     rig, worker, order = running(place, cores=2)
     rig.heard(worker, BundleProgressed(order.attempt, 0.01, 60_000, ()))
     rig.coordinator.work()
@@ -94,7 +96,7 @@ def kinds_of_inputs(*bundles: Bundle) -> list[tuple[bool, bool]]:
 
 @pytest.mark.parametrize("restarts", [0, 1, 2])
 def test_drain_does_not_truncate_checkpoint_residuals(tmp_path: Path, restarts: int) -> None:
-    """Its bundle is tried again, after the loss of the worker or of the server."""
+    """The bundle is retried after the loss of the worker or of the server."""
     rig = drained_after_a_cut(tmp_path)
     rig.lose(rig.workers[0])
     for _ in range(restarts):

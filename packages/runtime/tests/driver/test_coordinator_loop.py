@@ -1,4 +1,4 @@
-"""The loop inside a task as the coordinator sees it: lent, given back, lost."""
+"""Tests of the loop inside a task from the view of the coordinator: lent, returned or lost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_stable_input_is_committed_before_user_code(tmp_path: Path) -> None:
 
 
 def test_bundles_waiting_when_loop_is_left_are_run(tmp_path: Path) -> None:
-    """Also what waited before the loop began."""
+    """Bundles that waited before the start of the loop are run, too."""
     plan = plan_of([stage(name) for name in ("one", "two", "three")])
     rig = Rig(tmp_path, plan, {}, loop_bytes=LOOP_BYTES)
     rig.begin()
@@ -47,7 +47,7 @@ def test_bundles_waiting_when_loop_is_left_are_run(tmp_path: Path) -> None:
     order = worker.told.popleft()
     assert isinstance(order, RunLoop)
     first = rig.ledger.open_bundles[0]
-    # The loop is left while its first bundle runs: none of the three is committed yet.
+    # The loop is left during its first bundle, before any of the three bundles is committed.
     rig.heard(
         worker, LoopReply(order.loop, (), Attempt(first.number, first.attempt), outgrown=True)
     )

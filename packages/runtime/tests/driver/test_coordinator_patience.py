@@ -1,4 +1,4 @@
-"""The coordinator: bundles that fail for a while run again after pauses, and nothing else waits."""
+"""Tests of the coordinator: temporarily failing bundles run again after pauses, and no other bundle waits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MINE = BundleError("Outer/Inner", "ValueError: no", "Traceback of it", "('k', 1)
 
 
 def fails_first(rig: Rig, times: int, error: Exception) -> None:
-    """Has the bundles that see values fail so many times."""
+    """Makes the bundles that see values fail `times` times."""
     left = [times]
 
     def during(chunk: Any) -> None:
@@ -151,7 +151,7 @@ def test_record_of_failed_bundle_names_step_element_attempts_and_next_attempt(
     assert record.next_in == pytest.approx(60, abs=5)
 
 
-# Lanes that can't be had.
+# Unavailable lanes.
 
 
 def test_lane_failures_end_bounded_job_after_four(tmp_path: Path) -> None:

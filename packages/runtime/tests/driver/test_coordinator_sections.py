@@ -1,4 +1,4 @@
-"""Sections under the coordinator: committed once, tried again, refused, and gone on with by the next server."""
+"""Tests of sections under the coordinator: committed once, retried, refused, and continued by the next server."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_next_server_knows_result_of_section(tmp_path: Path, how: str) -> None:
 
 
 def test_idle_lanes_close_at_once_when_section_opens(tmp_path: Path) -> None:
-    """Spark does not pre-empt."""
+    """Spark doesn't preempt tasks."""
     rig = rig_of(tmp_path)
     rig.coordinator.lanes.run_loop()
     rig.coordinator.lanes._loop_waits = False
@@ -261,7 +261,7 @@ def test_section_opened_within_loop_ends_loop(tmp_path: Path) -> None:
 
 
 def test_metrics_of_running_section_combine_its_processes(tmp_path: Path) -> None:
-    """And the scheduler, which neither splits nor checkpoints it, hears nothing of them."""
+    """The scheduler neither splits nor checkpoints the section, and doesn't get these metrics."""
     rig = rig_of(tmp_path)
     (order,) = rig.sections.history
     reply = rig.sections.run(order)

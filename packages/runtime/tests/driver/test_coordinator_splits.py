@@ -1,4 +1,4 @@
-"""Splits and residuals as the coordinator sees them: every element is done once, whoever does it."""
+"""Tests of splits and residuals from the view of the coordinator: every element is processed once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from beam_runner_runtime.channel.messages import (
 
 
 def ask(rig: Rig, worker: FakeWorker, order: RunBundle) -> SplitRequest:
-    """The bundle's progress makes the scheduler want a split."""
+    """Reports progress of the bundle, so that the scheduler requests a split."""
     attempt = order.attempt
     rig.heard(worker, BundleProgressed(attempt, 0.01, 60_000, ()))
     rig.coordinator.work()
@@ -45,7 +45,7 @@ def test_residual_of_split_is_run_by_another_lane(tmp_path: Path) -> None:
     live = worker.start(order)
     rig.heard(worker, live.split(0.5))
     rig.coordinator.work()
-    # The harness stops where it was split.
+    # The harness stops at the split.
     rig.heard(worker, worker.run(attrs.evolve(order, bundle=rig.ledger.open_bundles[0])))
     rig.run()
     assert rig.ledger.end == DONE

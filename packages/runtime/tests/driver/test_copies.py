@@ -1,4 +1,4 @@
-"""Files of a store at hand: there when they are needed, fetched once a machine, and never more than the disk can take."""
+"""Tests of local copies of stored files: available on demand, fetched once per machine, and limited in disk space."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = "abcdefgh"
 
 @attrs.define(eq=False)
 class Watched(MemoryStore):
-    """Tells what was fetched whole; one that ``fails`` answers nothing."""
+    """A store that records complete fetches. With ``fails`` it doesn't respond."""
 
     fetched: list[str] = attrs.field(factory=list)
     fails: bool = False
@@ -55,7 +55,7 @@ def copies_of(machine: MachineFiles, folder: Path, spare: int = 0) -> FileCache:
 
 
 def process(store: MemoryStore, folder: Path, spare: int = 0) -> FileCache:
-    """The copies of one process of the machine whose folder this is."""
+    """Returns the copies of one process of the machine with this folder."""
     return copies_of(MachineFiles(store, folder), folder / "own", spare)
 
 
@@ -76,7 +76,7 @@ def test_needed_files_are_local_and_unused_files_stay_within_limit(
     most: int,
     spare: int,
 ) -> None:
-    """Of two processes on one machine."""
+    """Two processes share one machine."""
     size = 4096  # a block of the disk
     store = MemoryStore({name: name.encode() * size for name in NAMES})
     folder = tmp_path_factory.mktemp("copies")
@@ -92,7 +92,7 @@ def test_needed_files_are_local_and_unused_files_stay_within_limit(
             assert all(store.files[name] == contents for name, contents in here.items())
             assert len(here) <= max(spare, len(its))
         unused = [path for path in (folder / "files").iterdir() if path.stat().st_nlink == 1]
-        # It is looked at when something comes, and before the names of others are given up.
+        # The limit is checked when a file arrives, and before other files are released.
         assert len(unused) <= most + len(NAMES)
 
 
@@ -104,7 +104,7 @@ def test_files_unused_by_all_processes_are_deleted_above_limit(tmp_path: Path) -
     for name in "bcdefg":
         one.need([segment(name)])
     here = files_in(tmp_path / "files")
-    # Of what nobody has the two that came last, or were looked at before they were given up.
+    # Of the unused files, the last two stay, or the files checked before their release.
     assert here.keys() >= {"a", "g"}
     assert len(here) <= 5
     assert files_in(tmp_path / "other") == {"a": b"a" * 4096}
@@ -169,7 +169,7 @@ def test_files_written_by_process_are_stored_once_committed(tmp_path: Path) -> N
     machine = MachineFiles(store, tmp_path)
     one, other = (copies_of(machine, tmp_path / name) for name in ("one", "other"))
     (tmp_path / "one" / "new").write_bytes(b"rows")
-    one.need([segment("new")])  # as the loop inside a task does, before it tells of it
+    one.need([segment("new")])  # as the loop inside a task does before its report
     one.need([])
     assert store.files == {}
     one.keep(["new"])

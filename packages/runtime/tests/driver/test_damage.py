@@ -1,4 +1,4 @@
-"""Whatever happens to the journal's files, nothing that was committed is missing without a word."""
+"""Tests that damage of the journal's files loses no committed data silently."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_missing_file_of_killed_server_is_reported(tmp_path: Path, suffix: str) 
 
 
 def test_inline_row_damage_is_detected(tmp_path: Path) -> None:
-    """They have no checksums of their own: the journal has those of its entries and snapshots."""
+    """Inline rows have no checksums. The journal has checksums of its entries and snapshots."""
     row = b"a row within its reference, " * 3
     ref = InlineRows("1-1", ((RowKind.ELEMENTS, row),))
     reply = BundleReply(BundleDone(1, 1, (Output("a", Data(ref, DataFacts(1))),)), None, ())

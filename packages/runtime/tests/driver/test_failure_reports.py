@@ -1,4 +1,6 @@
-"""Failed bundles and absent neighbours in words: step, element, attempts, and when the next one begins."""
+"""Tests of log messages about failed bundles and absent neighbours: step, element, attempts, and time
+of the next attempt.
+"""
 
 from __future__ import annotations
 

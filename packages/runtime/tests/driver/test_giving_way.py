@@ -1,6 +1,6 @@
-"""Sources stand back for what they have given: who gives way, and when.
+"""Tests of sources that yield their lanes to bundles that process their output.
 
-Bundles of sources have numbers from 100 here.
+Bundles of sources have numbers from 100 in this module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def is_source(one: Bundle) -> bool:
 
 
 def at_work(*numbers: int) -> tuple[Lanes, list[FakeLink]]:
-    """Lanes that run these bundles, and no more lanes than that."""
+    """Returns lanes that run exactly these bundles."""
     count = len(numbers)
     lanes = Lanes(
         lambda _: None, lambda b: b, lambda: LOOP, count, count, JobSlots(Slots(), "job"), is_source

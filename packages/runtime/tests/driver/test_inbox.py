@@ -1,4 +1,4 @@
-"""The inbox of a job's thread keeps the order of what happens."""
+"""Tests that the inbox of a job's thread preserves the order of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running job from its first state to its last: on threads, with workers that are threads."""
+"""Tests of a running job from its first state to its last, with threads as workers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ New = Callable[..., Server]
 
 
 def is_gone(server: Server) -> bool:
-    """Whether nothing is left of the job."""
+    """Returns whether the job left no file and no process."""
     return not server.folder.exists() and not server.journal.exists
 
 
@@ -152,7 +152,7 @@ def test_job_waiting_for_its_turn_can_be_cancelled(new: New) -> None:
 def test_job_end_is_reported_to_spark_before_running_processes(
     new: New, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    """Else it takes them for crashed, says so at length, and tries their lanes again."""
+    """Otherwise Spark treats the processes as crashed, logs long errors, and retries their lanes."""
     server = new(cores=2)
     told: list[str] = []
     send = WorkerLink.send
@@ -196,13 +196,13 @@ def test_job_is_continued_by_another_server(new: New, loop_bytes: int) -> None:
     assert again.job.metrics().committed == server.job.metrics().committed
     assert again.run() is JobState.DONE
     assert again.seen == EXPECTED
-    # What was done, also in a loop that had to be left for it, was not done again.
+    # Finished work was not repeated, including work of a loop that was left because of the stop.
     assert again.spark.stages["read"].bundles == []
     assert is_gone(again)
 
 
 def test_job_end_not_yet_reported_is_reported_by_next_server(new: New) -> None:
-    """A server that stops refuses the report: the next one needs the journal to make it."""
+    """A stopping server refuses the report. The next server needs the journal to repeat it."""
     server = new(refuses_end=True)
     server.run()
     assert server.journal.exists
@@ -245,7 +245,7 @@ def test_job_callbacks_run_only_after_commit(new: New, monkeypatch: pytest.Monke
     assert any(isinstance(command, Finalize) for command in server.spark.told)
 
 
-# When what the job stands on breaks.
+# Failures of Spark, the disk and the journal.
 
 
 def test_job_fails_if_its_journal_cannot_be_written(
@@ -281,7 +281,7 @@ def test_job_deletes_data_to_make_room_for_journal(
 def test_job_taken_over_by_another_server_is_left_alone(
     new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another server has the folder: neither is the job's end ours to tell, nor its files ours."""
+    """Another server owns the folder. This server must neither report the end of the job nor delete its files."""
     server = new()
 
     def fenced(*arguments: Any) -> None:
@@ -309,7 +309,7 @@ def test_job_end_is_reported_despite_spark_error(new: New) -> None:
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
 def test_job_outlives_spark(new: New, loop_bytes: int) -> None:
-    """However often: that Spark ends is no failure of the bundles that ran."""
+    """Repeated exits of Spark are no failures of the bundles that ran."""
     for _ in range(6):
         server = new(loop_bytes=loop_bytes, resumable=True)
         go_on = blocked(server)
@@ -328,7 +328,7 @@ def test_job_that_cannot_be_resumed_fails_with_spark(new: New) -> None:
     assert "Spark has ended" in server.reason
 
 
-# What workers ask for and say.
+# Requests and messages of workers.
 
 
 def test_job_process_gets_all_settings(new: New) -> None:
@@ -362,7 +362,7 @@ def test_job_logs_become_messages(new: New) -> None:
 def test_job_thread_that_ends_by_error_fails_job_with_reason(
     new: New, monkeypatch: pytest.MonkeyPatch, phase: str
 ) -> None:
-    """An error of any kind, as one that another library raises in the thread to end it."""
+    """The error can have any type, for example if another library raises it in the thread to end the thread."""
     server = new()
 
     def break_off(*_: Any) -> None:

@@ -1,4 +1,4 @@
-"""The files of a job as the server has them: what is not needed goes, and nothing else, in a folder as in a store."""
+"""Tests of the files of a job on the server, in a folder and in a store: only unneeded files are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running job whose neighbours are away, and what a stream leaves that ended before its time."""
+"""Tests of a running job with unavailable neighbours, and of the state of a stream that ended early."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from beam_runner_runtime.shutdown.limits import LIMITS
 
 AWAY = NeighbourUnavailable("the disk of /state", "disk is full")
 LARGE = 40_000
-"""Bytes of a value that goes into a file."""
+"""Size of a value that is written to a file, in bytes."""
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ New = Callable[..., Server]
 
 
 def endless(plan: JobPlan) -> JobPlan:
-    """The plan with a source that may give elements for ever."""
+    """Returns the plan with a source that can emit elements endlessly."""
     see = attrs.evolve(plan.stages["see"], truncation=TruncationPlan(None, endless=True))
     return attrs.evolve(plan, stages={**plan.stages, "see": see})
 
@@ -148,7 +148,7 @@ def test_bounded_job_with_full_journal_disk_fails_after_limit(
 def refusing_to_the_end(
     server: Server, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]
 ) -> Server:
-    """Has each append fail, and calls ``then`` before it does."""
+    """Makes each append fail, after a call of ``then``."""
 
     def refuse(journal: Any, entries: Sequence[bytes]) -> None:
         then()
@@ -188,7 +188,7 @@ def test_job_taken_over_during_outage_keeps_its_data(
     assert server.folder.exists()
 
 
-# What an ended job leaves.
+# The remaining state of an ended job.
 
 
 def failing(server: Server) -> Server:

@@ -1,4 +1,4 @@
-"""A running job with sections: on threads, from its first state to its last."""
+"""Tests of a running job with sections, from its first state to its last."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_cancel_does_not_wait_for_section(new: New) -> None:
 
 
 def test_section_messages_of_workers_reach_only_its_runner(new: New) -> None:
-    """It ends the Spark job, and what comes of that is told then."""
+    """The runner cancels the Spark job, and reports the result then."""
     server = new()
 
     def section(spark: FakeSpark, order: RunBundle) -> SectionEnd:

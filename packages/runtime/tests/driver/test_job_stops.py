@@ -1,4 +1,4 @@
-"""A job whose server stops, and leaves it to the next one."""
+"""Tests of a job whose server stops and leaves the job to the next server."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def test_bundle_running_at_server_stop_runs_once(tmp_path: Path, loop_bytes: int
 
 
 def _number(bundle_id: str) -> int:
-    """The number of a bundle, which is in its name before the attempt."""
+    """Returns the number of a bundle, which precedes the attempt in its name."""
     return int(bundle_id.split("-")[-2])

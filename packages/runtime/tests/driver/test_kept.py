@@ -1,7 +1,7 @@
-"""What a job's journal keeps is read again, also by versions that come later.
+"""Tests that later versions read the journal of a job.
 
-``tests/older_versions`` has state folders of versions that were there once; none is ever written again. A version
-whose change makes one unreadable says so in its test, and adds a folder of its own.
+``tests/older_versions`` has state folders of earlier versions, which never change. If a version
+makes a folder unreadable, its test says so, and the version adds a new folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DATA = Path(__file__).parents[1] / "older_versions"
 
 @pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """The journals of a folder of an earlier version."""
+    """Opens the journals in a folder of an earlier version."""
     folder = tmp_path / "state"
     shutil.copytree(DATA / request.param, folder)
     with closing(Store(folder, durable=False)) as opened:
@@ -72,7 +72,7 @@ def test_job_of_another_version_gets_limits_of_current_version(store: Store) -> 
 def test_changed_layout_starts_with_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Entries of a version follow no snapshot of another one."""
+    """Entries of a version never follow a snapshot of another version."""
     job = Job(CHAIN)
     (first,) = job.open("read")
     job.commit(first, rows("f", 0))
@@ -97,7 +97,7 @@ def test_changed_layout_starts_with_snapshot(
 
 
 def test_open_bundles_of_lost_server_are_retried(tmp_path: Path) -> None:
-    """Also by the server after the next one, whose attempts follow those of the next one."""
+    """The server after the next server retries them, too, with later attempt numbers."""
     job = Job(CHAIN)
     store = Store(tmp_path, durable=False)
     journal = store.journal("job")
@@ -140,7 +140,7 @@ def test_snapshot_of_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 @attrs.frozen
 class _EarlierBufferPlan(BufferPlan):
-    """The record as older versions wrote it."""
+    """The record in the format of older versions."""
 
     in_order: bool = False
 

@@ -31,7 +31,7 @@ from beam_runner_runtime.tuning import TUNING
 
 @attrs.define
 class Cluster:
-    """Lanes with a clock that stands still, and the numbers of those that Spark was to start."""
+    """Lanes with a fixed clock, and the numbers of lanes that Spark was asked to start."""
 
     cores: int = 2
     most: int = 8
@@ -111,7 +111,7 @@ def test_reply_to_another_bundle_does_not_free_lane(cluster: Cluster) -> None:
 
 
 def blocked_lane(cluster: Cluster) -> tuple[Lanes, FakeLink]:
-    """A cluster of one core whose lane runs bundle 0, and has said so, while bundles 1 to 4 wait."""
+    """Returns a cluster of one core whose lane runs and reports bundle 0, while bundles 1 to 4 wait."""
     cluster.cores, cluster.most = 1, 3
     lanes = cluster.lanes()
     link = FakeLink()
@@ -229,7 +229,7 @@ def takes_the_next(lanes: Any, link: FakeLink) -> bool:
 
 @pytest.mark.parametrize("state", STATES)
 def test_lane_that_is_lost_is_replaced(cluster: Cluster, state: Any) -> None:
-    """Spark may never see that, as when the process hangs; so another lane takes what is next."""
+    """Spark may never detect the loss, for example if the process hangs. So another lane takes the next bundle."""
     lanes, link = state(cluster)
     assert lanes.lost(link) == LOSSES[state]
     assert lanes.lost(link) == NOTHING
@@ -248,7 +248,7 @@ def test_lane_that_is_lost_is_replaced(cluster: Cluster, state: Any) -> None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_lane_ended_by_spark_is_replaced(cluster: Cluster, state: Any) -> None:
-    """Where the process dies with the task, Spark may say so before the channel does."""
+    """If the process exits with the task, Spark can report the exit before the channel does."""
     lanes, link = state(cluster)
     assert lanes.ended(0) == LOSSES[state]
     assert lanes.lost(link) == NOTHING
@@ -260,9 +260,7 @@ def test_lane_ended_by_spark_is_replaced(cluster: Cluster, state: Any) -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_lane_reopened_by_spark_before_loss_is_detected_is_used(
-    cluster: Cluster, state: Any
-) -> None:
+def test_lane_reopened_by_spark_before_its_loss_is_used(cluster: Cluster, state: Any) -> None:
     lanes, link = state(cluster)
     again = FakeLink()
     assert opened(lanes, 0, again) == LOSSES[state]
@@ -334,7 +332,7 @@ def test_running_bundles_are_reported_when_lanes_close(cluster: Cluster) -> None
 
 
 def test_process_that_returns_serves_another_lane(cluster: Cluster) -> None:
-    """Spark gives the same worker process one lane after the other."""
+    """Spark assigns lanes to the same worker process one after another."""
     lanes, link = idle(cluster)
     cluster.now += 2 * TUNING.lane_idle_seconds
     lanes.close_idle()

@@ -1,4 +1,6 @@
-"""Lanes of a job whose user code is all in one interpreter: one at a time, unless it leaves time."""
+"""Tests of lanes of a job whose user code shares one interpreter: one bundle at a time, unless the
+interpreter is idle.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from beam_runner_runtime.tuning import TUNING
 
 @attrs.define
 class Job:
-    """Bundles 0 to 3 of one interpreter on two cores, the first of which runs; time stands still."""
+    """Bundles 0 to 3 of one interpreter on two cores. Bundle 0 runs, and the clock stands still."""
 
     now: float = 1000.0
     started: list[int] = attrs.field(factory=list)
@@ -59,7 +61,8 @@ def test_interpreter_with_idle_time_runs_one_bundle_per_core(job: Job) -> None:
     other = FakeLink()
     opened(lanes, 1, other)
     assert given(other) == [1]
-    # As soon as one says no more that it has time, what is done makes room for nothing.
+    # As soon as a bundle no longer reports idle time, a finished bundle makes no room for another
+    # bundle.
     lanes.finished(other, Attempt(1, 1))
     lanes.progressed(job.link, Attempt(0, 1), 0.2, waits=False)
     lanes.dispatch()

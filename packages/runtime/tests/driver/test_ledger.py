@@ -1,4 +1,4 @@
-"""The ledger: a commit counts once, files go when nobody reads them, replay makes the same again."""
+"""Tests of the ledger: a commit counts once, files without readers are deleted, and replay is deterministic."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_inline_residuals_hold_no_file() -> None:
 
 
 def test_residual_in_separate_file_holds_that_file() -> None:
-    """As the position of a stream: the file that it replaces goes, and comes back whole from a snapshot."""
+    """For example, the position of a stream: it replaces the previous file, and a snapshot restores it completely."""
     job = Job(CHAIN)
     job.commit(*job.open("read"), rows("f", 0))
     (bundle,) = job.open("end")
@@ -275,7 +275,7 @@ def test_state_of_finished_stage_is_deleted() -> None:
 
 
 def test_last_failure_is_failure_of_bundle_that_failed_job() -> None:
-    """Other bundles may break in the same moment: they are not why the job failed."""
+    """Other bundles can break at the same time, but they aren't the reason of the job's failure."""
     job = Job(CHAIN)
     job.commit(*job.open("read"), rows("f", 0), rows("f", 1))
     one, other = job.open("end")
@@ -298,7 +298,7 @@ def test_late_failure_is_not_last_failure() -> None:
 
 
 def paused_job() -> tuple[Job, Bundle]:
-    """A job whose only bundle has failed and runs again a second later."""
+    """Returns a job whose only bundle has failed and runs again one second later."""
     job = Job(CHAIN, user_attempts=None, pauses=Pauses(1_000, 1_000))
     (bundle,) = job.open("read")
     job.apply(failed(bundle, FailureKind.USER))

@@ -1,4 +1,4 @@
-"""Litter: files of attempts that failed go, and no others."""
+"""Tests of litter: only files of failed attempts are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Committed metrics count every committed bundle once; attempted ones also what is under way."""
+"""Tests of metrics: committed metrics count every committed bundle once, and attempted metrics include
+running bundles.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ def count(number: int) -> tuple[MonitoringInfo, ...]:
 
 
 def totals(tally: MetricsTally) -> tuple[int, int]:
-    """Committed and attempted."""
+    """Returns the committed and the attempted value."""
     found = tally.totals()
     committed, attempted = (
         sum(INTEGER.decode(info.payload) for info in infos)
@@ -40,7 +42,7 @@ def test_metrics_last_reported_by_bundles_count_as_attempted() -> None:
 
 
 def test_metrics_of_section_processes_add_up() -> None:
-    """Each told of its own part, and the one that came last was taken for the whole."""
+    """Each process reported its part, and the last report was used as the total."""
     tally = MetricsTally()
     for number in (1, 3):
         tally.progressed(Attempt(1, 1), count(number), "one")

@@ -1,4 +1,4 @@
-"""What a job tells those who look at it: its bundles that run, and its workers' stacks."""
+"""Tests of the observations of a job: its running bundles, and the stacks of its workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running job waits while its journal's disk is full or away."""
+"""Tests of a running job that waits while the disk of its journal is full or unavailable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AWAY = NeighbourUnavailable("the disk of /state", "disk is full")
 
 
 class Journal:
-    """Fails so many times."""
+    """A journal that fails `times` times."""
 
     job_id = "job"
 
@@ -42,7 +42,7 @@ class Journal:
 
 
 class Clock:
-    """Goes on when somebody waits."""
+    """A clock that advances during waits."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, goes_on: int = 1_000) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""The worker processes of a job are told to end, waited for, and never forgotten."""
+"""Tests that the worker processes of a job are requested to exit, awaited and never forgotten."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_unresponsive_process_is_reported_with_its_stage(
         (found,) = ours.look()
         assert (found.hello, found.stage) == (worker.hello, "stage-7")
         assert found.seconds > LIMITS.silent_seconds
-    assert running.poll() is None  # code in C may return one day
+    assert running.poll() is None  # C code can still return
     worker.heard = time.monotonic()
     assert ours.look() == []
 

@@ -1,4 +1,4 @@
-"""Why a job failed is a sentence, also where an SDK raises a bare KeyError."""
+"""Tests that the failure reason of a job is a sentence, even if an SDK raises a bare KeyError."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beam_runner_runtime.driver.reporting import end_text
 
 
 def of_unknown_coder() -> str:
-    """The traceback of an SDK that does not know a coder."""
+    """Returns the traceback of an SDK that doesn't know a coder."""
     proto = _protos.Coder(spec=_protos.FunctionSpec(urn="beam:coder:odd:v1"))
     try:
         Coder.from_runner_api(proto, PipelineContext())

@@ -1,4 +1,4 @@
-"""Plans make graphs that the scheduler takes: it starts, and every stage gets something to do."""
+"""Tests that plans become graphs which the scheduler accepts: it starts, and every stage gets work."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ every_sample = pytest.mark.parametrize("build", samples.ALL, ids=lambda build: b
 
 
 def started(plan: JobPlan) -> tuple[GraphSpec, list[str]]:
-    """The graph, and the stages of which the scheduler opens bundles at the start."""
+    """Returns the graph, and the stages with bundles at the start."""
     graph = graph_of(plan)
     commands = Scheduler(graph).handle(Start(0, roots_of(plan)))
     return graph, [command.stage for command in commands if isinstance(command, OpenBundles)]
 
 
 def run(plan: JobPlan) -> tuple[list[Bundle], Outcome]:
-    """All bundles of a job in which no stage puts anything out, and how it ends."""
+    """Returns all bundles of a job in which no stage has output, and the end of the job."""
     scheduler = Scheduler(graph_of(plan))
     waiting = deque(scheduler.handle(Start(0, roots_of(plan))))
     bundles = []
@@ -155,7 +155,7 @@ def test_side_inputs_have_separate_names() -> None:
     [(samples.triggered_groups, True), (samples.scripted_groups, False), (samples.periodic, False)],
 )
 def test_bounded_input_is_grouped_when_complete(build: samples.Build, whole: bool) -> None:
-    """Whatever the trigger: what it fires does not depend on what comes first."""
+    """This holds for every trigger: the panes must not depend on the order of arrival."""
     graph, _ = started(samples.plan_of(build))
     (grouping,) = (stage for stage in graph.stages if stage.kind is StageKind.GROUPING)
     assert grouping.whole_input is whole

@@ -1,4 +1,4 @@
-"""Slots: a job that has too few lanes gets a place from one that has more."""
+"""Tests of slots: a job with few lanes gets a slot from a job with more lanes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_waiting_jobs_are_woken_as_other_jobs_end(clock: Clock) -> None:
 
 
 def test_lane_is_released_only_after_work(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Spark takes longer to start a lane than others have patience, jobs still go on."""
+    """Jobs progress even if Spark starts a lane more slowly than other jobs wait."""
     monkeypatch.setattr(lanes_module, "time", clock)
     slots = Slots()
     other = JobSlots(slots, "other")

@@ -1,4 +1,4 @@
-"""The story of a bundle is that of its journal: planned, tried, failed, committed, with what it read and wrote."""
+"""Tests of the story of a bundle in its journal: planned, tried, failed, committed, with its input and output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a job is cut, before it runs."""
+"""Tests of the partitioning of a job before its run."""
 
 from __future__ import annotations
 

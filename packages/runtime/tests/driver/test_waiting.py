@@ -1,4 +1,4 @@
-"""What a job waits for: records with the names that people gave."""
+"""Tests of the waits of a job as records with user-defined names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job of which nobody is at work on what it says to run: the watchdog says so with all stacks, and recovers."""
+"""Tests of the watchdog: if no process works on an open bundle, the watchdog logs all stacks and recovers the job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Watched:
         self.watch = JobWatch("job-1", self.reporter, lambda: [STACK])
 
     def look(self) -> None:
-        """Looks now and then, for more than twice the limit."""
+        """Checks the job repeatedly for more than twice the limit."""
         for _ in range(6):
             self.watch.look(self.rig.coordinator, time.monotonic())
             if self.reporter.messages:
@@ -111,7 +111,7 @@ def test_watch_reply_received_during_wait_is_no_defect(tmp_path: Path, loop: boo
     rig.begin()
     rig.open_lanes()
     taken = time.monotonic()
-    rig.workers[0].doing = Doing.IDLE  # its reply has come, and the job waits for its journal
+    rig.workers[0].doing = Doing.IDLE  # the reply has arrived, and the job waits for its journal
     time.sleep(4 * LIMIT)
     watched.watch.look(rig.coordinator, taken)
     assert watched.texts == []
@@ -127,7 +127,7 @@ def test_watch_time_of_waiting_job_does_not_count(tmp_path: Path, loop: bool) ->
     lanes = watched.rig.coordinator.lanes
     lanes._waiting.clear()
     lanes._loop_waits = False
-    time.sleep(LIMIT)  # nothing is committed for so long
+    time.sleep(LIMIT)  # no bundle is committed during this time
     watched.watch.look(watched.rig.coordinator, time.monotonic())
     taken = time.monotonic()
     time.sleep(4 * LIMIT)

@@ -1,4 +1,4 @@
-"""What the watchdog takes for a defect, as a table."""
+"""Tests of the defects that the watchdog detects, as a table."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ EVER = 9_000.0
 @pytest.mark.parametrize(
     ("doing", "given", "said", "moved", "heard", "defect"),
     [
-        # The process waits for an order, though it has had one for so long.
+        # The process waits for an order, although it received an order long ago.
         (Doing.IDLE, LONG, LONG, LONG, 1, True),
         (Doing.IDLE, LONG, LONG, 0, 1, True),
         (Doing.IDLE, SHORT, LONG, LONG, 1, False),
         (Doing.IDLE, LONG, SHORT, LONG, 1, False),
-        # User code may take as long as it likes.
+        # User code can take any amount of time.
         (Doing.BUNDLE, EVER, EVER, EVER, 1, False),
-        # A store or a disk is away.
+        # A store or a disk is unavailable.
         (Doing.NEIGHBOUR, EVER, EVER, EVER, 1, False),
-        # Between bundles: a defect only if nothing is committed either.
+        # The process is between bundles: a defect only if no bundle is committed either.
         (Doing.LOOP, LONG, LONG, LONG, 1, True),
         (Doing.LOOP, LONG, LONG, SHORT, 1, False),
         (Doing.LOOP, LONG, SHORT, LONG, 1, False),
         (Doing.ORDER, LONG, LONG, LONG, 1, True),
         (Doing.ORDER, LONG, LONG, SHORT, 1, False),
-        # A process that says nothing may be stopped, or in code that holds Python's lock.
+        # A silent process may be stopped, or in C code that holds Python's lock.
         (Doing.IDLE, LONG, LONG, LONG, 11, False),
         (Doing.LOOP, LONG, LONG, LONG, 11, False),
     ],

@@ -1,4 +1,4 @@
-"""A job fails where a watermark overtakes data, if its server is told to look."""
+"""Tests that a job fails if a watermark overtakes data, and its server checks watermarks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beam_runner_runtime.driver.watermark_checks import VARIABLE, are_checked, f
 
 
 class Finding(WatermarkWatch):
-    """Says once that it has found something."""
+    """A watch that reports one violation."""
 
     def handle(self, scheduler: Scheduler, event: Event) -> tuple[Command, ...]:
         commands = super().handle(scheduler, event)

@@ -1,4 +1,4 @@
-"""Workers keep the memory that they have freed: the next pieces of data don't ask the system for any."""
+"""Tests that workers reuse freed memory: the next data needs no new memory of the system."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ print(*found)
 
 
 def _faults(work: str, settle: str = "") -> list[int]:
-    """How many new pages some work takes, as few as can be after the first time, in the main thread and in another."""
+    """Returns the minimum number of page faults of some work after its first run, in the main thread
+    and in another thread.
+    """
     program = PROGRAM.replace("SETTLE", settle).replace("WORK", work)
     ran = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True

@@ -1,4 +1,4 @@
-"""Modules that workers find imported, because their names are in the environment."""
+"""Tests of modules that workers import before the fork because an environment variable names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain processes as a placement, beyond what all placements have in common."""
+"""Tests of local processes as a placement, in addition to the tests of all placements."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_waiting_lane_is_cancelled_without_process(place: PlacedJobs) -> None:
 
 
 def test_exited_process_is_not_awaited(placement: PlainPlacement, place: PlacedJobs) -> None:
-    """Else its question is answered after 20 s, which a server that stops waits for."""
+    """Otherwise the response takes 20 s, and a stopping server waits for it."""
     (number,) = placement._workers
     asked = threading.Thread(target=placement.order, args=(number,))
     asked.start()
@@ -91,7 +91,7 @@ def test_placement_leaves_no_process_after_stop(
 def test_lost_worker_parent_is_restarted(
     placement: PlainPlacement, place: PlacedJobs, of_parent: bool
 ) -> None:
-    """Its lanes are served by other workers."""
+    """Other workers serve its lanes."""
     job = place.job("job")
     for _ in range(2):
         worker = job.open(0).hello.pid

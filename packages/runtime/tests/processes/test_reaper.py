@@ -1,4 +1,4 @@
-"""What is started beneath a reaper ends with its owner, whatever it does not to be found."""
+"""Tests that all descendants of a reaper exit with its owner, even if they detach themselves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam_runner_runtime.processes import reaper
 
 pytestmark = pytest.mark.skipif(not reaper.is_possible(), reason="Linux alone has subreapers")
 
-# Blocks in C with Python's lock: no handler of a signal runs.
+# Blocks in C code with Python's lock, so that no signal handler runs.
 BLOCKED = "import ctypes; ctypes.PyDLL(None).sleep(600)"
 PROGRAM = f"""
 import os, signal, sys, time

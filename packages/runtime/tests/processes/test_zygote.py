@@ -1,4 +1,6 @@
-"""What a server forks before it has threads does as it is told, has nothing of the server, and ends with it."""
+"""Tests of the zygote, which a server forks before it has threads: it follows orders, inherits no
+resource, and exits with the server.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from beam_runner_runtime.processes.zygote import NAME
 
 pytestmark = pytest.mark.skipif(not reaper.is_possible(), reason="Linux alone can do that")
 
-# A server that passes on what it is told, and what its zygote answers.
+# A server that forwards its input to its zygote, and prints the zygote's responses.
 SERVER = """
 import json, logging, os, signal, subprocess, sys
 from beam_runner_runtime.processes import reaper

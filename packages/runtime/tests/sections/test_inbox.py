@@ -1,4 +1,4 @@
-"""What a task of a section has got is let go of when the task ends, whoever still knows where it was."""
+"""Tests that the received parcels of a section task are released at the end of the task."""
 
 from __future__ import annotations
 

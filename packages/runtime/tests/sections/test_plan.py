@@ -1,4 +1,4 @@
-"""How many tasks a section has, and which of them reads what."""
+"""Tests of the number of tasks of a section, and of the input of each task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ SHARDS = 8
 def plan_from(
     kind: BufferKind | None, *portions: int | None
 ) -> tuple[SectionPlan, list[list[str]]]:
-    """A section of two stages that reads such portions, of these key shards or of none; and what each task reads."""
+    """Returns a section of two stages that reads these portions, with or without key shards, and the
+    input of each task.
+    """
     source = None if kind is None else "source"
     plan = plan_of(
         [stage("read", source, {"out": "pairs"}), stage("count", "pairs", groups=True)],

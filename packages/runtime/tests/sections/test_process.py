@@ -1,4 +1,4 @@
-"""What a worker process does for the tasks of sections."""
+"""Tests of the services of a worker process for section tasks."""
 
 from __future__ import annotations
 

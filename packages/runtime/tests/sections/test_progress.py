@@ -1,4 +1,4 @@
-"""How far a process is with its part of a section, as it tells it on the way."""
+"""Tests of the progress that a process reports about its part of a section."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def done(attempt: Attempt, number: int) -> BundleReply:
 
 @attrs.define
 class Running:
-    """A bundle, as far as it tells of itself."""
+    """A running bundle with settable progress."""
 
     attempt: Attempt
     number: int | None = 3

@@ -1,4 +1,6 @@
-"""A section whose rows Spark lost, doubled or mixed is not committed; one that was only run again is."""
+"""Tests that a section with rows lost, duplicated or mixed by Spark isn't committed, unlike a section
+with repeated tasks only.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def run(tmp_path: Path) -> Iterator[Callable[[Build], Run]]:
 
 
 def mixed(run: Run, level: int) -> SectionReply:
-    """Half of the tasks after a level read other attempts at all tasks of it than the other half."""
+    """Makes half of the tasks after a level read other attempts of all its tasks than the other half."""
     parcels: Parcels = [[] for _ in range(SHARDS)]
     for number in range(run.levels):
         after = run.level(number, parcels)
@@ -76,7 +78,7 @@ def test_attempts_with_equal_bytes_are_one_version(run: Any, level: int) -> None
 
 
 def test_consumer_repeated_with_different_input_is_detected(run: Any) -> None:
-    """Its first attempt was read by some, its second by the others: what they read differs."""
+    """Some tasks read its first attempt, and others read its second attempt: their input differs."""
     one = run(random_keys)
     random = level_of(one, "key")
     before: Parcels = [[] for _ in range(SHARDS)]
@@ -105,7 +107,7 @@ def double(kind: ParcelKind) -> Callable[[list[bytes]], list[bytes]]:
 
 
 def change(some: list[bytes]) -> list[bytes]:
-    """One bit of the last row."""
+    """Flips one bit of the last row."""
     victim = of_kind(ParcelKind.ROWS, some)[0]
     changed = victim[:-17] + bytes([victim[-17] ^ 1]) + victim[-16:]
     return [changed if one is victim else one for one in some]

@@ -1,4 +1,4 @@
-"""What a splittable DoFn puts off is done by the same task, where it need not wait for long."""
+"""Tests that the same task does the deferred work of a splittable DoFn, if the delay is short."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ranges(RestrictionProvider):
 
 
 class Read(beam.DoFn):
-    """The numbers up to an element, three at a time."""
+    """A DoFn that emits the numbers up to an element, three at a time."""
 
     def __init__(self, delay: float) -> None:
         self._delay = delay

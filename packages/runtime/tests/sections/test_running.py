@@ -1,4 +1,4 @@
-"""Sections that run: their places among the cluster's slots, their names, how far they are."""
+"""Tests of running sections: their slots in the cluster, their names and their progress."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def section(number: int = 1, attempt: int = 1) -> Bundle:
 
 
 class Running:
-    """Sections of one job, and the slots of a cluster of four that another one has."""
+    """Sections of one job, and the slots of a cluster of four cores that another job uses."""
 
     def __init__(self, place: Path, width: int = 2) -> None:
         self.host = FakeSections(PLAN, harnesses(PLAN, {}), place)
@@ -55,7 +55,7 @@ class Running:
         )
 
     def end(self, number: int) -> None:
-        """One comes to its end."""
+        """Ends a section."""
         self.sections.ended(SectionRefusal(Attempt(number, 1), "no"))
 
 

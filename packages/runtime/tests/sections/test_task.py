@@ -1,4 +1,4 @@
-"""Tasks of a section over real plans: what they come to, and that they repeat their bytes."""
+"""Tests of section tasks with real plans: their results, and their reproducible bytes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def joined(p: beam.Pipeline) -> None:
 
 
 def forked(p: beam.Pipeline) -> None:
-    """One stage writes for two others, which are of different depth and come together again."""
+    """Builds one stage that writes for two stages of different depth, which come together again."""
     some = pairs(p)
     short = some | "odd" >> beam.Filter(lambda pair: pair[1] % 2)
     long = some | "count" >> beam.combiners.Count.PerKey()
@@ -189,7 +189,7 @@ def test_section_produces_expected_output(
 
 @pytest.mark.parametrize("shards", [1, 3, 7])
 def test_section_has_requested_number_of_tasks(shards: int, hosts: Any, found: list[Any]) -> None:
-    """However many key shards the job has; what leaves it is cut by these."""
+    """The number doesn't depend on the job's key shards. The key shards partition the output of the section."""
 
     def build(p: beam.Pipeline) -> None:
         some = pairs(p) | beam.GroupByKey() | beam.FlatMapTuple(lambda k, v: [(k, n) for n in v])
@@ -217,7 +217,7 @@ def test_section_supports_windows_and_panes(hosts: Any, found: list[Any]) -> Non
 
 @pytest.fixture
 def pool() -> Iterator[str]:
-    """Has user code run by SDKs, over the Fn API, in threads of this process."""
+    """Runs user code in SDKs over the Fn API, in threads of this process."""
     address, pool = BeamFnExternalWorkerPoolServicer.start()
     yield address
     pool.stop(0)
@@ -250,7 +250,7 @@ def test_section_tasks_of_external_sdks_repeat_their_bytes(
 def test_section_tasks_repeat_their_bytes(
     build: Build, budget: int, seed: int, hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the order in which Spark gives it its input, and whichever attempt it is."""
+    """The bytes don't depend on the order of Spark's input, or on the attempt."""
     monkeypatch.setattr(section_task_module, "section_budget", lambda: budget)
     plan = plan_of(build)
     host = hosts(plan)
@@ -273,11 +273,11 @@ def assert_bytes_repeat(run: Run, shuffled: random.Random) -> None:
 
 
 def without_replies(sent: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Replies tell times, and the names of files: these may differ, and no digest is made of them."""
+    """Removes replies, which contain times and file names. These can differ, and aren't part of a digest."""
     return [one for one in sent if read_head(one[1]).kind is not ParcelKind.REPLY]
 
 
-# What it hands on to others.
+# The output of a section.
 
 
 def test_section_returns_outputs_and_metrics(hosts: Any, tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ class Told(beam.DoFn):
         yield element[0]
 
 
-# What ends it.
+# The end of a section.
 
 
 class Failing(beam.DoFn):
@@ -330,7 +330,7 @@ def test_section_with_failing_user_code_ends(hosts: Any, found: list[Any]) -> No
     assert reply.end.failure is not None
     assert (reply.end.failure.transform, reply.end.failure.summary) == ("bad", "ValueError: seven")
     assert run.host.told == [reply.end]
-    assert found == []  # nothing runs over a part of what there should be
+    assert found == []  # no stage runs on incomplete input
 
 
 def test_section_task_with_external_failure_is_reported_during_spark_retry(
@@ -350,7 +350,7 @@ def test_section_task_with_external_failure_is_reported_during_spark_retry(
 def test_section_ends_with_name_of_unavailable_neighbour(
     hosts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark would run the task four times at once, and fail the job."""
+    """Otherwise Spark would run the task four times at once, and fail the job."""
     plan = plan_of(grouped)
     order = order_of(plan)
     run = Run(hosts(plan), order)

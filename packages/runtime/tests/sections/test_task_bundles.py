@@ -1,4 +1,6 @@
-"""The bundles of a task follow the engine's rules: residuals and timers come at their time, or the section is refused."""
+"""Tests that the bundles of a task follow the engine's rules: residuals and timers come at their time,
+or the section is refused.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ Answer = Callable[[RunBundle, Any], BundleDone]
 
 @attrs.define
 class Clock:
-    """Takes the place of ``time`` and of the job's clock; sleeping moves it."""
+    """A replacement for ``time`` and for the job's clock. Sleeping advances the clock."""
 
     ms: int = 1_000_000
 
@@ -54,11 +56,11 @@ class Clock:
 
 @attrs.define
 class Host:
-    """A process whose bundles come to what a test says.
+    """A process whose bundles have results set by a test.
 
     Attributes:
-        ran: each bundle, and when.
-        told: why the section must end.
+        ran: bundles with their start times.
+        told: reasons for the end of the section.
     """
 
     clock: Clock
@@ -88,7 +90,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def bundles_of(host: Host, place: int, data: Sequence[Data]) -> TaskBundles:
-    """The bundles of a task that reads `data` for the stage at `place`."""
+    """Returns the bundles of a task that reads `data` for the stage at `place`."""
     parts = [SectionPart(name, (), (), MIN_TIMESTAMP) for name in PLAN.stages]
     times = (MIN_TIMESTAMP, MAX_TIMESTAMP, MIN_TIMESTAMP, host.clock.ms)
     section = Bundle(7, 3, "pairs", None, (), (), *times, parts=tuple(parts))
