@@ -1,4 +1,4 @@
-"""What to do about errors of Beam's own that leave it open."""
+"""Tests of advice about unclear errors of Beam."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits for a commit is kept for so long, of so many bundles, and once."""
+"""Tests that entries waiting for a commit are retained once, for a limited time and a limited number of bundles."""
 
 from __future__ import annotations
 

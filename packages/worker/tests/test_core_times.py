@@ -1,4 +1,4 @@
-"""How long threads wanted a core, by what the system tells."""
+"""Tests of the time for which threads wanted a core, from the system's data."""
 
 from __future__ import annotations
 

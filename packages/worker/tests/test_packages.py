@@ -1,4 +1,4 @@
-"""Which staged files are packages, how pip is told of them, and what makes two sets equal."""
+"""Tests of the selection of package files, of the arguments of pip, and of the equality of two sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def staged(name: str, role: str = STAGING_TO) -> Artifact:
 
 
 def archive(path: Path, time: int, **contents: str) -> None:
-    """A source distribution of files that were written at some time."""
+    """Returns a source distribution of files with a given modification time."""
     with (
         gzip.GzipFile(path, "wb", mtime=time) as zipped,
         tarfile.open(fileobj=zipped, mode="w") as tar,

@@ -1,4 +1,4 @@
-"""Samples are wanted by an experiment, and of all that come the latest are kept."""
+"""Tests that an experiment enables samples, and that the latest samples are retained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No kind of state of the model is forgotten, and none of its coders."""
+"""Tests that all state kinds of the model, and all their coders, are handled."""
 
 from __future__ import annotations
 

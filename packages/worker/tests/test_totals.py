@@ -1,4 +1,4 @@
-"""Metrics of the same name add up as their type says."""
+"""Tests that metrics of the same name are merged according to their type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def total(kind: str, *payloads: bytes) -> bytes:
 
 
 def totals_of(infos: list[MonitoringInfo]) -> tuple[MonitoringInfo, ...]:
-    """The totals; whether the infos come one by one or together makes no difference."""
+    """Returns the totals, which must not depend on merging the infos singly or together."""
     together, one_by_one = Totals(), Totals()
     together.add(infos)
     for one in infos:
@@ -97,7 +97,7 @@ def histogram(*values: float) -> bytes:
 
 
 def test_histograms_are_merged() -> None:
-    """What lies outside of the buckets, as 99 does, is counted, too."""
+    """Values outside of the buckets, such as 99, are counted, too."""
     added = total(metric_urns.HISTOGRAM_TYPE, histogram(1, 11), histogram(12, 99))
     assert metrics_pb2.HistogramValue.FromString(added) == metrics_pb2.HistogramValue.FromString(
         histogram(1, 11, 12, 99)
@@ -123,7 +123,7 @@ def test_maximum_and_minimum_are_used(kind: str, coder: Any, expected: list[floa
     "kind", [metric_urns.DISTRIBUTION_INT64_TYPE, metric_urns.DISTRIBUTION_DOUBLE_TYPE]
 )
 def test_empty_distributions_are_merged(kind: str) -> None:
-    """Some SDKs send all four parts then, some no more than the count."""
+    """Some SDKs then send all four parts, and some send only the count."""
     some = TUPLES[kind].encode((1, 9, 9, 9))
     for empty in (b"\x00", TUPLES[kind].encode((0, 0, 0, 0))):
         assert total(kind, empty, some) == total(kind, some, empty) == some
@@ -150,7 +150,7 @@ def test_unmergeable_metric_is_named_once(
 
 
 def test_metric_types_of_model_can_all_be_merged() -> None:
-    """But for progress, which is of a moment."""
+    """Progress is excluded, because it is a momentary value."""
     types = {value for name, value in vars(metric_urns).items() if name.endswith("_TYPE")}
     assert {kind for kind in types if not is_known(kind)} == {metric_urns.PROGRESS_TYPE}
 

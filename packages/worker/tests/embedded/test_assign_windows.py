@@ -1,4 +1,4 @@
-"""Windows that are worked out once are those that Beam works out for every element."""
+"""Tests that cached windows equal the windows that Beam computes for every element."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_window_cache_has_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class ByElement(window.NonMergingWindowFn):
-    """One of the user's own."""
+    """A custom window function."""
 
     def assign(self, context: Any) -> list[Any]:
         return [window.IntervalWindow(0, context.element)]
@@ -73,14 +73,14 @@ class ByElement(window.NonMergingWindowFn):
 
 
 class Sometimes(ByElement):
-    """Odd elements are in no window."""
+    """A window function that assigns no window to odd elements."""
 
     def assign(self, context: Any) -> list[Any]:
         return [] if context.element % 2 else super().assign(context)
 
 
 class Later(window.FixedWindows):
-    """Not Beam's own either."""
+    """Another custom window function."""
 
     def assign(self, context: Any) -> list[Any]:
         return [window.IntervalWindow(7, 8)]
@@ -109,7 +109,7 @@ def test_windowed_pipeline_assigns_windows() -> None:
     sliding = (
         timed | "Slide" >> beam.WindowInto(window.SlidingWindows(20, 10)) | beam.ParDo(Places())
     )
-    # What is in several windows is put into windows once for each of them.
+    # An element in several windows is assigned to windows once for each of them.
     again = (
         timed
         | "Twice" >> beam.WindowInto(window.SlidingWindows(20, 10))
@@ -152,7 +152,7 @@ def test_element_without_windows_is_dropped() -> None:
         ("own", own, even),
         ("again", again, even * 2),
     ):
-        # All that a DoFn sees, though it asks for no window.
+        # All properties that a DoFn sees, although it has no window parameter.
         seen = numbers | f"See {name}" >> beam.Map(lambda number: number)
         everywhere = seen | f"Global {name}" >> beam.WindowInto(window.GlobalWindows())
         assert_that(everywhere, equal_to(expected), name)

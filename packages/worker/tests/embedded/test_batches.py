@@ -1,4 +1,4 @@
-"""Batched DoFns in the embedded harness."""
+"""Tests of batched DoFns in the embedded harness."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mini_runner import run
 
 
 class Batch(OfNumbers):
-    """Asks for batches of elements, as Beam's batched DoFns do."""
+    """A DoFn that takes batches of elements, like Beam's batched DoFns."""
 
     def process_batch(self, batch: list[int]) -> Iterable[list[int]]:
         yield [number + len(batch) * 0 + 1 for number in batch]

@@ -1,4 +1,4 @@
-"""One stage: lifecycle of DoFns, failures of user code and of the host, and what they leave."""
+"""Tests of one stage: the lifecycle of DoFns, failures of user code and of the host, and their effects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def no_events() -> None:
 
 
 class Host:
-    """A harness, and the stage of a pipeline that does not shuffle."""
+    """A harness, and the stage of a pipeline without shuffle."""
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
         self.plan = Plan(pipeline)
@@ -54,7 +54,7 @@ class Host:
 
 
 def after_impulse(*transforms: beam.PTransform) -> beam.Pipeline:
-    """Impulse, then the transforms."""
+    """Returns a pipeline of an Impulse and the transforms."""
     pipeline = beam.Pipeline()
     result = pipeline | beam.Impulse()
     for transform in transforms:
@@ -153,7 +153,7 @@ def cancel_task(element: bytes) -> None:
 
 
 class ExitWhenLoaded:
-    """Ends the process that unpickles it."""
+    """An object that exits the process when it is unpickled."""
 
     def __reduce__(self) -> Any:
         return sys.exit, ("not here",)
@@ -161,7 +161,7 @@ class ExitWhenLoaded:
 
 def test_function_that_exits_process_on_load_fails_stage() -> None:
     step = beam.ParDo(Lifecycle())
-    # Beam has pickled and loaded it once by now.
+    # Beam has already pickled and loaded it once.
     step.fn.ends = ExitWhenLoaded()
     with Host(after_impulse(step)) as host, pytest.raises(BundleError) as failed:
         host.run()
@@ -182,7 +182,7 @@ def multi_line(element: bytes) -> None:
 
 
 class OwnError(Exception):
-    """Cannot be made from a text."""
+    """An exception that can't be built from a text."""
 
     def __init__(self, code: int, *, reason: str) -> None:
         super().__init__()
@@ -229,7 +229,7 @@ def test_splittable_dofn_failure_names_transform() -> None:
 
 
 class Cancelled(Exception):
-    """The host's own."""
+    """An exception of the host."""
 
 
 def inputs_that_fail(error: BaseException) -> Iterator[ElementChunk]:
@@ -272,7 +272,7 @@ def test_port_errors_are_raised_unchanged(error: BaseException) -> None:
 
 
 class NoViews:
-    """No side input at all."""
+    """A reader without side inputs."""
 
 
 class BrokenViews:

@@ -1,4 +1,4 @@
-"""Every element of a bundle belongs to its loop or to a split, never to both, never to none."""
+"""Tests that every element of a bundle belongs either to its loop or to a split."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beam_runner_worker.embedded.claims import Claims
 
 @contextmanager
 def letting_others_run_at_every_step() -> Iterator[None]:
-    """Within it, this thread lets the others run before each bytecode instruction of the claims."""
+    """Makes this thread yield to other threads before each bytecode instruction of the claims."""
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         if frame.f_code.co_filename != claims_module.__file__:
@@ -38,7 +38,7 @@ def letting_others_run_at_every_step() -> Iterator[None]:
 
 
 def claim_all(claims: Claims, count: int, seen: list[int], work: float = 0.0) -> None:
-    """What a decoder does with a chunk; each element takes so many seconds."""
+    """Claims all elements of a chunk, as a decoder does. Each element takes the given number of seconds."""
     left: Iterator[int] | None = claims.announce(count)
     while left is not None:
         for number in left:
@@ -118,12 +118,12 @@ def test_concurrent_splits_lose_no_element(seed: int) -> None:
         while loop_thread.is_alive():
             with claims.held() as held:
                 holds += 1
-                # The loop notes what it claimed after it has claimed it.
+                # The loop records a claim after the claim.
                 assert len(seen) in (held.claimed, held.claimed - 1)
                 if held.stop is None and holds > 20:
                     stop = held.stop = held.announced + choose.randrange(1000)
                 elif held.stop == stop is not None and choose.random() < 0.3:
-                    # Fewer and fewer, while the loop goes on.
+                    # The requested numbers decrease while the loop continues.
                     stop = held.stop = choose.randint(held.claimed, stop)
                 assert len(seen) in (held.claimed, held.claimed - 1)
     assert holds > 20

@@ -1,4 +1,4 @@
-"""What comes of a lifted combine's table is what comes of Beam's, and it is limited in bytes, not only in keys."""
+"""Tests that a lifted combine's table has the output of Beam's table, and a limit in bytes, not only in keys."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ KEYS = 3
 
 
 def megabytes(number: int) -> Iterator[tuple[str, bytes]]:
-    """Values of several keys, each a megabyte that is no other's."""
+    """Yields distinct values of one megabyte for several keys."""
     for place in range(VALUES):
         yield f"key {place % KEYS}", bytes([number, place]) * (MEGABYTE // 2)
 
 
 def accumulators(windowing: beam.PTransform, table_bytes: int) -> int:
-    """How many accumulators a combine to lists puts out before the shuffle."""
+    """Returns the number of accumulators that a list combine emits before the shuffle."""
     pipeline = beam.Pipeline()
     pairs = pipeline | beam.Create([1]) | windowing | beam.FlatMap(megabytes)
     lists = pairs | beam.CombinePerKey(combiners.ToListCombineFn())
@@ -44,7 +44,7 @@ def accumulators(windowing: beam.PTransform, table_bytes: int) -> int:
     runner = MiniRunner(pipeline)
     runner.harness.close()
     runner.harness = EmbeddedHarness(job(), NoArtifacts(), Logs(), table_bytes)
-    # What tests before this one have freed could be used again, and the process would not grow.
+    # Memory freed by earlier tests could be reused, and the process wouldn't grow.
     gc.collect()
     _give_back()
     runner.run()
@@ -136,7 +136,7 @@ def test_combine_table_output_equals_output_of_beam(windowing: beam.PTransform, 
 
 
 class Joining(beam.CombineFn):
-    """Joins lists, many at once."""
+    """A combine function that joins many lists at once."""
 
     def create_accumulator(self) -> tuple[int, ...]:
         return ()

@@ -1,4 +1,4 @@
-"""What a splittable DoFn defers comes back from the bundle, and is input of a later one."""
+"""Tests that deferred work of a splittable DoFn is returned by the bundle, and becomes input of a later bundle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def no_calls() -> None:
 
 
 class Deferring(beam.DoFn):
-    """Puts out one number, then wants to be resumed."""
+    """A DoFn that emits one number and defers the rest."""
 
     def __init__(self, delay: Duration | Timestamp | None) -> None:
         self._delay = delay
@@ -38,7 +38,7 @@ class Deferring(beam.DoFn):
 
 
 def run(do_fn: beam.DoFn) -> tuple[MiniRunner, list[Any]]:
-    """Runs it to its end; gives the residuals of all bundles."""
+    """Runs the pipeline to its end, and returns the residuals of all bundles."""
     pipeline = beam.Pipeline()
     deferred = pipeline | beam.Impulse() | "SDF" >> beam.ParDo(do_fn)
     assert deferred | beam.Map(lambda i: (i, i)) | beam.GroupByKey()
@@ -66,7 +66,7 @@ def test_deferral_without_delay_resumes_at_once(delay: Duration | Timestamp | No
 
 
 class WithWatermark(beam.DoFn):
-    """Sets its watermark to so many microseconds and defers the rest."""
+    """A DoFn that sets its watermark to this number of microseconds, and defers the rest."""
 
     def __init__(self, watermark: int) -> None:
         self._watermark = watermark

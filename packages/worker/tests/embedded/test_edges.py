@@ -1,4 +1,4 @@
-"""What comes in and goes out of a stage, byte for byte against Beam's stock windowed coder."""
+"""Tests of a stage's input and output, byte for byte against Beam's windowed value coder."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write(
 def write_runs(
     coder: coders.WindowedValueCoder, kind: OutputKind, given_: Iterable[WindowedValue], **edge: Any
 ) -> list[Any]:
-    """The same, but for neighbours that are alike together."""
+    """Writes the same elements, with equal neighbours in one run."""
     sink = make_sink(coder, OutputEdge("sink", kind, **edge))
     port = Port()
     sink.connect(port)
@@ -363,7 +363,7 @@ def test_runs_are_written_like_single_elements(
     for edge in edges:
         ran, one_by_one = (how(coder, kind, given_, **edge) for how in (write_runs, write))
         if keyed:
-            # A run goes window by window; within each window elements keep their order.
+            # A run is written window by window. Elements keep their order in each window.
             ran, one_by_one = (
                 sorted(chain(*map(rows, chunks)), key=lambda row: row[2])
                 for chunks in (ran, one_by_one)

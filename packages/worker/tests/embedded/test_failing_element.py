@@ -1,4 +1,4 @@
-"""Wherever user code raises, the element, key, timer or batch that it was at is told, and only that one."""
+"""Tests that an error of user code names exactly the element, key, timer or batch being processed."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_undecodable_element_fails_bundle_with_bytes() -> None:
     ],
 )
 def test_failing_element_in_run_is_named(transform: beam.PTransform, element: str) -> None:
-    """Where results are put out together, what cannot be encoded was made of an element is not known but of Maps."""
+    """If results are emitted in runs, the source element of an unencodable result is known only for Maps."""
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Create([0]) | beam.FlatMap(lambda zero: list(range(1000)))
     _ = numbers | transform

@@ -1,4 +1,4 @@
-"""Where user code raises that keeps state, the timer or the key that it was at is told."""
+"""Tests that an error of stateful user code names the timer or the key being processed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLOCK = userstate.TimerSpec("clock", TimeDomain.WATERMARK)
 
 
 class Keeping(beam.DoFn):
-    """Fails at the key b, or has its state hold what can't be encoded."""
+    """A DoFn that fails at the key b, or stores an unencodable value in its state."""
 
     def process(
         self,
@@ -48,7 +48,7 @@ class Keeping(beam.DoFn):
 
 
 class KeepingMore(Keeping):
-    """Asks for something that runs do not give."""
+    """A DoFn with a parameter that disables runs."""
 
     def process(  # type: ignore[override]
         self,
@@ -67,7 +67,7 @@ class KeepingMore(Keeping):
     [
         (0, "the timer 'clock' of the key 'b', due at Timestamp(5)"),
         (1, "the timer 'clock' with the tag 'late' of the key 'b', due at Timestamp(5)"),
-        # It is written when the next key comes, or the bundle ends.
+        # The state is written at the next key, or at the end of the bundle.
         (2, "the key 'b' (what its state 'numbers' is to hold cannot be encoded)"),
         (3, "the key 'b' (what its state 'last' is to hold cannot be encoded)"),
         (4, "('b', 4)"),

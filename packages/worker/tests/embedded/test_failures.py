@@ -1,4 +1,4 @@
-"""Errors of user code are put into words, with the name of the transform that they come from."""
+"""Tests of the texts of user errors, with the name of the failing transform."""
 
 from __future__ import annotations
 

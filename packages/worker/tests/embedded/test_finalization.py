@@ -1,4 +1,4 @@
-"""Callbacks of DoFns that want to know when their bundle is committed."""
+"""Tests of bundle finalization callbacks of DoFns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def no_calls() -> None:
 
 
 class Committed(beam.DoFn):
-    """Registers two callbacks per element, the first of which raises what it is told to."""
+    """A DoFn that registers two callbacks per element. The first callback raises a given error."""
 
     def __init__(self, name: str, error: type[BaseException] | None = None) -> None:
         self._name, self._error = name, error

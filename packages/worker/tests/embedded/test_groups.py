@@ -1,4 +1,4 @@
-"""What a stage reads as groups, small ones at once and large ones lazily."""
+"""Tests of group input of a stage: small groups are read at once, and large groups lazily."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of the host fail a bundle with the host's error, also where user code catches them."""
+"""Tests that errors of the host fail a bundle with the host's error, even if user code catches them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ CELL = StateCell("t", "s", b"w", b"k")
 
 
 class Away(Exception):
-    """The host's error."""
+    """An error of the host."""
 
 
 class Careful(beam.DoFn):
-    """Does what its element says, and goes on after any error."""
+    """A DoFn that does the action of its element, and continues after any error."""
 
     raises = False
 
@@ -68,7 +68,7 @@ class Careful(beam.DoFn):
 
 
 class Raising(Careful):
-    """Doesn't go on."""
+    """A DoFn that doesn't catch errors."""
 
     raises = True
 

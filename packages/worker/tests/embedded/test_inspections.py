@@ -1,4 +1,4 @@
-"""Inspections that are kept: the answers are Beam's, and nobody is asked twice."""
+"""Tests of cached inspections: they equal Beam's inspections, and each function is inspected once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Stateful(beam.DoFn):
 
 
 class Speaks(Plain):
-    """Tells for itself what its methods take, also of one that it has from Beam."""
+    """A DoFn that declares its method parameters itself, also for a method inherited from Beam."""
 
     def _inspect_start_bundle(self) -> Any:
         return ["anything"], [3]
@@ -53,7 +53,7 @@ def _function(element: int, time: Any = beam.DoFn.TimestampParam) -> list[int]:
 
 
 def replaced() -> beam.DoFn:
-    """Has a method that is no longer its class's."""
+    """Returns a DoFn with a method replaced on the instance."""
     fn: Any = Plain()
     fn.start_bundle = Windowed().finish_bundle
     return fn  # type: ignore[no-any-return]
@@ -71,7 +71,7 @@ MAKERS: Any = [
 
 
 def told_by(fn: beam.DoFn) -> Any:
-    """All that Beam finds out about a DoFn."""
+    """Returns everything that Beam learns from inspecting a DoFn."""
     signature = common.DoFnSignature(fn)
     methods = [
         signature.process_method,
@@ -91,7 +91,7 @@ def test_cached_signatures_equal_signatures_of_beam(make: Any) -> None:
     expected = told_by(fn)
     with inspected_once():
         assert told_by(fn) == expected
-        # Another object of its class, and one of another class, are asked for themselves.
+        # Another object of the class, and an object of another class, are inspected separately.
         assert told_by(make()) == expected
         assert told_by(Windowed()) != told_by(Plain())
 

@@ -1,4 +1,4 @@
-"""What Python code logs reaches the host: soon, in order, and with the transform that ran."""
+"""Tests that log records of Python code reach the host soon, in order, and with the running transform."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_log_records_with_exception_or_bad_format_are_sent(
 
 
 class LoggingSink(Logs):
-    """Logs when it takes records, as a host may."""
+    """A sink that logs when it receives records, as a host can."""
 
     def log(self, records: Iterable[LogRecord]) -> None:
         logging.getLogger("test_logs").info("taking records")

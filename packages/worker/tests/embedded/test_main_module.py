@@ -1,4 +1,4 @@
-"""Classes of the user's script are found where its functions have brought them."""
+"""Tests that classes of the user's script are found in the functions that contain them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ sys.stdout.write(" ".join(part.hex() for part in parts))
 
 @pytest.fixture(scope="module")
 def pickled() -> list[bytes]:
-    """What another program pickled: a function, one that makes elements, and an element."""
+    """Returns pickled objects of another program: a function, a function that makes elements, and an element."""
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
     return [bytes.fromhex(part) for part in done.stdout.split()]

@@ -1,4 +1,4 @@
-"""Metrics of bundles: user metrics and element counts, at the end and while a bundle runs."""
+"""Tests of bundle metrics: user metrics and element counts, at the end and during a bundle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLED_BYTE_SIZE = "beam:metric:sampled_byte_size:v1"
 
 
 def value_of(info: MonitoringInfo) -> Any:
-    """Decoded by Beam's own functions."""
+    """Returns the value, decoded by Beam's own functions."""
     proto = metrics_pb2.MonitoringInfo(
         urn=info.urn, type=info.type, labels=dict(info.labels), payload=info.payload
     )
@@ -104,7 +104,7 @@ def test_element_counts_cover_every_pcollection() -> None:
             for info in result.metrics
             if info.urn == SAMPLED_BYTE_SIZE
         }
-        # What a stage reads was sized where it was written; groups are not written by anybody.
+        # The writer has already measured the sizes of a stage's input. No stage writes groups.
         for transform_id, transform in descriptor.transforms.items():
             for pcollection_id in transform.outputs.values():
                 if "read/" not in transform_id or "GroupByKey" in transform_id:
@@ -131,7 +131,7 @@ def sleep(seconds: float) -> float:
 
 
 def test_execution_times_cover_one_bundle() -> None:
-    """Each transform is named by the first bundle, and later when it took time."""
+    """The first bundle names each transform, and later bundles name transforms that took time."""
     pipeline = beam.Pipeline()
     numbers = pipeline | beam.Impulse() | "Times" >> beam.FlatMap(lambda _: [0.2, 0.2])
     _ = numbers | "Sleep" >> beam.Map(sleep) | "Quick" >> beam.Map(lambda seconds: seconds)
@@ -188,7 +188,7 @@ def test_elements_are_sampled_on_request() -> None:
     first = sampled(**experiment)
     assert len({pcollection for pcollection, *_ in first}) == 2
     assert all(0 <= element <= 16 for _, *elements in first for element in elements)
-    # Each bundle gives a sample of each PCollection, and tells it once.
+    # Each bundle takes a sample of each PCollection, and reports it once.
     assert len(first) == 4
 
 

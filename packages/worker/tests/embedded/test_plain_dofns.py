@@ -1,4 +1,4 @@
-"""ParDos with side inputs take runs: what comes of them is what comes of elements one by one."""
+"""Tests that ParDos with side inputs process runs with the results of single elements."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ views = st.sampled_from([AsIter, AsList, AsDict, AsMultiMap])
 
 
 def at_times(pipeline: beam.Pipeline, label: str, times: list[int], window_fn: Any) -> Any:
-    """Elements that come in runs, each of one time."""
+    """Returns elements in runs with one timestamp each."""
     return (
         pipeline
         | f"{label} times" >> beam.Create(times)
@@ -191,7 +191,7 @@ def test_side_input_that_cannot_be_built_fails_its_transform(function: Any) -> N
 
 
 class Sums(beam.DoFn):
-    """Looks at its side input when its results are asked for."""
+    """A DoFn that reads its side input lazily, when its results are consumed."""
 
     def process(self, number: int, numbers: Any, factor: int = 1) -> Iterator[int]:
         yield factor * (number + sum(numbers))

@@ -1,4 +1,4 @@
-"""The element that a splittable DoFn is at work on is split; what is given away is done elsewhere."""
+"""Tests of a split inside the current element of a splittable DoFn: another bundle processes the residual."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WATERMARK = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_p
 
 
 class Ranges(RestrictionProvider):
-    """The restriction of a text is a range of as many numbers, from a hundred times the text on."""
+    """A provider whose restriction for a text is a range of a hundred numbers, from a hundred times the text."""
 
     tracker: type[OffsetRestrictionTracker] = OffsetRestrictionTracker
 
@@ -97,7 +97,7 @@ def reading(provider: RestrictionProvider, elements: Iterable[int] = (0,)) -> be
 
 
 def resumed(one: OneStage, elements: Iterable[bytes]) -> list[int]:
-    """The numbers that these elements stand for."""
+    """Returns the numbers that these elements represent."""
     seen.clear()
     hooks.clear()
     one.run([ElementChunk(1, element) for element in elements])
@@ -204,7 +204,7 @@ def test_progress_within_restriction_is_reported() -> None:
 
 
 class Splitter(threading.Thread):
-    """Splits the running bundle again and again, until it is over."""
+    """A thread that splits the running bundle repeatedly until its end."""
 
     def __init__(self, one: OneStage, elements: int, choose: random.Random) -> None:
         super().__init__(daemon=True)

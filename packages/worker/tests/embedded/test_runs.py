@@ -1,4 +1,4 @@
-"""Runs of elements: what comes of them is what comes of their elements one by one."""
+"""Tests that runs of elements have the results of single elements."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ COUNT = 1000
 
 
 def numbers(pipeline: beam.Pipeline) -> Any:
-    """So many that they come in runs."""
+    """Returns a PCollection with enough numbers for runs."""
     return pipeline | beam.Create([None]) | "Numbers" >> beam.FlatMap(lambda _: range(COUNT))
 
 
 def counts_of(runner: MiniRunner) -> list[int]:
-    """How many elements each PCollection had."""
+    """Returns the element count of each PCollection."""
     return [
         int.from_bytes(info.payload, "little") if info.payload[0] < 128 else _varint(info.payload)
         for _, result in runner.results
@@ -40,7 +40,7 @@ def _varint(payload: bytes) -> int:
 
 
 class Every(beam.DoFn):
-    """Puts out what it gets in every way a DoFn can."""
+    """A DoFn that emits its input in every possible way."""
 
     def process(self, number: int) -> Iterable[Any] | None:
         match number % 6:
@@ -85,7 +85,7 @@ def test_unread_main_output_is_dropped() -> None:
 
 
 class Life(beam.DoFn):
-    """Counts in a metric of its own, and puts out something at the end of a bundle."""
+    """A DoFn with a separate metric, and with output at the end of a bundle."""
 
     def start_bundle(self) -> None:
         self.sum = 0
@@ -112,7 +112,7 @@ def test_step_tree_counts_elements_of_each_step() -> None:
     assert_that(total, equal_to([3 * sum(range(COUNT)) + 3 * 10 * COUNT + 3 * COUNT]))
     runner = run(pipeline)
     assert runner.counters() == {"seen": 3 * COUNT, "added": 4 * COUNT}
-    # The input's tree: numbers, one Map, three Maps, and what they are flattened to.
+    # The tree of the input: numbers, one Map, three Maps, and their flatten.
     assert sorted(counts_of(runner))[-6:] == [COUNT] * 5 + [3 * COUNT]
 
 
@@ -150,7 +150,7 @@ def test_elements_retain_their_order() -> None:
 
 
 class Boom(Exception):
-    """Its own constructor: can't be made anew from a text."""
+    """An exception with a custom constructor, which can't be built from a text."""
 
     def __init__(self, number: int, why: str) -> None:
         super().__init__(why, number)
@@ -196,7 +196,7 @@ def test_mutated_output_object_is_emitted_with_value_at_output(function: Any) ->
 
 
 class Finalized:
-    """Knows how many of its kind are held."""
+    """An object that counts the living objects of its class."""
 
     alive: ClassVar[list[int]] = []
     most = 0
@@ -247,7 +247,7 @@ def test_stop_iteration_of_user_code_is_raised(kind: Any) -> None:
 
 
 class Replacing(beam.DoFn):
-    """Puts another function in the place of its own; Beam has looked at it by then."""
+    """A DoFn that replaces its own function after Beam has inspected it."""
 
     def setup(self) -> None:
         self.process = lambda number: [-number]  # type: ignore[method-assign]
@@ -306,7 +306,7 @@ def test_pace_grows_and_shrinks_with_duration() -> None:
     for expected in (1, 2, 4, 8, 16, 32, 64, 128, 128):
         assert pace.values == expected
         pace.took(0.0001, pace.values)
-    pace.took(0.0001, 3)  # what ends a chunk
+    pace.took(0.0001, 3)  # the value that ends a chunk
     assert pace.values == MOST_VALUES
     pace.took(0.1, MOST_VALUES)
     assert pace.values == 2

@@ -1,4 +1,4 @@
-"""What a job finds in its process: options, staged files, the main session, plugins."""
+"""Tests of the setup of a job in its process: options, staged files, the main session and plugins."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_missing_and_damaged_files_are_reported() -> None:
 
 
 class Celsius:
-    """A type with a coder of its own, registered in the main module of a pipeline."""
+    """A type with a custom coder, registered in the main module of a pipeline."""
 
     def __init__(self, degrees: int) -> None:
         self.degrees = degrees

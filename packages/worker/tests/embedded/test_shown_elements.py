@@ -1,4 +1,4 @@
-"""Elements are shown in short texts of one line."""
+"""Tests that elements are shown in short one-line texts."""
 
 from __future__ import annotations
 

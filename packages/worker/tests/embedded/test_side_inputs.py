@@ -1,4 +1,4 @@
-"""Side inputs: read and decoded once for a stage's life, by encoded keys, and never state."""
+"""Tests that side inputs are read and decoded once per stage, by encoded key, and never as state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEN: list[Any] = []
 
 
 class Reader:
-    """Side inputs in memory; counts what is asked."""
+    """Side inputs in memory, with counted reads."""
 
     def __init__(self, values: list[Any], by_key: dict[Any, list[Any]] | None = None) -> None:
         self.data = b"".join(map(ANY.encode_nested, values))

@@ -1,4 +1,4 @@
-"""A running bundle gives away elements that it has not begun; it keeps and does all others."""
+"""Tests that a running bundle gives away elements before they start, and processes all others."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_split_while_bundle_finishes_gives_away_no_element() -> None:
 
 def test_groups_are_split_like_elements() -> None:
     pipeline = beam.Pipeline()
-    # Those of even number are decoded at once, the others while they are iterated over.
+    # Groups with even numbers are decoded at once, and the others during iteration.
     pairs = [(number, "text" * (20_000 if number % 2 else 1)) for number in range(10)]
     grouped = pipeline | beam.Impulse() | beam.FlatMap(lambda _: pairs) | beam.GroupByKey()
     grouped | beam.MapTuple(lambda key, values: (note(key), [len(text) for text in values]))

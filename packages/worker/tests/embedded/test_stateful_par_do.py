@@ -1,4 +1,4 @@
-"""Stateful DoFns take runs: each element gets what belongs to it, and none waits for another."""
+"""Tests that stateful DoFns process runs: each element gets its parameters, and no element waits for another."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def joined(*chunks: ElementChunk) -> ElementChunk:
 
 
 class Told(beam.DoFn):
-    """Yields all that it is told of an element."""
+    """A DoFn that yields all parameters of an element."""
 
     def process(
         self,
@@ -42,7 +42,7 @@ class Told(beam.DoFn):
 
 
 class ToldMore(Told):
-    """Asks for something that runs do not give."""
+    """A DoFn with a parameter that disables runs."""
 
     def process(  # type: ignore[override]
         self,
@@ -79,7 +79,7 @@ def test_stateful_elements_get_state_of_their_key_and_window(fn: type[beam.DoFn]
 
 
 class Clocks(beam.DoFn):
-    """Adds its value to a bag, and sets a timer in processing time."""
+    """A DoFn that adds its value to a bag, and sets a processing-time timer."""
 
     def process(
         self,
@@ -128,13 +128,14 @@ def test_state_of_key_is_looked_up_once_per_run(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(stateful_par_do, "_argument", counting)
     stage = StatefulStage(Clocks())
-    # Sixteen go one by one; then a run has two elements, the next four, and so on.
+    # The first sixteen elements are processed singly. Then a run has two elements, the next run
+    # four, and so on.
     stage.run(stage.elements(*(("k", number) for number in range(1000))))
     assert len(asked) < 2 * (16 + 20)
 
 
 class Buffering(beam.DoFn):
-    """Puts out what its state holds, and changes it then: Beam forbids it, but its runners let it pass."""
+    """A DoFn that emits the object in its state and changes it later: Beam forbids this, but its runners accept it."""
 
     BUFFER = userstate.ReadModifyWriteStateSpec("buffer", coders.FastPrimitivesCoder())
 

@@ -1,4 +1,4 @@
-"""User state and timers in this process: what was written is read, and written once for each key."""
+"""Tests of user state and timers in this process: written values are read, and written once per key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ calls: list[str] = []
 
 
 class Lists(core.CombineFn):
-    """Its output is its accumulator."""
+    """A combine function whose output is its accumulator."""
 
     def setup(self) -> None:
         calls.append("setup")
@@ -44,7 +44,7 @@ class Lists(core.CombineFn):
 
 
 class Everything(beam.DoFn):
-    """Does what its element says, a method of one of its states, and yields what that returns."""
+    """A DoFn whose element names a method of one of its states. It yields the result of this method."""
 
     BAG = userstate.BagStateSpec("bag", VARINT)
     VALUE = userstate.ReadModifyWriteStateSpec("value", VARINT)
@@ -71,7 +71,7 @@ def everything() -> StatefulStage:
 
 
 def results(stage: StatefulStage, *steps: tuple[Any, ...], key: Any = "k") -> list[Any]:
-    """What the steps return in one bundle."""
+    """Returns the results of the steps in one bundle."""
     chunk = stage.elements(*((key, step) for step in steps))
     return [element.value for element in stage.run(chunk)]
 
@@ -111,7 +111,7 @@ def test_combining_state_result_does_not_change_later() -> None:
     calls.clear()
     stage = everything()
     read, add = ("combined", "read"), ("combined", "add", 1)
-    # All of these lists are encoded when the last has been made.
+    # All of these lists are encoded after the last list exists.
     given = [value for value in results(stage, read, add, read, add, read) if value is not None]
     assert given == [[], [1], [1, 1]]
     assert results(stage, add, read)[1] == [1, 1, 1]
@@ -170,7 +170,7 @@ def test_undeclared_state_is_host_error() -> None:
 
 
 class Timers(beam.DoFn):
-    """Sets and clears what its element says; timers tell what they are and set another one."""
+    """A DoFn that sets and clears the timers of its element. Timers emit their identity and set another timer."""
 
     BAG = userstate.BagStateSpec("bag", VARINT)
     EVENT = userstate.TimerSpec("event", TimeDomain.WATERMARK)

@@ -1,4 +1,4 @@
-"""Elements of a host that must know their windows leave window by window."""
+"""Tests that a host that needs windows gets elements window by window."""
 
 from __future__ import annotations
 

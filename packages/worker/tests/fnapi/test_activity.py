@@ -1,4 +1,4 @@
-"""Whether a process does anything is seen from outside, with all that it has started."""
+"""Tests that the activity of a process and its descendants is visible from outside."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Begin = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def begin() -> Iterator[Begin]:
-    """Starts commands that are killed after the test, with what they have started."""
+    """Starts commands, and kills them with their descendants after the test."""
     begun = []
 
     def start(*command: str) -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""A harness that boots imports Beam once, after its name is known."""
+"""Tests that a booting harness imports Beam once, after its name is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Processes of this interpreter with staged packages: they are installed first, or the job is told why not."""
+"""Tests of processes of this interpreter with staged packages: packages are installed first, or the
+job gets the reason.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ pickle_by_value(__name__)
 
 
 def environment(*files: Path) -> tuple[Environment, Artifacts]:
-    """This interpreter with staged files."""
+    """Returns an environment of this interpreter with staged files."""
     staged = [
         Artifact(
             role_urn="beam:artifact:role:staging_to:v1",
@@ -67,7 +69,7 @@ def test_user_code_finds_its_packages(tmp_path: Path) -> None:
 
 
 def test_uninstallable_packages_fail_bundle(tmp_path: Path) -> None:
-    """For good: nobody has to try it again elsewhere."""
+    """The failure is permanent: no retry on another machine is needed."""
     requirements = tmp_path / "requirements.txt"
     requirements.write_text("there-is-no-such-package\n")
     p = new_pipeline()

@@ -1,4 +1,4 @@
-"""Cutting gives what Beam's own coders put in, wherever the stream is broken into messages."""
+"""Tests that splitting returns the elements that Beam's own coders encoded, for any boundaries of messages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def windowed(rng: random.Random, value: Any, windows: coders.Coder) -> WindowedV
 
 
 def in_windows(values: list[WindowedValue]) -> list[WindowedValue]:
-    """Those that are in any window: the others must vanish."""
+    """Returns the elements with at least one window. All others must be dropped."""
     return [value for value in values if value.windows]
 
 
@@ -83,7 +83,7 @@ def in_the_global_window(value: Any) -> WindowedValue:
 
 
 def in_messages(rng: random.Random, data: bytes) -> list[bytes]:
-    """The data broken anywhere, also within elements."""
+    """Splits the data anywhere, also inside elements."""
     cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.randrange(6)))
     return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
@@ -196,7 +196,7 @@ def test_elements_are_split_completely(kind: str, windows: coders.Coder, seed: i
 
 
 def held(values: list[WindowedValue], windows: coders.Coder) -> int:
-    """Until when they hold watermarks (ms)."""
+    """Returns the timestamp up to which the elements hold watermarks, in ms."""
     places = [nested(windows, place) for value in values for place in value.windows]
     return held_until(min(map(millis, values)), places)
 

@@ -1,4 +1,4 @@
-"""Containers: started as Beam's contract says, heard, and removed at the end, whatever the end is."""
+"""Tests of containers: started according to Beam's contract, logged, and removed in every case."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(120)
 pickle_by_value(__name__)
 
 IMAGE = "example.com/sdk:1"
-# A docker whose containers are processes of its own sessions, as those of a daemon are.
+# A docker command whose containers are processes in separate sessions, as with a daemon.
 DOCKER = f"""\
 #!{sys.executable}
 import os, pathlib, signal, subprocess, sys
@@ -51,7 +51,7 @@ def docker(payload_image: str = IMAGE) -> Environment:
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of commands before all others."""
+    """Puts a folder of commands first in the search path."""
     folder = tmp_path / "commands"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")

@@ -1,4 +1,4 @@
-"""SDK harnesses of worker pools: started, lost, stopped, in threads and in processes."""
+"""Tests of SDK harnesses of worker pools: started, lost and stopped, in threads and in processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SOON_SECONDS = 30.0
 
 @pytest.fixture(autouse=True)
 def patient_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ends soon has ended by itself, not because somebody's patience did."""
+    """Returns a server with long limits: a short test proves that no limit ended the wait."""
     monkeypatch.setattr(server_module, "_STOP_SECONDS", 2 * SOON_SECONDS)
 
 
@@ -141,7 +141,7 @@ def import_what_is_not_there(_) -> None:
 
 
 def test_missing_module_of_pool_is_reported_with_advice(thread_pool: Environment):
-    """Over LOOPBACK, too, which is such a pool: to send it along, or to run over LOOPBACK, would not help."""
+    """LOOPBACK is such a pool, too. Sending the module, or using LOOPBACK, wouldn't help."""
     host = one_stage(beam.Map(import_what_is_not_there))
     server = server_for(host, thread_pool)
     try:
@@ -164,7 +164,7 @@ def sleep_for_ever(_, begun: Path) -> None:
 
 @pytest.fixture
 def busy(process_pool: Environment, tmp_path: Path) -> Iterator[tuple]:
-    """A bundle in a user function that never returns: server, worker, process, thread, errors."""
+    """Starts a bundle in a user function that never returns. Returns server, worker, process, thread and errors."""
     begun = tmp_path / "begun"
     host = one_stage(beam.Map(sleep_for_ever, begun))
     workers, errors = [], []
@@ -237,7 +237,7 @@ def test_unknown_workers_are_refused():
 
 
 def test_state_streams_of_unknown_workers_are_refused(thread_pool: Environment):
-    """Those that name someone unknown, and those that name no one and no bundle that is running."""
+    """Streams are refused if they name an unknown worker, or neither a worker nor a running bundle."""
     server = FnApiServer(JobContext("job", "name", "{}", {"one": thread_pool}), Artifacts(), Logs())
     try:
         server.harness("one").sdk()

@@ -1,4 +1,4 @@
-"""What is read out of the error texts of SDKs of different languages."""
+"""Tests of parsing the error texts of SDKs in different languages."""
 
 from __future__ import annotations
 

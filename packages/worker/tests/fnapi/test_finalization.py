@@ -1,4 +1,4 @@
-"""Callbacks run when their bundle is finalized, where it ran, and not otherwise."""
+"""Tests that callbacks run in their process when their bundle is finalized, and only then."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pickle_by_value(desk_module.__name__)
 
 
 class Acknowledges(beam.DoFn):
-    """Acknowledges each element after the commit; fails for some."""
+    """A DoFn that acknowledges each element after the commit, and fails for some elements."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -65,7 +65,7 @@ def test_callbacks_run_after_their_bundle_is_finalized(serve, tmp_path: Path, ca
 
 
 class Connection(SdkConnection):
-    """Keeps what it is asked."""
+    """A connection that stores its requests."""
 
     def __init__(self) -> None:
         super().__init__("worker", "environment")

@@ -1,4 +1,4 @@
-"""The server works in a process that was forked after Beam and gRPC had been imported."""
+"""Tests that the server works in a process that was forked after the imports of Beam and gRPC."""
 
 from __future__ import annotations
 

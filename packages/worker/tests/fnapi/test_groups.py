@@ -1,4 +1,4 @@
-"""Groups become what Beam's own coders read as elements, in pieces of useful size."""
+"""Tests that groups are encoded like elements of Beam's own coders, in pieces of limited size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def nested(coder: coders.Coder, value: object) -> bytes:
 
 
 def decode(pieces: list[tuple[bytes, int]], windows: coders.Coder) -> list[tuple]:
-    """What an SDK reads: no element may go over the end of a piece."""
+    """Decodes groups like an SDK: no element can cross the end of a piece."""
     element = coders.TupleCoder([coders.StrUtf8Coder(), coders.IterableCoder(coders.VarIntCoder())])
     impl = beam_coders.WindowedValueCoder(element, windows).get_impl()
     found = []

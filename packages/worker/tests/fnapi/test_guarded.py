@@ -1,4 +1,4 @@
-"""A guarded command leaves nothing, not even processes that have ended and that nobody has waited for."""
+"""Tests that a guarded command leaves no process, not even zombies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
     ids=["sleeps", "has a child", "has ended", "does not hear"],
 )
 def test_guarded_process_leaves_no_orphan_in_subreaper(command: str, ends: bool) -> None:
-    """As in worker processes, which are subreapers: whoever loses its parent beneath one is its child."""
+    """Worker processes are subreapers: an orphaned descendant becomes a child of the subreaper."""
     program = textwrap.dedent(f"""
         import ctypes, os, subprocess
         from beam_runner_worker.fnapi.guarded import GuardedProcess

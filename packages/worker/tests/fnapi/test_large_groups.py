@@ -1,4 +1,4 @@
-"""Groups with many values: an SDK reads them as state, again and again, and keeps few at a time."""
+"""Tests of groups with many values: an SDK reads them repeatedly as state, and holds few values at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COUNT = 3000
 
 
 class ReadsTwice(beam.DoFn):
-    """Puts out what it has read of each group: how many characters, then how many values."""
+    """A DoFn that emits the number of characters and the number of values of each group."""
 
     def process(self, group):
         key, values = group
@@ -47,7 +47,7 @@ def groups_of(sizes: dict[str, int]) -> TinyHost:
 
 
 def reading_stage(host: TinyHost, serve: Any) -> tuple[HarnessStage, Any]:
-    """The stage that reads groups, after those before it have run."""
+    """Returns the stage that reads groups, after the previous stages have run."""
     server = serve(host)
     for spec in host.specs:
         harness = server.harness(spec.environment_id)
@@ -59,7 +59,7 @@ def reading_stage(host: TinyHost, serve: Any) -> tuple[HarnessStage, Any]:
 
 
 def with_capabilities(spec: HarnessStage, *capabilities: str, inside: bool = False) -> HarnessStage:
-    """The stage with an SDK that can do these, or with several of them to choose from."""
+    """Returns the stage with an SDK with these capabilities, or with several such SDKs."""
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(spec.descriptor)
     environment = descriptor.environments[spec.environment_id]
     environment.capabilities[:] = capabilities
@@ -84,14 +84,14 @@ def test_large_groups_between_small_groups_are_read(serve, in_pieces):
     ports = host.outputs(spec)
     stage.process_bundle("b", [chunk, Settle(), chunk], ports)
     (port,) = ports.values()
-    # Strings of less than 128 bytes have one byte for their length in front.
+    # Strings of less than 128 bytes have a length prefix of one byte.
     read = sorted((key[1:].decode(), value[1:].decode()) for key, value, _, _ in port.rows)
     expected = {key: f"{count * len(VALUE)} {count}" for key, count in sizes.items()}
     assert read == sorted([*expected.items()] * 2)
 
 
 def _cut(values: bytes) -> Pieces | bytes:
-    """In pieces of 100 values, each of which has its length in front."""
+    """Returns pieces of 100 length-prefixed values."""
     size = 100 * (len(VALUE) + 2)
     if len(values) < size:
         return values

@@ -1,4 +1,4 @@
-"""What SDKs log reaches the host once."""
+"""Tests that log messages of SDKs reach the host once."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ GO = "/home/me/go/pkg/mod/github.com/apache/beam/sdks/v2@v2.77.0/go/pkg/beam"
 
 
 class Call:
-    """A call of the SDK that is let in as "1"."""
+    """An accepted call of the SDK with the ID "1"."""
 
     def invocation_metadata(self) -> list[tuple[str, str]]:
         return [("worker_id", "1")]
 
 
 def logged(**locations: str) -> str:
-    """What reaches the host of messages that are logged at these places."""
+    """Returns the messages that reach the host, for messages logged at these locations."""
     workers, logs = Workers(), Logs()
     workers.add(SdkConnection("1", "go"))
     entries = [

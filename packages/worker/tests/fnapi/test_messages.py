@@ -1,4 +1,4 @@
-"""Chunks become messages of useful size which hold exactly the elements that are meant."""
+"""Tests that chunks become messages of limited size with exactly the selected elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short ids are asked for once, and stand for full metrics from then on."""
+"""Tests that short IDs are requested once, and represent complete metrics from then on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which process holds which end of a connection."""
+"""Tests that find the processes at both ends of a connection."""
 
 from __future__ import annotations
 

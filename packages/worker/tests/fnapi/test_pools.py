@@ -1,4 +1,4 @@
-"""Worker pools that are not there, refuse, or whose workers are slow to come, or never do."""
+"""Tests of worker pools that are missing or refuse, or whose workers start late or never."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_unreachable_pool_is_named():
 
 
 class FakePool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
-    """Starts no workers, but keeps what it is asked."""
+    """A pool that starts no workers, and stores its requests."""
 
     def __init__(self, error: str = "") -> None:
         self.error = error
@@ -113,7 +113,7 @@ def test_refusal_of_pool_is_quoted(fake_pool: tuple[FakePool, Environment]):
 def test_invisible_worker_is_awaited_while_pool_responds(
     fake_pool: tuple[FakePool, Environment], monkeypatch: pytest.MonkeyPatch
 ):
-    """As on another machine."""
+    """The worker can run on another machine."""
     monkeypatch.setattr(external_module, "process_listening", lambda address: None)
     monkeypatch.setattr(arrival, "_TELL_SECONDS", 1.0)
     pool, environment = fake_pool
@@ -167,7 +167,7 @@ SlowPool = Callable[[str], Environment]
 
 @pytest.fixture(scope="module")
 def slow_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowPool]:
-    """A pool in a process of its own, and what its workers are to do before they boot."""
+    """Starts a pool in a separate process whose workers run a command before they boot."""
     folder = tmp_path_factory.mktemp("pool")
     first, command = folder / "first", folder / "slow-boot"
     command.write_text(f'#!/bin/sh\n. {first}\nexec {boot_command(folder)} "$@"\n')
@@ -192,7 +192,7 @@ def slow_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowPool]:
 
 @needs_proc
 def test_active_worker_is_awaited(slow_pool: SlowPool):
-    """Its limit is in what it stands still, and half of what it burns first."""
+    """The limit applies to its idle time. The worker is first busy for half of the limit."""
     burn = "import time\nwhile time.process_time() < 4: pass"
     host = one_stage(beam.Map(print))
     environment = slow_pool(f"{sys.executable} -c '{burn}'")
@@ -210,7 +210,7 @@ def test_active_worker_is_awaited(slow_pool: SlowPool):
     ids=["stands still", "has ended", "was never seen"],
 )
 def test_idle_worker_is_abandoned(first: str, slow_pool: SlowPool):
-    """A pool keeps what has ended as a zombie, and does not tell."""
+    """The pool leaves exited workers as zombies, and doesn't report them."""
     host = one_stage(beam.Map(print))
     server = server_for(host, slow_pool(first), limits=HarnessLimits(connect=2.0))
     try:

@@ -1,4 +1,4 @@
-"""SDK harnesses started as processes: they boot, work, and never outlive their runner."""
+"""Tests of SDK harnesses as processes: they boot, work, and never outlive their runner."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_idle_process_is_abandoned_by_name(tmp_path: Path):
 def test_active_process_is_awaited_beyond_limit(
     boot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """As one that still imports Beam on an overloaded machine."""
+    """For example, the process still imports Beam on an overloaded machine."""
     monkeypatch.setattr(arrival, "_TELL_SECONDS", 1.0)
     starts = tmp_path / "starts"
     burn = "import time\nwhile time.process_time() < 3: pass"
@@ -257,7 +257,7 @@ def test_unsupported_environments_are_named(environment: Environment, words: str
 
 
 def test_harness_exits_with_its_runner(tmp_path: Path):
-    """The runner is killed by SIGKILL: the harness's whole process group and its files follow."""
+    """After SIGKILL of the runner, the complete process group of the harness exits, and its files are removed."""
     pids, place = tmp_path / "pids", tmp_path / "place"
     command = script(
         tmp_path / "boot",

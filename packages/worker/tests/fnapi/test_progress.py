@@ -1,4 +1,4 @@
-"""How far a running bundle is: its metrics so far, and the elements that are done."""
+"""Tests of the progress of a running bundle: its current metrics, and its finished elements."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_metrics_and_elements_of_running_bundle_are_returned(serve, tmp_path):
     p = new_pipeline()
     p | beam.Impulse() | "Count" >> beam.ParDo(CountsElements(desk))
     last = LastStage(p, serve)
-    # Unless its harness is still being started, there is nothing to say.
+    # No progress is reported, unless the harness is still starting.
     assert last.stage.progress() in (None, BundleProgress((), 0.0, starts=True))
     bundle = last.run([elements(b"0", b"1", b"2", b"3")])
     desk.wait_for(2)
@@ -97,7 +97,7 @@ def test_current_element_counts_in_part(serve, tmp_path):
     bundle = last.run(last.inputs)
     desk.wait_for("40:10")
     assert 1.2 <= last.stage.progress().processed <= 1.3
-    # What is split off is no more part of it.
+    # Residuals no longer belong to the bundle.
     assert last.stage.split(0.5, 2) is not None
     assert 1.35 <= last.stage.progress().processed <= 1.5
     desk.go_on()

@@ -1,4 +1,4 @@
-"""An SDK is asked for samples now and then, and no more once it has none to give."""
+"""Tests that an SDK is periodically asked for samples, until it has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Side inputs are given out in pages that end between elements."""
+"""Tests that side inputs are returned in pages that end between elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNT = 5000
 
 
 class Reader:
-    """Holds the same values for every question, and counts the questions."""
+    """A reader with the same values for every request, and with counted requests."""
 
     def __init__(self) -> None:
         self.reads = 0

@@ -1,4 +1,4 @@
-"""Splits that are answered late, never or with an error: nothing gets lost, and nobody waits long."""
+"""Tests of split responses that are late, missing or errors: no element is lost, and no caller waits long."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pickle_by_value(desk_module.__name__)
 
 
 class StubbornTracker(OffsetRestrictionTracker):
-    """Takes its time for a split, or fails."""
+    """A tracker whose split is slow, or fails."""
 
     def __init__(self, restriction: Any, desk: Desk) -> None:
         super().__init__(restriction)
@@ -47,7 +47,7 @@ class StubbornNumbers(Numbers):
         self.desk = desk
 
     def create_tracker(self, restriction: Any) -> Any:
-        # A tracker that waits in a split must not keep others from claiming.
+        # A tracker that waits in a split must not block claims of other threads.
         return StubbornTracker(restriction, self.desk)
 
 
@@ -122,7 +122,7 @@ def test_unsplittable_tracker_is_logged_once(serve, tmp_path):
 def test_lost_harness_ends_bundle_and_split(
     boot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The tracker would never answer; nobody waits for it."""
+    """The tracker would never respond, and no thread waits for it."""
     monkeypatch.setattr(splits, "_SPLIT_SECONDS", 60)
     payload = beam_runner_api_pb2.ProcessPayload(command=str(boot))
     environment = Environment("beam:env:process:v1", payload.SerializeToString())
@@ -181,7 +181,7 @@ def test_unusable_split_response_is_refused():
 
 @pytest.mark.parametrize("within", [False, True])
 def test_split_without_transform_applies_to_only_channel(within: bool):
-    """As the Java SDK answers: what it has given away would be lost without a word."""
+    """The Java SDK responds in this way. Otherwise its residuals would be lost silently."""
     p = new_pipeline()
     p | beam.Impulse() | beam.Map(lambda x: x)
     plan = plan_stage(TinyHost(p).specs[0], "nowhere")

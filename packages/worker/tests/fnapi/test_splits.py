@@ -1,4 +1,4 @@
-"""What a bundle gives away, in a split or by itself, and what it keeps: together, all of it once."""
+"""Tests that the residuals of a bundle, from splits or checkpoints, and its own output cover each element once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pickle_by_value(desk_module.__name__)
 
 @pytest.mark.parametrize(("keep", "first_residual"), [(0.0, 3), (0.4, 5), (0.5, 6), (1.0, None)])
 def test_split_gives_away_complete_elements(serve, tmp_path, keep, first_residual):
-    """At 2.5 of 9 elements, of which 6.5 remain."""
+    """The split is at 2.5 of 9 elements, of which 6.5 remain."""
     desk = Desk(tmp_path).hold(2)
     last = visiting(list(range(9)), desk, serve)
     assert last.stage.split(0.0, 9) is None
@@ -106,14 +106,14 @@ def test_element_is_split_inside_restriction(serve, tmp_path, keep):
         given = [ElementChunk(1, again.residuals[0].element), *given]
     last.run(given).result()
     assert desk.notes() == expected
-    # A primary is the beginning of the element, for whoever runs the bundle anew.
+    # A primary is the start of the element, for a retry of the bundle.
     (tmp_path / "notes").unlink()
     last.run([ElementChunk(1, (again or split).primaries[0])]).result()
     assert desk.notes() == expected[10 : 10 + kept]
 
 
 class CountsOn(Counts):
-    """Counts for ever, without being asked to stop: only a split ends it."""
+    """A DoFn that counts endlessly. Only a split ends it."""
 
     @beam.DoFn.unbounded_per_element()
     def process(self, element: int, tracker: Any = TRACKER) -> Any:
@@ -150,7 +150,7 @@ def test_deferred_element_returns_with_delay_and_watermark(serve):
     inputs = host.inputs(spec)
     for number in range(5):
         result = stage.process_bundle("b", inputs, host.outputs(spec))
-        # The element 1 has nothing left to do after its only number.
+        # The element 1 has no work left after its only number.
         assert len(result.residuals) == (1 if number < 4 else 0)
         for residual in result.residuals:
             assert residual.delay_ms == 1500
@@ -161,7 +161,7 @@ def test_deferred_element_returns_with_delay_and_watermark(serve):
 
 
 def test_input_after_split_is_not_sent(serve, tmp_path):
-    """More input than is ever in flight: the rest is not even pulled."""
+    """The input exceeds the data in flight. The rest isn't even pulled."""
     desk = Desk(tmp_path).hold(3)
     last = visiting(list(range(10)), desk, serve)
     pulled = []
@@ -219,7 +219,7 @@ class Slow(Counts):
 
 
 def _single(chunks: list[ElementChunk]) -> list[ElementChunk]:
-    """Every element that is meant in a chunk of its own."""
+    """Yields each selected element in a separate chunk."""
     singles = []
     for chunk in chunks:
         stop = chunk.first + chunk.meant

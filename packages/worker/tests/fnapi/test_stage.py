@@ -1,4 +1,4 @@
-"""What a stage gives its host: results, metrics, progress, errors; and what it withstands."""
+"""Tests of a stage's results, metrics, progress and errors, and of its robustness."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _then(transform: beam.PTransform, label: str) -> beam.Pipeline:
 
 
 class Waits(beam.DoFn):
-    """Counts an element, then waits until a file is there."""
+    """A DoFn that counts an element, then waits until a file exists."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -159,7 +159,7 @@ def test_interrupted_input_leaves_harness_usable(serve):
 
 
 def _then_keep() -> beam.Pipeline:
-    """Two stages: the first has one output."""
+    """Returns two stages, the first of which has one output."""
     p = new_pipeline()
     kept = p | beam.Impulse() | beam.Map(lambda x: x)
     kept | beam.Reshuffle() | beam.Map(lambda x: None)
@@ -193,7 +193,7 @@ def test_unwritable_output_leaves_harness_usable(serve):
 
 
 def test_large_data_flows_in_both_directions(serve):
-    """20 MB in, 60 MB out: more than all buffers hold. The host writes slowly; nobody waits for ever."""
+    """20 MB of input and 60 MB of output exceed all buffers. The host writes slowly, and no thread blocks forever."""
     p = new_pipeline()
     out = p | beam.Impulse() | beam.FlatMap(lambda x: [x] * 3)
     out | beam.Reshuffle() | beam.Map(lambda x: None)

@@ -1,4 +1,4 @@
-"""A harness that starts slowly is waited for as long as it does anything; one that does nothing is not."""
+"""Tests that a slowly starting harness is awaited while it is active, and an idle harness isn't."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ LIMITS = StartLimits(still=60.0, unseen=300.0, most=900.0)
 
 @attrs.frozen
 class Step:
-    """What happens between two looks: seconds that pass, and on a core; and whether it wants one at the look."""
+    """The time between two checks: elapsed seconds, seconds on a core, and whether the process wants a
+    core at the check.
+    """
 
     seconds: float
     ran: float
@@ -27,7 +29,7 @@ STEPS = st.lists(
 
 
 def looks(steps: list[Step], limits: StartLimits = LIMITS) -> tuple[HarnessStart, list[Verdict]]:
-    """What was said at each look, up to the first that gives it up."""
+    """Returns the result of each check, up to the check that abandons the start."""
     start = HarnessStart(limits, 1000.0)
     now, ran, said = 1000.0, 0.0, []
     for step in steps:
@@ -81,13 +83,13 @@ def test_start_without_activity_is_abandoned_after_one_minute() -> None:
 
 
 def test_start_that_only_polls_is_abandoned_soon_after_one_minute() -> None:
-    """As what asks an address again and again at which nobody answers."""
+    """For example, a process that connects repeatedly to an address without a listener."""
     _, said = looks([Step(1.0, 0.002, wants=False)] * 2000)
     assert len(said) == 61
 
 
 def test_start_with_early_core_time_is_abandoned_when_idle_later() -> None:
-    """Eight threads of a machine that compiles itself, and then wait for each other."""
+    """For example, eight threads of a process that compiles code, and then wait for each other."""
     start, said = looks([Step(1.0, 8.0, wants=False)] * 10 + [Step(1.0, 0.0, wants=False)] * 2000)
     assert len(said) == 70
     assert start.stood == 60.0
@@ -100,7 +102,7 @@ def test_start_of_invisible_process_has_separate_limit() -> None:
 
 
 def test_start_that_becomes_invisible_does_not_count_as_idle() -> None:
-    """It has ended, or an answer of the system was lost."""
+    """The process has exited, or a response of the system was lost."""
     start = HarnessStart(LIMITS, 0.0)
     assert start.look(1.0, HarnessActivity(0.9, wants=True)) is Verdict.MAY_COME
     assert start.look(400.0, None) is Verdict.MAY_COME

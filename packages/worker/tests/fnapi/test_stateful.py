@@ -1,4 +1,4 @@
-"""Stateful transforms get coders that the runner can read, and no others do."""
+"""Tests that stateful transforms get coders that the runner can read, and other transforms don't."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def coder(urn: str, *components: str) -> beam_runner_api_pb2.Coder:
 
 
 def stage(key_coder: str = "prefixed", **payload: Any) -> beam_fn_api_pb2.ProcessBundleDescriptor:
-    """A stage with one transform, ``t``, after an edge with the coder ``edge``."""
+    """Returns a stage with one transform, ``t``, after an edge with the coder ``edge``."""
     payload = beam_runner_api_pb2.ParDoPayload(**payload)
     return beam_fn_api_pb2.ProcessBundleDescriptor(
         transforms={

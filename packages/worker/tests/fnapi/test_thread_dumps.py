@@ -1,4 +1,4 @@
-"""What SDK harnesses that keep no stream for being asked say of their threads, while they run a bundle that blocks."""
+"""Tests of thread dumps of SDK harnesses without a status stream, while they run a blocking bundle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers of a pool that are threads of its process: how busy they are, and how they end."""
+"""Tests of pool workers that are threads: their load and their shutdown."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_pool_threads_report_whether_interpreter_is_free(
         sdk.waits()
         told = []
         while waits not in told and len(told) < 20:
-            time.sleep(0.5)  # of which a busy machine may give a process more or less
+            time.sleep(0.5)  # a busy machine can give a process more or less of this time
             told.append(sdk.waits())
         assert waits in told
     finally:
@@ -67,7 +67,7 @@ def test_pool_threads_report_whether_interpreter_is_free(
 
 
 class PoolOfGo(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
-    """Starts threads that keep their data stream open until they are stopped, as the Go SDK does."""
+    """A pool whose threads keep their data stream open until they are stopped, like the Go SDK."""
 
     def __init__(self) -> None:
         self.stopped: list[str] = []
@@ -92,7 +92,7 @@ class PoolOfGo(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
 
 
 class PoolOfJava(PoolOfGo):
-    """Starts threads that end their log when they have torn down, and never their data stream, as the Java SDK does."""
+    """A pool whose threads close their log after teardown, and never close their data stream, like the Java SDK."""
 
     def StartWorker(self, request, context):
         super().StartWorker(request, context)
@@ -103,7 +103,7 @@ class PoolOfJava(PoolOfGo):
 
         def log():
             with contextlib.suppress(grpc.RpcError):
-                list(control)  # until the runner ends it
+                list(control)  # until the runner closes the stream
             return
             yield
 
@@ -126,7 +126,7 @@ def test_pool_threads_after_teardown_are_not_awaited(kind: type[PoolOfGo]):
     server = FnApiServer(job, Artifacts(), Logs(), limits=HarnessLimits(teardown=300.0))
     try:
         connection = server.harness("go").sdk().connection
-        wait_until(lambda: not connection.wait_data_ended(0.5))  # once it has begun
+        wait_until(lambda: not connection.wait_data_ended(0.5))  # once the stream has started
     finally:
         before = time.monotonic()
         server.close()

@@ -1,4 +1,4 @@
-"""Timers are read and written byte by byte as Beam's own timer coder does it."""
+"""Tests that timers are encoded and decoded byte for byte like Beam's timer coder."""
 
 from __future__ import annotations
 

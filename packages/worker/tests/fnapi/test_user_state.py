@@ -1,4 +1,4 @@
-"""Every kind of state request reads and changes the cell that it names."""
+"""Tests that every kind of state request reads and changes its cell."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_state_request_error_of_host_fails_bundle_unchanged():
 
 
 class Slow(ToyState):
-    """Notes who is inside, and takes its time."""
+    """A slow state that records the threads inside its methods."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Timers that user code sets over the Fn API come to the host, and come back when they are due."""
+"""Tests that timers set over the Fn API reach the host, and return when they are due."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ pickle_by_value(desk_module.__name__)
 EVENT = userstate.TimerSpec("event", TimeDomain.WATERMARK)
 OTHER = userstate.TimerSpec("other", TimeDomain.WATERMARK)
 WALL = userstate.TimerSpec("wall", TimeDomain.REAL_TIME)
-# As the Python SDK names them in the pipeline.
+# The Python SDK uses these names in the pipeline.
 EVENT_FAMILY, OTHER_FAMILY = "ts-event", "ts-other"
 
 
 class Rings(beam.DoFn):
-    """Sets and clears timers as its elements say, and notes when they fire."""
+    """A DoFn that sets and clears the timers of its elements, and records fired timers."""
 
     BAG = userstate.BagStateSpec("bag", coders.StrUtf8Coder())
 
@@ -117,7 +117,7 @@ Step = tuple[str, tuple[Any, ...]]
 def prepared(
     steps: Iterable[Step], desk: Desk, windows: window.WindowFn | None = None
 ) -> StatefulHost:
-    """Steps at 5 s that a stateful transform takes; its outputs are grouped."""
+    """Returns a host with steps at 5 s for a stateful transform, whose outputs are grouped."""
     p = new_pipeline()
     keyed = p | beam.Impulse() | beam.FlatMap(lambda _, all=list(steps): all)
     keyed = keyed | beam.Map(lambda step: window.TimestampedValue(step, 5))
@@ -137,7 +137,7 @@ def ring(
 
 
 def rung(host: StatefulHost) -> list[tuple[bytes, int]]:
-    """Keys and event times of what the stateful stage has put out."""
+    """Returns keys and event times of the stateful stage's output."""
     (rows,) = (each for each in host.buffers.values() if isinstance(each, Rows))
     return [(key, time) for key, _, _, time in rows.rows]
 
@@ -197,7 +197,7 @@ def test_processing_time_timers_hold_timestamp_of_their_element(serve, tmp_path)
 
 
 def test_bundle_with_settle_markers_is_one_bundle_for_host(serve, tmp_path):
-    """Each time it settles begins a bundle of the SDK; what all of them say comes together."""
+    """Each settle marker starts a bundle of the SDK. The host gets one combined reply."""
     desk = Desk(tmp_path)
     host = prepared([("a", ("event", "loop", 20)), ("b", ("event", "", 11))], desk)
     server = serve(host)
@@ -220,7 +220,7 @@ def test_bundle_with_settle_markers_is_one_bundle_for_host(serve, tmp_path):
 
 
 class Watched(ToyState):
-    """Says what was known at each moment when more input was asked for."""
+    """A state that records the known changes at each request for more input."""
 
     def __init__(self, desk: Desk, stage: Any) -> None:
         super().__init__()
@@ -236,7 +236,7 @@ class Watched(ToyState):
 
 
 def ready(host: StatefulHost, serve: Any) -> tuple[Any, Any]:
-    """The stateful stage and its spec, its input computed."""
+    """Returns the stateful stage and its specification, with computed input."""
     server = serve(host)
     for spec in host.specs:
         if "Ring" in spec.name:

@@ -1,4 +1,4 @@
-"""Text that can't be encoded ends a bundle with an error, also where the SDK can't send that."""
+"""Tests that unencodable text ends a bundle with an error, even if the SDK can't send the error."""
 
 from __future__ import annotations
 

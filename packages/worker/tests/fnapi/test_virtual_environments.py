@@ -1,4 +1,4 @@
-"""Virtual environments with staged packages: made once, shared, kept while in use, and removed."""
+"""Tests of virtual environments with staged packages: created once, shared, retained while in use, and removed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def staged(tmp_path: Path) -> Path:
 
 
 def test_concurrent_processes_share_one_environment(staged: Path, tmp_path: Path) -> None:
-    """It has what was staged, first of all, and what this interpreter has."""
+    """The environment has the staged packages first, and then the packages of this interpreter."""
     make_wheel(staged, "needed_module", "WHO = 'needed'")
     make_wheel(staged, "forced_module", "WHO = 'forced'", needs="needed_module>=1")
     make_wheel(staged, "attrs", "WHO = 'staged'", version="99.0")
