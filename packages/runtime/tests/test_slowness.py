@@ -40,4 +40,4 @@ def test_slowness_factor_follows_recent_core_times(
     clock.now += 2
     assert slowness.now() == pytest.approx(factor)
     clock.now += 2
-    assert slowness.now() == pytest.approx(factor), "nothing has run since"
+    assert slowness.now() == pytest.approx(factor), "no thread has run since"

@@ -46,7 +46,7 @@ def test_third_start_is_refused(tmp_path: Path) -> None:
         pytest.raises(JobRejected, match="2 servers ended suddenly") as refused,
         counted_start(folder),
     ):
-        pytest.fail("it was started")
+        pytest.fail("the job was started")
     assert not refused.value.unsupported
 
 

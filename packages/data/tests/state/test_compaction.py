@@ -18,9 +18,11 @@ def test_full_tier_is_found() -> None:
     assert full_tier([1] * 8) == (0, 8)
     assert full_tier([10**6] * 7 + [1] * 7) is None, "neither tier is full"
     assert full_tier([10**6] * 7 + [1] * 8) == (7, 15)
-    assert full_tier([1] * 7 + [10**6]) == (0, 8), "older small ones go with a newer large one"
+    assert full_tier([1] * 7 + [10**6]) == (0, 8), (
+        "older small segments merge with a newer large segment"
+    )
     sizes = [5000] * 7 + [600] * 8
-    assert full_tier(sizes) == (0, 15), "what fills the next tier goes along"
+    assert full_tier(sizes) == (0, 15), "segments that fill the next tier merge, too"
     assert full_tier(sizes, most=39800) == (0, 15)
     assert full_tier(sizes, most=39799) == (7, 15)
     assert full_tier(sizes, most=4799) is None

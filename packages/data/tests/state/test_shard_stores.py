@@ -98,7 +98,7 @@ def test_commits_continue_during_merge(tmp_path: Path, monkeypatch: pytest.Monke
         segments = commit.segments
     while not begun:
         time.sleep(0.01)
-    assert len(segments) == NEIGHBOURS + 4, "what is being merged stays as it is"
+    assert len(segments) == NEIGHBOURS + 4, "segments of a running merge are unchanged"
     ((merge, name),) = begun
     merge.run(name)
     store = stores.open("stage", 0, segments)

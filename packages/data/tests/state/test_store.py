@@ -314,7 +314,7 @@ def test_entries_of_running_compaction_are_retained(store: Committed) -> None:
     kept = store.segments
     assert len(kept) == 7
     all_again = {cell_of(number): value(b"2") for number in range(7)}
-    assert len(store.write_commit(all_again, next(NAMES)).segments) == 1, "most is hidden now"
+    assert len(store.write_commit(all_again, next(NAMES)).segments) == 1, "most entries are hidden"
     assert store.write_commit(all_again, next(NAMES), keep=7).segments[:-1] == kept
     another = {cell_of(7): value(b"1")}
     assert len(store.write_commit(another, next(NAMES)).segments) == 1, "a tier is full"
@@ -323,7 +323,7 @@ def test_entries_of_running_compaction_are_retained(store: Committed) -> None:
     for number in range(8):
         deltas = {cell_of(number): value(b"3")}
         store.advance(store.write_commit(deltas, next(NAMES), keep=7))
-    assert store.segments[:-1] == kept, "those that came since are merged"
+    assert store.segments[:-1] == kept, "later segments are merged"
 
 
 @pytest.mark.usefixtures("tables")

@@ -89,7 +89,7 @@ def run(runner: SectionRunner, order: RunBundle) -> BundleReply | BundleBroke | 
     thread = threading.Thread(target=lambda: found.append(runner.run(order, "the title")))
     thread.start()
     thread.join(SECONDS)
-    assert found, "it hangs"
+    assert found, "the section hangs"
     reply: BundleReply | BundleBroke | SectionRefusal = found[0]
     return reply
 

@@ -82,7 +82,7 @@ def test_section_runs_in_pool_of_its_job_with_its_title(jobs_with: Jobs) -> None
         return REFUSAL
 
     jobs, pools = jobs_with(run)
-    assert not jobs.heard(REFUSAL), "no section has begun"
+    assert not jobs.heard(REFUSAL), "no section has started"
     assert end_of(jobs) == REFUSAL
     assert set(titles) == {"the job · section of A to B"}
     assert Runner.made[2] == Slot(3)

@@ -31,7 +31,7 @@ LANE = ServeLane("job-1", 0)
 
 
 def never(number: int, error: str) -> None:
-    pytest.fail("it was not given a lane")
+    pytest.fail("the standby task has no lane")
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def test_kafka_check_without_response_reports_reason_of_each_broker(nobody: str)
         pass
     told = f"{nobody}: Connection refused; no-port: it is to be HOST:PORT"
     with pytest.raises(WrongTable, match=told), explained(source):
-        pytest.fail("it is read")
+        pytest.fail("the topic is read")
 
 
 def test_kafka_check_leaves_options_it_does_not_know_to_spark(nobody: str) -> None:

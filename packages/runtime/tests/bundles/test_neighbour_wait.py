@@ -54,7 +54,7 @@ def test_wait_for_neighbour_raises_after_limit() -> None:
         NeighbourWait(told.append, 0.1, lambda: True, Path("x"))(work)
     assert 0.1 <= time.monotonic() - began < 30
     assert 2 < work.calls < 1000
-    assert told[-1] == NeighbourAwaited(), "nothing is awaited any more"
+    assert told[-1] == NeighbourAwaited(), "the wait has ended"
 
 
 def test_wait_raises_at_once_if_job_has_ended() -> None:

@@ -182,7 +182,7 @@ def test_finished_source_is_released(
     def wait(_: float) -> bool:
         if known() is None:
             raise Over
-        assert telling.running is not None, "what it had in memory is kept"
+        assert telling.running is not None, "data in memory is retained"
         if telling.told:
             telling.running = None
         return False

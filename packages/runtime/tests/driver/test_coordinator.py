@@ -147,7 +147,7 @@ def test_workers_that_always_die_end_job(tmp_path: Path, how: str, loop_bytes: i
             rig.open_lane(number)
             rig.lose(worker)
         rig.coordinator.work()
-        assert deaths <= 5, "the job goes on for ever"
+        assert deaths <= 5, "the job never ends"
     assert deaths == (4 if loop_bytes == NO_LOOP else 5)
     assert "'the read step' was tried 4 times" in text(rig)
 
@@ -173,7 +173,7 @@ def test_spark_without_running_tasks_ends_job(tmp_path: Path, loop_bytes: int) -
     for _ in range(10):
         if rig.ledger.end is not None:
             break
-        assert rig.starting, "nobody asks Spark again, and the job hangs"
+        assert rig.starting, "no process queries Spark again, and the job hangs"
         rig.coordinator.lane_ended(rig.starting.pop(0), "no executors")
         rig.coordinator.work()
     assert isinstance(rig.ledger.end, FailJob)

@@ -95,7 +95,7 @@ def test_refused_section_is_run_as_bundles(tmp_path: Path, loop_bytes: int) -> N
     rig = rig_of(tmp_path, loop_bytes=loop_bytes)
     rig.sections.answer = refused
     finish(rig)
-    assert len(rig.sections.history) == 1, "it is decided once"
+    assert len(rig.sections.history) == 1, "the section is decided once"
     if loop_bytes == NO_LOOP:
         assert stages_on_lanes(rig) >= {"read", "count"}
     assert rig.ledger.tallies["read"].failed == 0
@@ -176,7 +176,7 @@ def test_open_section_is_retried_by_next_server(tmp_path: Path, attempt: int) ->
     (again,) = after.sections.history
     assert (again.bundle.number, again.bundle.attempt) == (order.bundle.number, attempt + 1)
     assert again.bundle.parts == order.bundle.parts
-    assert again.name != order.name, "it has another epoch"
+    assert again.name != order.name, "the next server has another epoch"
     finish(after)
 
 

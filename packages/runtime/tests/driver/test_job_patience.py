@@ -85,7 +85,7 @@ def test_job_with_temporarily_full_journal_disk_continues(
     (told,) = [text for _, text, _ in server.reporter.messages if "the job waits" in text][:1]
     assert told.startswith("the job waits for the disk of /state")
     assert "disk is full" in told
-    assert len(server.reporter.messages) < 6, "told less often as it lasts"
+    assert len(server.reporter.messages) < 6, "messages become rarer during the outage"
 
 
 def test_job_is_cancelled_while_its_journal_has_no_room(
@@ -219,7 +219,7 @@ def test_failed_stream_retains_its_ledger_and_needed_files(new: New) -> None:
     count = sum(
         one.data.facts.count for one in (*work, *(item for items in ready for item in items))
     )
-    assert count == len(values), "all that was not done is there"
+    assert count == len(values), "all unfinished work is in the journal"
 
 
 def test_cancelled_stream_retains_its_state(new: New) -> None:

@@ -25,7 +25,7 @@ def test_bundle_running_at_server_stop_runs_once(tmp_path: Path, loop_bytes: int
     before, after = (
         [_number(name) for name in one.spark.stages["see"].bundles] for one in (server, again)
     )
-    assert len(before) == 1, "nothing more is begun"
+    assert len(before) == 1, "no further bundle is started"
     assert before[0] not in after
 
 

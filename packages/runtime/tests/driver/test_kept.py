@@ -66,7 +66,9 @@ def test_job_of_another_version_gets_limits_of_current_version(store: Store) -> 
     changed = recover(store.journal("keyed"), lambda ledger: limits)
     assert changed.limits == limits
     other = Limits(user_attempts=7)
-    assert recover(store.journal("keyed"), lambda ledger: other).limits == limits, "by this version"
+    assert recover(store.journal("keyed"), lambda ledger: other).limits == limits, (
+        "written by this version"
+    )
 
 
 def test_changed_layout_starts_with_snapshot(

@@ -36,7 +36,7 @@ def test_job_is_notified_when_others_need_or_get_slot(clock: Clock) -> None:
     job, other = _holding(slots, "mine", 4), JobSlots(slots, "other")
     for lane, come in enumerate((other.opened, other.ended)):
         other.started(lane)
-        assert not job.is_wanted, "nobody has waited yet"
+        assert not job.is_wanted, "no job has waited yet"
         clock.now += 1
         assert job.is_wanted
         assert other.spare == 0
@@ -62,7 +62,7 @@ def test_waiting_jobs_are_woken_as_other_jobs_end(clock: Clock) -> None:
     assert not third.take_turn(lambda: woken.append("third"))
     assert second.take_turn(lambda: woken.append("second"))
     clock.now += TUNING.job_turn_seconds
-    assert third.take_turn(lambda: woken.append("third")), "a long job holds nobody up"
+    assert third.take_turn(lambda: woken.append("third")), "a long job blocks no other job"
 
 
 def test_lane_is_released_only_after_work(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,12 +84,12 @@ def test_lane_is_released_only_after_work(clock: Clock, monkeypatch: pytest.Monk
     assert sent == ["loop"]
     lanes.loop_left(link, None)
     lanes.run_loop()
-    assert isinstance(sent[-1], CloseLane), "now the other job gets the place"
+    assert isinstance(sent[-1], CloseLane), "the other job gets the slot"
     lanes.dispatch()
     assert len(started) == 1, "and Spark can't give it to this one again"
     other.opened(0)
     lanes.dispatch()
-    assert len(started) == 2, "which asks for another then"
+    assert len(started) == 2, "this job then requests another slot"
 
 
 def test_lanes_next_to_blocked_lanes_leave_slots_to_other_jobs(

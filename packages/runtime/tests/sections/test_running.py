@@ -96,7 +96,7 @@ def test_running_section_takes_slots_as_spark_starts_tasks(tmp_path: Path, clock
 def test_running_section_progress_is_polled_periodically(tmp_path: Path, clock: Clock) -> None:
     running = Running(tmp_path)
     clock.now += LOOK_SECONDS
-    assert not running.sections.look(), "none runs"
+    assert not running.sections.look(), "no section runs"
     running.sections.run([section()])
     running.host.tasks = Tasks(1, 2, 9)
     assert running.sections.look()
@@ -106,7 +106,7 @@ def test_running_section_progress_is_polled_periodically(tmp_path: Path, clock: 
     clock.now += LOOK_SECONDS
     assert running.sections.look()
     clock.now += LOOK_SECONDS
-    assert not running.sections.look(), "it has come no further"
+    assert not running.sections.look(), "the section made no progress"
     (one,) = running.sections.running()
     assert one.changed == clock.now - LOOK_SECONDS
 

@@ -36,7 +36,7 @@ def elsewhere(function: Callable[[], Any]) -> Any:
     thread = threading.Thread(target=lambda: results.append(function()), daemon=True)
     thread.start()
     thread.join(20)
-    assert results, "it failed, or there was no answer in time"
+    assert results, "the call failed or timed out"
     return results[0]
 
 

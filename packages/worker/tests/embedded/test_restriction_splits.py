@@ -24,7 +24,7 @@ WATERMARK = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_p
 
 
 class Ranges(RestrictionProvider):
-    """A provider whose restriction for a text is a range of a hundred numbers, from a hundred times the text."""
+    """A provider whose restriction has a hundred numbers, starting at the element times a hundred."""
 
     tracker: type[OffsetRestrictionTracker] = OffsetRestrictionTracker
 

@@ -50,10 +50,10 @@ class Reader:
         return self.by_key.get(key, b"")
 
     def keys(self, transform_id: str, tag: str, window: bytes) -> bytes:
-        raise AssertionError("not used")
+        raise AssertionError("unexpected call")
 
     def groups(self, *_: Any) -> bytes:
-        raise AssertionError("not used")
+        raise AssertionError("unexpected call")
 
 
 def test_iterable_side_input_is_read_once_on_first_use() -> None:

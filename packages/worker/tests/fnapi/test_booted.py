@@ -87,4 +87,4 @@ def test_uninstallable_packages_fail_bundle(tmp_path: Path) -> None:
         server.close()
     assert "exit code 78" in failed.value.trace
     assert "Could not find a version that satisfies" in failed.value.trace
-    assert not list((tmp_path / "cache").rglob("ready")), "what has failed is not used again"
+    assert not list((tmp_path / "cache").rglob("ready")), "a failed environment is not reused"

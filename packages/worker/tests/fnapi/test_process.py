@@ -172,7 +172,7 @@ def test_active_process_is_awaited_beyond_limit(
         host.run(server.harness)
     finally:
         server.close()
-    assert starts.read_text() == "\n", "it was started once"
+    assert starts.read_text() == "\n", "the process was started once"
     assert re.search(r"has been starting for \d+ s, for \d+ s of which nothing", logs.messages)
     assert str(command) in logs.messages
     assert "did not connect" not in logs.messages

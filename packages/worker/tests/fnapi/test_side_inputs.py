@@ -120,7 +120,7 @@ def test_side_input_pieces_are_read_one_by_one():
     found = read_all(pages, state_key)
     assert b"".join(found) == ELEMENT * (3 + COUNT + 1)
     assert all(len(page) < 2 * PIECE_BYTES + len(ELEMENT) for page in found)
-    assert values.read == [0, 0, 1, 2], "a large piece is cut, and read once"
+    assert values.read == [0, 0, 1, 2], "a large piece is split and read once"
     again, _ = pages.page(state_key, token)
     assert again == found[1]
 

@@ -64,7 +64,7 @@ def test_concurrent_processes_share_one_environment(staged: Path, tmp_path: Path
     used = subprocess.run([python, "-c", USE], stdout=subprocess.PIPE, text=True, check=True)
     place, *who = used.stdout.split()
     assert who == ["forced", "needed"]
-    assert not place.startswith(str(cache)), "what nobody asked for is not installed"
+    assert not place.startswith(str(cache)), "unrequested packages are not installed"
 
 
 def made_without_pip(place: Path, *others: object) -> None:
